@@ -1,5 +1,4 @@
-//! Tells the linker to fold functions of identical code, of which generic kernels have many, and leaves out of shaders
-//! what is for their readers.
+//! Makes the linker fold identical functions, of which generic kernels produce many, and strips comments from shaders.
 
 use std::path::Path;
 use std::{env, fs, io};
@@ -8,7 +7,7 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=shaders");
     let target = env::var("TARGET").unwrap_or_default();
-    // Rust's linker for this target, which is LLD, knows the option; those of others may not.
+    // Rust's default linker for this target, LLD, supports the option; linkers of other targets may not.
     if target == "x86_64-unknown-linux-gnu" {
         println!("cargo::rustc-link-arg-cdylib=-Wl,--icf=all");
     }
@@ -23,7 +22,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A shader without comments, but those that mark its slots. Declarations still stand out by their indentation.
+/// A shader without comments except slot markers. Indentation is kept, since it identifies declarations.
 fn shortened(source: &str) -> String {
     let mut out = String::new();
     for line in source.lines() {

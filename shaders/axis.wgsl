@@ -1,16 +1,16 @@
-// Sums of weighted elements along one axis: [outer, m, inner] from [outer, n, inner]. A list for each result, or of
-// where each element goes, says which elements and weights; so a map and its adjoint differ in their lists alone.
+// Weighted sums of elements along one axis: [outer, m, inner] from [outer, n, inner]. A list of elements and weights
+// for each result defines the map; the adjoint uses a list of targets for each element instead, with the same code.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Elements of the result.
+    // Number of elements of the result.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the tensors begin.
+    // Offsets of the tensors.
     first: u32,
     first_x: u32,
     first_starts: u32,

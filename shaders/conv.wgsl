@@ -1,38 +1,38 @@
-// The three products of a convolution: of an input x [n, c_in, input], a weight w [c_out, c_in / groups, kernel] and an
-// output y [n, c_out, output], each two give the third. An invocation computes some channels at some positions, or of
-// a weight some channels of the output by some of the input.
+// The three products of a convolution: of an input x [n, c_in, input], a weight w [c_out, c_in / groups, kernel] and
+// an output y [n, c_out, output], each is computed from the other two. An invocation computes some channels at some
+// positions, or for a weight some output channels by some input channels.
 //
-// Channels and positions beyond the last stand in for the first ones and are not written. As it stands this is the
-// output of float32 without a bias, one channel at four positions.
+// Channels and positions beyond the end are computed from clamped indices and not written. The default slots compute a
+// float32 output without bias, one channel at four positions.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Invocations.
+    // Number of invocations.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     n: u32,
     groups: u32,
-    // Channels of a group: computed, and summed over (of a weight: of the output, and of the input).
+    // Channels per group: of the result, and of the sum (for a weight: of the output, and of the input).
     rows: u32,
     depth: u32,
-    // Where a channel computed and one summed over stand in the weight.
+    // Strides in the weight of a channel of the result, and of one of the sum.
     w_row: u32,
     w_depth: u32,
-    // How many invocations share the sums of a weight, how many pieces of rows of the output each has at most, and how
-    // long a piece is.
+    // For a weight: the number of partial sums, the maximum number of pieces of output rows in each, and the length of
+    // a piece.
     segments: u32,
     share: u32,
     piece: u32,
-    // Where the tensors begin, in elements.
+    // Offsets of the tensors, in elements.
     first_a: u32,
     first_b: u32,
     first_bias: u32,
     first_result: u32,
-    // Sizes of the last three dimensions; w is not used.
+    // Sizes of the last three dimensions; w is unused.
     input: vec4<u32>,
     kernel: vec4<u32>,
     output: vec4<u32>,
@@ -61,7 +61,7 @@ fn clipped(i: u32, n: u32) -> u32 { return select(0u, i, i < n); }
 // @slot geometry
 fn volume(s: vec4<u32>) -> u32 { return s.x * s.y * s.z; }
 
-// Coordinates within three dimensions.
+// Coordinates in three dimensions.
 fn split(i: u32, s: vec4<u32>) -> vec3<u32> {
     let row = i / s.z;
     let plane = row / s.y;
@@ -70,14 +70,14 @@ fn split(i: u32, s: vec4<u32>) -> vec3<u32> {
 
 fn join(p: vec3<u32>, s: vec4<u32>) -> u32 { return (p.x * s.y + p.y) * s.z + p.z; }
 
-// Where a tap meets the input for a position of the output; beyond the edges it wraps to what is not inside.
+// The input coordinates of a tap for a position of the output; for padding they wrap to values that are not inside.
 fn met(at: vec3<u32>, tap: vec3<u32>) -> vec3<u32> {
     return at * params.stride.xyz + tap * params.dilation.xyz - params.padding.xyz;
 }
 
 fn is_inside(p: vec3<u32>, s: vec4<u32>) -> bool { return p.x < s.x && p.y < s.y && p.z < s.z; }
 
-// What is read for a position of the result at a tap: a place in a plane, and whether there is one.
+// The source element for a position of the result and a tap: its index in the plane, and whether it exists.
 struct Source {
     place: u32,
     there: bool,

@@ -1,16 +1,16 @@
-// Tells of an integer that is zero and is about to divide. As it stands this is for int32.
+// Reports zero divisors among integers. The default slots are for int32.
 
 // @slot types
 alias T = i32;
 // @end
 
 struct Params {
-    // Elements.
+    // Number of elements.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     first: u32,
-    // What to report.
+    // The fault word to report.
     fault: u32,
 }
 

@@ -1,26 +1,27 @@
-// Elimination in square matrices stored by rows: solutions, determinants, Cholesky's triangle. Kernels of factor.wgsl.
+// Gaussian elimination in square row-major matrices: solutions, determinants, Cholesky factors. Kernels of
+// factor.wgsl.
 //
-// Kept of each matrix: the first step that failed, counted from 1, or 0; the sign of the permutation; the row of the pivot.
+// State kept per matrix: the first failed step, counted from 1, or 0; the sign of the permutation; the pivot row.
 
-// The first step that failed; a matrix without rows has none.
+// The first failed step; none for an empty matrix.
 fn failure() -> T {
     if params.n == 0u { return T(0); }
     return kept[keep];
 }
 
-// Looks for the row whose element in the column of the step is largest, the first of such.
+// Finds the first row with the largest absolute value in the column of the step.
 fn find_pivot() {
     let n = params.n;
     var size = T(0);
     for (var row = step + thread; row < n; row += STEP) { size = m_maximum(size, m_abs(w[a + row * n + step])); }
     size = largest(size);
-    // The rows from the first such one on.
+    // The number of rows from the first such row to the end.
     var left = 0u;
     for (var row = step + thread; row < n && left == 0u; row += STEP) {
         left = select(0u, n - row, m_abs(w[a + row * n + step]) == size);
     }
     left = u32(largest(T(left)));
-    // Where there are none, it is no number.
+    // If no row compares equal, the maximum is NaN.
     let best = select(n - left, step, left == 0u);
     if thread == 0u {
         let failed = select(kept[keep], T(0), step == 0u);
@@ -31,7 +32,7 @@ fn find_pivot() {
     }
 }
 
-// Brings it to where the step is.
+// Swaps the pivot row with the row of the step.
 fn swap_rows() {
     let n = params.n;
     let k = params.k;
@@ -49,7 +50,7 @@ fn swap_rows() {
     }
 }
 
-// Subtracts the row of the step from those below so that zeros would come below the pivot; the right side's as well.
+// Eliminates the column of the step below the pivot, also in the right-hand side.
 fn clear_below() {
     let n = params.n;
     let k = params.k;
@@ -62,7 +63,7 @@ fn clear_below() {
     }
 }
 
-// `P A = L U`, of which U stays, and the inverse of L times P times the right side in its place.
+// Computes `P A = L U`, keeping only U, and L⁻¹ P times the right-hand side in place.
 fn eliminate() {
     for (step = 0u; step < params.n; step++) {
         find_pivot();
@@ -79,7 +80,7 @@ fn divisor(i: u32) -> T {
     return select(select(pivot, T(params.epsilon), params.lenient == 1u && pivot == T(0)), T(1), params.unit == 1u);
 }
 
-// Subtracts what is known of the solution in the row of the step from the right sides that wait for it.
+// Subtracts the contribution of the step's row of the solution from the remaining right-hand sides.
 fn subtract_known() {
     let n = params.n;
     let k = params.k;
@@ -100,7 +101,7 @@ fn divide() {
     }
 }
 
-// Solves for the right side in its place, by a triangle, but for the divisions.
+// Solves a triangular system in place, except for the final divisions.
 fn substitute() {
     for (step = 0u; step < params.n; step++) {
         subtract_known();
@@ -129,7 +130,7 @@ fn triangular() {
     triangular_end();
 }
 
-// The determinant, its sign, and the logarithm of its size.
+// The determinant, its sign, and the logarithm of its absolute value.
 fn determinant_end() {
     if thread > 0u { return; }
     var product = T(1);
@@ -152,11 +153,11 @@ fn determinant() {
     determinant_end();
 }
 
-// Takes what the column of the step, and its transpose, contribute from the lower triangle that follows.
+// Adds the contributions of the step's column and its transpose to the lower triangle that follows.
 fn shrink() {
     let n = params.n;
     let square = w[a + step * n + step];
-    // What is no number is not positive either.
+    // NaN is not positive either.
     let positive = square > T(0);
     if is_first() {
         let failed = select(kept[keep], T(0), step == 0u);

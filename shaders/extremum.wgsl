@@ -1,26 +1,26 @@
-// The largest or smallest element along n of [outer, n, inner], and where it stands first. NaN beats every number.
+// The maximum or minimum along n of [outer, n, inner] and its first index. NaN takes precedence over all numbers.
 //
-// Segments as in reduce.wgsl; what an index names is counted in the first pass and carried along in the others.
-// As it stands this is the largest float32.
+// Segments as in reduce.wgsl; the first pass computes indices from positions, later passes carry them along. The
+// default slots compute the float32 maximum.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Results: outer · segments · inner.
+    // Number of results: outer · segments · inner.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     n: u32,
     inner: u32,
     segments: u32,
-    // Where the elements, the values, the indices and those of an earlier pass begin, in elements.
+    // Offsets of the elements, the values, the indices and the indices of an earlier pass, in elements.
     first: u32,
     first_value: u32,
     first_index: u32,
     first_place: u32,
-    // The index of the first element along n.
+    // The index along n of the first element.
     from_place: u32,
 }
 

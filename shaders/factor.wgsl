@@ -1,47 +1,47 @@
-// The frame of factorizations of matrices, which are used up: elimination.wgsl, orthogonal.wgsl and svd.wgsl have the
-// kernels. As it stands this does nothing.
+// The template of matrix factorizations, which overwrite the matrices; elimination.wgsl, orthogonal.wgsl and svd.wgsl
+// contain the kernels. The default slots do nothing.
 //
-// Note [Who factors a matrix]
-// An invocation has a matrix, or a workgroup of SIDE by SIDE threads, which meet in `sync`. Either does all of it in one
-// launch; or each step is a few launches, in which many share the rows and columns of a matrix. Whoever branches together
-// has read the same, which nobody writes before the next `sync`. No launch may loop for long: Note [Long loops].
+// Note [Who factors a matrix] A matrix is processed by one invocation, or by a workgroup of SIDE by SIDE threads,
+// which synchronize by `sync`. Both either do the whole factorization in one launch, or each step takes a few launches
+// in which several workers share the rows and columns of a matrix. Threads that branch uniformly have read the same
+// value, which nobody writes before the next `sync`. No launch may loop for long: Note [Long loops].
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Matrices.
+    // Number of matrices.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the matrices and their results begin; how many elements lie from one to the next, and of what is kept.
+    // Offsets of the matrices and their results; elements per matrix, per result and per kept state.
     first: u32,
     first_result: u32,
     size: u32,
     each: u32,
     keeps: u32,
-    // How many share the rows of a matrix, and how many the columns; and the step of a launch that does one.
+    // Number of workers that share the rows, and the columns, of a matrix; the step of a single-step launch.
     down: u32,
     across: u32,
     step: u32,
-    // Columns of a matrix, and rows where it is not square; columns of the right side, which stands where the result will.
+    // Columns of a matrix, rows if it is not square; columns of the right-hand side, which is stored in the result.
     n: u32,
     m: u32,
     k: u32,
-    // Of a triangle: whether it is the upper one, and whether its diagonal is taken for ones.
+    // For a triangle: whether it is upper, and whether its diagonal is taken as ones.
     upper: u32,
     unit: u32,
-    // Whether a zero pivot is taken for a tiny one.
+    // Whether a zero pivot is replaced by a tiny one.
     lenient: u32,
-    // How many left and right vectors are wanted; of QR, columns of Q and rows of R.
+    // Numbers of left and right vectors to compute; for QR, columns of Q and rows of R.
     left: u32,
     right: u32,
-    // How many rotations a launch makes, and where they begin.
+    // Number of rotations per launch, and the first pair.
     turns: u32,
     p: u32,
     q: u32,
-    // The least relative size that is no rounding, and the tiny pivot.
+    // The relative rounding error, also used as the tiny pivot.
     epsilon: f32,
 }
 
@@ -66,17 +66,17 @@ fn largest_of(v: T, from_thread: u32, stride: u32) -> T { return v; }
 
 const STEP: u32 = SIDE * SIDE;
 
-// Which of those who share the matrix this is; which of its threads, and the place in their square.
+// The index of this worker among those of the matrix; the index of its thread, and the thread's coordinates.
 var<private> piece: u32;
 var<private> thread: u32;
 var<private> x: u32;
 var<private> y: u32;
-// The first row and column that are this thread's, and how many come before its next.
+// This thread's first row and column, and its strides over rows and columns.
 var<private> row_0: u32;
 var<private> column_0: u32;
 var<private> rows_on: u32;
 var<private> columns_on: u32;
-// Where the matrix, its result and what is kept of it begin.
+// Offsets of the matrix, its result and its kept state.
 var<private> a: u32;
 var<private> b: u32;
 var<private> keep: u32;
@@ -100,7 +100,7 @@ fn main(
     let place = select(id.x + id.y * groups.x * GROUP, group.x + group.y * groups.x, together);
     let pieces = params.down * params.across;
     let matrix = place / pieces;
-    // All threads of a matrix return, or none.
+    // All threads of a matrix return together.
     if matrix >= params.count { return; }
     piece = place - matrix * pieces;
     thread = select(0u, local, together);

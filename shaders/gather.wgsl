@@ -1,25 +1,25 @@
-// Elements that a list of offsets picks, dense: element [b, i, a] lies where b points in the dimensions before the
-// picked ones, moved by offset i, moved by where a points in those after.
+// Gathers elements by a list of offsets: element [b, i, a] is at the offset of b in the dimensions before the indexed
+// ones, plus offset i, plus the offset of a in the dimensions after.
 //
-// As it stands this moves 32-bit elements, the other dimensions being contiguous.
+// The default slots move 32-bit elements with contiguous other dimensions.
 
 // @slot types
 alias T = u32;
 // @end
 
 struct Params {
-    // Elements of the result.
+    // Number of elements of the result.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the tensors begin: the result in words, the others in elements.
+    // Offsets of the tensors: of the result in words, of the others in elements.
     first: u32,
     first_x: u32,
     first_offsets: u32,
-    // Offsets, and elements of the dimensions after.
+    // Number of offsets, and of elements in the dimensions after.
     n: u32,
     width: u32,
-    // Elements that the binding shows; see `backend/gpu/window.rs`.
+    // Number of elements in the binding; see `backend/gpu/window.rs`.
     limit: u32,
     // @slot params
     // @end
@@ -41,7 +41,7 @@ fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 fn load_x(i: u32) -> T { return x[i]; }
 // @end
 
-// Where a position lies in the dimensions before, and in those after.
+// The offset of a position in the dimensions before, and in those after.
 // @slot places
 fn before(i: u32) -> u32 { return i; }
 fn after(i: u32) -> u32 { return i; }

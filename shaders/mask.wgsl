@@ -1,21 +1,21 @@
-// The positions at which a mask is true, in order.
+// The positions at which a mask is true, in ascending order.
 //
-// Three passes: blocks of the mask are counted, one invocation sums up the counts, and each block writes its positions
-// from there on. As it stands this is the counting pass.
+// Three passes: count the true elements per block of the mask, scan the counts in one invocation, and write the
+// positions of each block from its start on. The default slots are the counting pass.
 
 struct Params {
-    // Blocks.
+    // Number of blocks.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     first_mask: u32,
-    // Elements of the mask, and of a block.
+    // Number of elements of the mask, and per block.
     n: u32,
     block: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-// The true elements before each block; after the last block, all of them.
+// The number of true elements before each block; the last entry is the total.
 @group(0) @binding(1) var<storage, read_write> starts: array<u32>;
 // @slot bindings
 @group(0) @binding(2) var<storage, read_write> positions: array<u32>;
@@ -27,7 +27,7 @@ fn is_true(i: u32) -> bool {
     return extractBits(mask[at >> 2u], (at & 3u) * 8u, 8u) > 0u;
 }
 
-// The passes, of which a shader has one.
+// The passes, of which each shader contains one.
 // @slot functions
 fn count(at: u32) {
     if at >= params.count { return; }

@@ -1,29 +1,28 @@
-// The frame of products of matrices in batches, for the kernels of the next two files: `matmul_direct.wgsl` and
-// `matmul_tiled.wgsl`.
+// The template of batched matrix products, for the kernels in `matmul_direct.wgsl` and `matmul_tiled.wgsl`.
 //
-// Rows and columns beyond the edge stand in for the first ones and are not written, so that no load needs a test. As it
-// stands the result is float32, and there is no bias.
+// Rows and columns beyond the edge are loaded from clamped indices and not written, so that loads need no bounds
+// check. The default slots have a float32 result and no bias.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Invocations or workgroups: batch · segments · strips · rows · strip.
+    // Number of invocations or workgroups: batch · segments · strips · rows · strip.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     m: u32,
     n: u32,
     k: u32,
-    // Rows of tiles, tiles beside one another in a strip, and strips.
+    // Rows of tiles, tiles per strip, and number of strips.
     rows: u32,
     strip: u32,
     strips: u32,
-    // Into how many parts of what depth the sums are split.
+    // Number of segments into which the sums are split, and their depth.
     segments: u32,
     depth: u32,
-    // Where the tensors begin, in elements, and the strides of batch, row and column.
+    // Offsets of the tensors, in elements, and strides of batch, row and column.
     first_a: u32,
     a_batch: u32,
     a_row: u32,

@@ -1,9 +1,9 @@
-// A tile of a product an invocation, operands read where they lie; a kernel for `matmul.wgsl`.
+// A product kernel for `matmul.wgsl` with one tile per invocation; operands are loaded directly.
 //
-// Invocations go through a strip of some tiles beside one another row by row, then through the next. As it stands a tile
-// has one row and four columns.
+// Invocations proceed through a strip of adjacent tiles row by row, then through the next strip. The default tile has
+// one row and four columns.
 
-// Of a sum that is split, the first part has the bias.
+// If a sum is split, only the first segment adds the bias.
 fn biases_of(column: u32, segment: u32) -> vec4<T> {
     if segment > 0u { return vec4<T>(); }
     return biases(column);
@@ -41,7 +41,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let strip = strip_rest - part * params.strips;
     let batch = part / params.segments;
     let segment = part - batch * params.segments;
-    // The parts are written one after another: those of a segment side by side, so that they are summed as they lie.
+    // Results of one segment are contiguous, so that the reduction can sum the segments directly.
     let at = segment * (params.count / (params.rows * params.strip * params.strips * params.segments)) + batch;
     let k_start = segment * params.depth;
     let k_end = select(params.k, k_start + params.depth, k_start + params.depth < params.k);

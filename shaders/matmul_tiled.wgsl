@@ -1,8 +1,8 @@
-// A product tile by tile through workgroup memory, a kernel for `matmul.wgsl`; convolutions have their own loads.
+// A product kernel for `matmul.wgsl` with tiles in workgroup memory; convolutions replace its load functions.
 //
-// Half of the threads load a block of four by four elements of A, the others one of B; the blocks stand in workgroup
-// memory with the depth as the slow dimension. Beyond the depth there are zeros. A strip has one tile; the depth of a
-// segment is a multiple of DEPTH.
+// Half of the threads load a block of four by four elements of A, the other half one of B. In workgroup memory the
+// depth is the slow dimension, and elements beyond the depth are zero. A strip has one tile; the depth of a segment is
+// a multiple of DEPTH.
 
 // @slot sizes
 const FOURS: u32 = 16u;
@@ -12,8 +12,8 @@ const DEPTH: u32 = 32u;
 var<workgroup> left: array<vec4<T>, FOURS * DEPTH>;
 var<workgroup> right: array<vec4<T>, FOURS * DEPTH>;
 
-// A block of an operand, one vector along the side for each of four depths; which of them a thread loads goes by the
-// direction in which neighbours lie.
+// A block of an operand: one vector along the side for each of four depths. Threads are assigned to blocks along the
+// direction in which elements are contiguous.
 // @slot load
 fn a_block(i: u32) -> vec2<u32> { return vec2<u32>(i / (DEPTH / 4u), i & (DEPTH / 4u - 1u)); }
 fn b_block(i: u32) -> vec2<u32> { return vec2<u32>(i & (FOURS - 1u), i / FOURS); }
@@ -44,7 +44,7 @@ fn main(
     @builtin(local_invocation_index) thread: u32,
 ) {
     runtime_zero = params.zero;
-    // A group beyond the last does the last again: nobody may leave before a barrier.
+    // Surplus workgroups repeat the last tile, since no thread may return before a barrier.
     let given = group.x + group.y * groups.x;
     let tile = select(params.count - 1u, given, given < params.count);
     let tile_rest = tile / params.rows;

@@ -1,31 +1,31 @@
 // The negative log likelihood of a class per position, of [outer, classes, inner], and its gradients.
 //
-// A class is an int64, read as two words. One that is out of range is reported and counts for nothing. As it stands
-// this is the forward pass on float32.
+// A class is an int64, read as two words. One that is out of range is reported and has weight zero. The default slots
+// are the forward pass for float32.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Positions: outer · inner; in a backward pass that visits all classes, times those.
+    // Number of positions: outer · inner; times the number of classes in a backward pass over all classes.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     classes: u32,
     inner: u32,
-    // The class that does not count, as two words.
+    // The ignored class, as two words.
     ignored: u32,
     ignored_high: u32,
-    // Where the tensors begin, in elements.
+    // Offsets of the tensors, in elements.
     first: u32,
     first_class: u32,
     first_weight: u32,
     first_result: u32,
     first_gradient: u32,
-    // How far the gradients of two positions lie apart: 0 where one is for all.
+    // Stride of the output gradients over positions: 0 if a single one is used for all.
     step: u32,
-    // Where the weights of the positions begin.
+    // Offset of the weights of the positions.
     first_weights: u32,
 }
 
@@ -49,11 +49,11 @@ fn m_exp(a: T) -> T { return a; }
 fn weight_of(c: u32) -> T { return T(1); }
 // @end
 
-// Whether the class at a position counts.
+// Whether the class at a position is valid and not ignored.
 fn counts(c: vec2<u32>) -> bool {
     if c.x == params.ignored && c.y == params.ignored_high { return false; }
     if c.y == 0u && c.x < params.classes { return true; }
-    // The first fault is kept until somebody is told of it.
+    // Only the first fault is recorded, until it is reported.
     if atomicMax(&faults[0], 1u) == 0u {
         atomicStore(&faults[1], c.x);
         atomicStore(&faults[2], c.y);
@@ -63,7 +63,7 @@ fn counts(c: vec2<u32>) -> bool {
 }
 
 // @slot functions
-// The loss at a position, 0 where ignored, and its weight.
+// The loss at a position (0 if ignored) and its weight.
 fn loss(at: u32) {
     let c = chosen[params.first_class + at];
     var value = T(0);
@@ -78,7 +78,7 @@ fn loss(at: u32) {
     weights[params.first_weights + at] = weight;
 }
 
-// An element of the gradient: of the log-probabilities, or of the logits, whose softmax counts too.
+// An element of the gradient: of the log-probabilities, or of the logits, which includes the softmax.
 fn slope(at: u32, of_logits: bool) {
     let row = quotient(at, params.inner);
     let column = at - row * params.inner;

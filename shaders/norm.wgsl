@@ -1,22 +1,22 @@
-// Normalisation of lanes of n elements beside one another, forward and backward: an invocation has a lane, or a
-// workgroup. A lane goes over channels, each of some elements; lanes of a sample have its channels in turn.
+// Normalization of contiguous lanes of n elements, forward and backward, by one invocation or one workgroup per lane.
+// A lane contains channels of several elements; the lanes of a sample contain its channels in order.
 //
-// As it stands this is the forward pass of float32, without weight and bias.
+// The default slots are the forward pass for float32, without weight and bias.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Lanes.
+    // Number of lanes.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     n: u32,
-    // Elements of a channel, lanes of a sample.
+    // Elements per channel, lanes per sample.
     inner: u32,
     groups: u32,
-    // Where the tensors begin, in elements.
+    // Offsets of the tensors, in elements.
     first: u32,
     first_result: u32,
     first_gradient: u32,
@@ -46,12 +46,12 @@ const STEP: u32 = 1u;
 fn sum(v: T) -> T { return v; }
 // @end
 
-// The channel of element k of a lane, of which the first is `origin`.
+// The channel of element k of a lane whose first channel is `origin`.
 // @slot channel
 fn channel(origin: u32, k: u32) -> u32 { return origin + quotient(k, params.inner); }
 // @end
 
-// The formulas of normalisation.
+// The formulas of normalization.
 // @slot formulas
 // @end
 

@@ -1,25 +1,25 @@
-// Where the elements lie that indices name: offsets in a tensor, one per index.
+// Converts indices to offsets in a tensor, one per index.
 //
-// An index is an int64, read as two words. One that is out of range is reported, and names the first element. As it
-// stands this is for one dimension of indices, which may not count from the end.
+// An index is an int64, read as two words. One that is out of range is reported and replaced by 0. The default slots
+// are for one-dimensional indices, which may not be negative.
 
 struct Params {
-    // Indices.
+    // Number of indices.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     first: u32,
     first_index: u32,
-    // Of the dimension that is indexed.
+    // Size and stride of the indexed dimension.
     size: u32,
     stride: u32,
     // Whether negative indices count from the end.
     wraps: u32,
-    // Whether the offsets are added to those of other dimensions.
+    // Whether to add to the offsets of other dimensions.
     adds: u32,
-    // What to report.
+    // The fault word to report.
     fault: u32,
-    // Where the tensor begins.
+    // The tensor's storage offset.
     base: u32,
     // @slot params
     // @end
@@ -33,7 +33,7 @@ struct Params {
 // @slot prelude
 // @end
 
-// Whether no fault was found before: the first is kept until somebody is told of it.
+// Whether no fault was found before: only the first is recorded, until it is reported.
 fn is_first() -> bool {
     var first = false;
     loop {
@@ -55,7 +55,7 @@ fn position(i: vec2<u32>) -> u32 {
     return 0u;
 }
 
-// The offset that the place of an index in its own tensor adds.
+// The additional offset that depends on the position in the index tensor.
 // @slot place
 fn place(i: u32) -> u32 { return i; }
 // @end

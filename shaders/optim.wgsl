@@ -1,25 +1,25 @@
-// A step of an optimizer on corresponding elements of several parameters' tensors: w0 is the parameter, the rest its
-// state. A workgroup works on one parameter.
+// An optimizer step on corresponding elements of the tensors of several parameters: w0 is the parameter, the others
+// are its state. Each workgroup processes one parameter.
 //
-// As it stands this is a plain step of gradient descent on one parameter.
+// The default slots are a plain gradient descent step on one parameter.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Workgroups.
+    // Number of workgroups.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the tensors begin, in elements, that all parameters share: one that is read and one that is written.
+    // Offsets, in elements, of the tensors shared by all parameters: one that is read and one that is written.
     first_factor: u32,
     first_found: u32,
-    // The numbers of the rule, in its order.
+    // The numbers of the rule, in order.
     c: array<vec4<f32>, 3>,
     // @slot parts
-    // Of each parameter: where its tensors begin (the gradient, then what is written), how many elements they have and
-    // the first of its workgroups; in units of what an invocation works on.
+    // For each parameter: the offsets of its tensors (the gradient, then the written tensors), the number of elements
+    // and the first workgroup; in units of an invocation's elements.
     parts: array<vec4<u32>, 2>,
     // @end
 }
@@ -34,7 +34,7 @@ var<private> runtime_zero: u32;
 // @slot prelude
 // @end
 
-// What an invocation works on: an element, or four beside one another.
+// The elements of an invocation: one, or a quad.
 // @slot lanes
 alias V = f32;
 // @end
@@ -46,7 +46,7 @@ var<private> w2: V;
 var<private> w3: V;
 var<private> w4: V;
 
-// The step of an optimizer on what an invocation works on, from its formula.
+// The optimizer step on an invocation's elements, from its formula.
 // @slot update
 fn update() { w0 = w0 - params.c[0].z * g; }
 // @end

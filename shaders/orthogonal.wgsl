@@ -1,7 +1,7 @@
-// Orthogonal factors: Q and R, of matrices stored by columns, and the eigenvectors of symmetric ones. Kernels of
-// factor.wgsl.
+// Orthogonal factorizations: QR of column-major matrices, and eigenvectors of symmetric ones. Kernels of factor.wgsl.
 //
-// Kept of each matrix: the scales of reflections; or vectors, whether the sweep turned anything, and whether one did not.
+// State kept per matrix: the scales of reflections; or the eigenvectors, whether the current sweep rotated anything,
+// and whether the iteration has converged.
 
 fn sum_all(v: T) -> T { return sum(sum(v, y * SIDE, 1u), x, SIDE); }
 
@@ -13,11 +13,11 @@ fn hypotenuse(p: T, q: T) -> T {
     return most * sqrt((p / most) * (p / most) + (q / most) * (q / most));
 }
 
-// Makes the reflection that clears the column of the step below the diagonal, as LAPACK chooses its sign: a vector that
-// begins with 1.
+// Computes the Householder reflection that clears the column of the step below the diagonal, with LAPACK's choice of
+// sign; the first component of its vector is 1.
 fn make_reflection() {
     let column = a + step * params.m;
-    // Scaled, so that no square overflows or vanishes.
+    // Scaled to avoid overflow and underflow of squares.
     var most = T(0);
     for (var i = step + 1u + thread; i < params.m; i += STEP) { most = m_maximum(most, m_abs(w[column + i])); }
     most = largest(most);
@@ -45,7 +45,7 @@ fn load(of_q: bool, i: u32) -> T {
     return w[i];
 }
 
-// Reflects columns of Q or of the matrix by the vector of the step.
+// Applies the reflection of the step to columns of Q or of the matrix.
 fn reflect(of_q: bool, from_column: u32, to_column: u32) {
     let m = params.m;
     let vector = a + step * m;
@@ -53,7 +53,7 @@ fn reflect(of_q: bool, from_column: u32, to_column: u32) {
     if scale == T(0) { return; }
     for (var first = from_column + row_0 - y; first < to_column; first += rows_on) {
         let column = select(a, b, of_q) + (first + y) * m;
-        // Nobody may leave before the sum.
+        // No thread may return before the sum.
         let end = select(0u, m, first + y < to_column);
         var along = T(0);
         for (var i = step + x; i < end; i += SIDE) {
@@ -70,7 +70,7 @@ fn reflect(of_q: bool, from_column: u32, to_column: u32) {
 fn reflect_rest() { reflect(false, step + 1u, params.n); }
 fn reflect_q() { reflect(true, step, params.left); }
 
-// R, and in the place of Q the identity, which reflections turn into it.
+// Writes R, and initializes Q with the identity, to which the reflections are then applied.
 fn write_r() {
     let m = params.m;
     let r = b + params.left * m;
@@ -112,14 +112,14 @@ fn start_eigh() {
     if is_first() { kept[keep + n * n + 1u] = T(0); }
 }
 
-// Rotates rows and columns `p` and `q` so that what stands where they meet is zero; false where it is already.
+// Rotates rows and columns `p` and `q` so that the element at (p, q) becomes zero; false if it is already.
 fn turn(p: u32, q: u32) -> bool {
     let n = params.n;
     let apart = w[a + p * n + q];
     let first = w[a + p * n + p];
     let second = w[a + q * n + q];
     let small = T(params.epsilon) / T(n) * m_maximum(m_abs(first), m_abs(second));
-    // What is no number ends on the diagonal.
+    // NaN spreads to the diagonal.
     if apart == T(0) || m_abs(apart) <= small { return false; }
     sync();
     let zeta = (second - first) / (T(2) * apart);
@@ -149,8 +149,8 @@ fn turn(p: u32, q: u32) -> bool {
     return true;
 }
 
-// Rotations one after the other through the upper triangle, once and again, until nothing was turned from its beginning
-// to its end. A launch makes some of them.
+// Rotations in cyclic order through the upper triangle, until a whole sweep has rotated nothing. Each launch performs
+// some of them.
 fn sweep() {
     let n = params.n;
     let state = keep + n * n;
@@ -160,7 +160,7 @@ fn sweep() {
     var turned = kept[state] == T(1);
     var done = false;
     for (var i = 0u; i < params.turns && !done; i++) {
-        // A sweep begins.
+        // Start of a sweep.
         turned = turned && p + q > 1u;
         turned = turn(p, q) || turned;
         q++;
@@ -181,7 +181,7 @@ fn sweep() {
     }
 }
 
-// Values ascend, and vectors are rows.
+// Eigenvalues are in ascending order, and eigenvectors are rows.
 fn end_eigh() {
     let n = params.n;
     for (var i = row_0; i < n; i += rows_on) {

@@ -1,19 +1,19 @@
 // A pointwise formula over tensors.
 //
-// An invocation computes the elements of one 32-bit word of the result (or one 64-bit element), so that packed
-// types have one writer per word. As it stands this is the identity on float32.
+// An invocation computes the elements of one 32-bit word of the result (or one 64-bit element), so that each word of a
+// packed type has a single writer. The default slots are the identity on float32.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Elements of the result.
+    // Number of elements of the result.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     // @slot params
-    // Where each tensor begins in its binding, in elements; the result last.
+    // Offset of each tensor in its binding, in elements; of the result last.
     first0: u32,
     first: u32,
     // @end
@@ -39,7 +39,7 @@ fn op(a0: T) -> T {
 fn load0(i: u32) -> T { return T(x0[i]); }
 // @end
 
-// Where element `i` of the result lies, if not in order.
+// The offset of element `i` of a non-contiguous result.
 // @slot place
 // @end
 
@@ -52,7 +52,7 @@ fn element(i: u32) -> T {
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
     runtime_zero = params.zero;
-    // The grid has a second dimension where the first would have too many groups.
+    // The grid uses a second dimension if the first would have too many workgroups.
     let word = id.x + id.y * groups.x * 64u;
     // @slot store
     if word < params.count {

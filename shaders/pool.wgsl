@@ -1,25 +1,25 @@
-// Pooling of planes: maxima with their indices, means of windows, means of shares of the plane, and what undoes them.
+// Pooling of planes: maximum with indices, average and adaptive average, and their adjoints.
 //
-// As it stands this is the mean of windows of float32.
+// The default slots compute the float32 average of windows.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Invocations.
+    // Number of invocations.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the tensors begin, in elements.
+    // Offsets of the tensors, in elements.
     first: u32,
     first_result: u32,
     first_index: u32,
-    // What a sum is divided by, and how that is found: 0 as given, 1 window with padding, 2 window without.
+    // The divisor, and how it is determined: 0 as given, 1 window with padding, 2 window without.
     divisor: f32,
     divides: u32,
     unused: u32,
-    // Sizes of the last three dimensions; w is not used.
+    // Sizes of the last three dimensions; w is unused.
     input: vec4<u32>,
     kernel: vec4<u32>,
     output: vec4<u32>,
@@ -55,17 +55,17 @@ fn split(i: u32, s: vec4<u32>) -> vec3<u32> {
 fn join(p: vec3<u32>, s: vec4<u32>) -> u32 { return (p.x * s.y + p.y) * s.z + p.z; }
 fn inside(p: vec3<u32>, s: vec4<u32>) -> bool { return p.x < s.x && p.y < s.y && p.z < s.z; }
 
-// Where the first tap meets the input for a result; before the edges it wraps to what is not inside.
+// The input coordinates of the first tap for a result; for padding they wrap to values that are not inside.
 fn origin(at: vec3<u32>) -> vec3<u32> { return at * params.stride.xyz - params.padding.xyz; }
 
-// The results, from the first to before the last, whose windows without gaps have an element of the input.
+// The half-open range of results whose windows, ignoring dilation, contain an input element.
 fn covering(at: u32, a: u32) -> vec2<u32> {
     let ahead = at + params.padding[a];
     let first = select(0u, quotient(ahead - params.kernel[a], params.stride[a]) + 1u, ahead >= params.kernel[a]);
     return vec2<u32>(first, nearer(quotient(ahead, params.stride[a]) + 1u, params.output[a]));
 }
 
-// What the sum over the window of a result along one axis counts.
+// The number of elements that the divisor counts along one axis.
 fn along(o: u32, a: u32) -> u32 {
     let start = o * params.stride[a];
     let padded = nearer(start + params.kernel[a], params.input[a] + 2u * params.padding[a]) - start;
@@ -80,7 +80,7 @@ fn mean_of(sum: T, at: vec3<u32>) -> T {
     return sum / (T(params.divisor) * T(along(at.x, 0u) * along(at.y, 1u) * along(at.z, 2u)));
 }
 
-// The share of the input that a result covers along one axis.
+// The adaptive window of a result along one axis.
 fn share_start(o: u32, a: u32) -> u32 { return quotient(o * params.input[a], params.output[a]); }
 fn share_end(o: u32, a: u32) -> u32 {
     return quotient((o + 1u) * params.input[a] + params.output[a] - 1u, params.output[a]);
@@ -92,7 +92,7 @@ fn share(at: vec3<u32>) -> array<vec3<u32>, 2> {
     );
 }
 
-// The results, from the first to before the last, whose shares have an element of the input.
+// The half-open range of results whose adaptive windows contain an input element.
 fn sharing(at: u32, a: u32) -> vec2<u32> {
     let n = params.output[a];
     return vec2<u32>(quotient(at * n, params.input[a]), quotient((at + 1u) * n + params.input[a] - 1u, params.input[a]));
@@ -228,7 +228,7 @@ fn pick(i: u32) {
     result[params.first_result + i] = x[params.first + plane * params.input.z + indices[params.first_index + i].x];
 }
 
-// The sum of what came from the results, in the ranges `d`, `h` and `w`, that picked element `i`: several may have.
+// The sum of the gradients of those results in the ranges `d`, `h` and `w` that selected element `i`.
 fn put_in(i: u32, place: u32, plane: u32, d: vec2<u32>, h: vec2<u32>, w: vec2<u32>) {
     let start = plane * volume(params.output);
     var sum = T(0);

@@ -1,13 +1,13 @@
-// Elementary and special functions of f32: every `m_*` that a rendered formula may call.
+// Elementary and special functions for f32: every `m_*` that a rendered formula may call.
 //
-// WGSL's own functions are too loose to train with: `log` near 1 is off by thousands of units in the last place,
-// `tanh` overflows, `pow(0, 0)` is 0, `x != x` is false for NaN. So everything here is arithmetic, `sqrt`, rounding and
-// tests on bits. Errors are a few units in the last place; zeros, infinities and NaN go as in C99.
+// WGSL's built-in functions are too inaccurate for training: `log` near 1 is off by thousands of ulp, `tanh`
+// overflows, `pow(0, 0)` is 0, `x != x` is false for NaN. So everything here uses only arithmetic, `sqrt`, rounding
+// and bit tests. Errors are a few ulp; zeros, infinities and NaN behave as in C99.
 //
-// Note [A zero that the compiler does not know]
-// WGSL lets a compiler reassociate sums and assume that no infinity or NaN occurs. `runtime_zero` is 0, but comes from
-// the parameters: an exclusive or with it changes nothing and hides a value. `opaque` so keeps rounding errors that
-// are subtracted again on purpose, and `m_inf` and `m_nan` are no constants that could be folded away.
+// Note [A zero that the compiler does not know] WGSL allows compilers to reassociate sums and to assume that
+// infinities and NaN do not occur. `runtime_zero` is 0, but is passed as a parameter: an exclusive or with it changes
+// nothing, but hides a value from the optimizer. `opaque` uses this to preserve rounding errors that are computed on
+// purpose, and `m_inf` and `m_nan` to be no foldable constants.
 
 // @slot types
 alias T = f32;
@@ -28,19 +28,19 @@ fn copy_sign(x: f32, sign: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
 }
 
-// `y` where `x` is a number, else the NaN.
+// `y` if `x` is not NaN, else `x`.
 fn keep_nan(x: f32, y: f32) -> f32 { return select(y, x, is_nan(x)); }
 
-// `x` between two bounds; a NaN stays NaN.
+// Clamps `x`; NaN stays NaN.
 fn within(x: f32, low: f32, high: f32) -> f32 {
     let y = select(x, high, x > high);
     return keep_nan(x, select(y, low, y < low));
 }
 
-// 2^n for n in -127..=127, of which -127 gives 0.
+// 2^n for n in -127..=127; n = -127 gives 0.
 fn pow2(n: i32) -> f32 { return bitcast<f32>(u32(n + 127) << 23u); }
 
-// x·2^n for |n| <= 252, rounded once also where the result is denormal.
+// x·2^n for |n| <= 252, rounded once even if the result is subnormal.
 fn scale(x: f32, n: i32) -> f32 {
     let half = n / 2;
     return opaque(x * pow2(half)) * pow2(n - half);
@@ -61,13 +61,13 @@ fn m_trunc(x: f32) -> f32 { return keep_nan(x, trunc(x)); }
 fn m_round(x: f32) -> f32 { return keep_nan(x, round(x)); }
 fn m_sqrt(x: f32) -> f32 { return select(sqrt(x), m_nan(), x < 0.0 || is_nan(x)); }
 
-// Long division of the significands as integers, eight bits at a time, so that nothing is rounded.
+// Long division of the significands as integers, eight bits at a time, hence exact.
 fn m_fmod(x: f32, y: f32) -> f32 {
     if is_nan(x) || is_nan(y) || is_infinite(x) || is_zero(y) { return m_nan(); }
     if m_abs(x) < m_abs(y) { return x; }
     let a = bitcast<u32>(m_abs(x));
     let b = bitcast<u32>(m_abs(y));
-    // A denormal number has the exponent of the least normal one, but no leading bit.
+    // A subnormal number has the exponent of the smallest normal one, but no leading bit.
     let exponent = select(b >> 23u, 1u, b < 0x00800000u);
     var left = select(a >> 23u, 1u, a < 0x00800000u) - exponent;
     var rest = (a & 0x007fffffu) | select(0x00800000u, 0u, a < 0x00800000u);
@@ -85,7 +85,7 @@ fn m_remainder(x: f32, y: f32) -> f32 {
     let m = m_fmod(x, y);
     return select(m, m + y, !is_zero(m) && !same_sign(m, y));
 }
-// Python's rule: exact even where the rounded quotient would cross an integer.
+// As Python's floor division: exact where rounding the quotient would cross an integer.
 fn m_floor_divide(x: f32, y: f32) -> f32 {
     let m = m_fmod(x, y);
     let exact = (x - m) / y;
@@ -111,7 +111,7 @@ fn exp_scaled(x: f32, k: i32) -> f32 {
     return scale(1.0 + (r + exp_tail(r)), i32(n) + k);
 }
 
-// e^(x + lo), nearly as it rounds, for x as above and |lo| < 2^-17: the sums are kept with what they round away.
+// e^(x + lo), almost correctly rounded, for x as above and |lo| < 2^-17: the rounding errors of sums are compensated.
 fn exp_of_pair(x: f32, lo: f32) -> f32 {
     let n = round(x * LOG2_E);
     let a = opaque(x - n * LN2_HI);
@@ -136,7 +136,7 @@ fn m_exp2(x: f32) -> f32 {
     return keep_nan(x, select(y, m_inf(), x >= 128.0));
 }
 
-// 2^n·((1 - 2^-n) + e^r - 1), the sums with what they round away.
+// 2^n·((1 - 2^-n) + e^r - 1), with compensated rounding errors.
 fn m_expm1(x: f32) -> f32 {
     let c = within(x, -20.0, 89.0);
     let n = round(c * LOG2_E);
@@ -145,7 +145,7 @@ fn m_expm1(x: f32) -> f32 {
     let r = opaque(a - b);
     let tail = (opaque(a - r) - b) + exp_tail(r);
     let k = i32(n);
-    // From 2^30 on the 1 is beyond the last place.
+    // From 2^30 on the 1 is below one ulp.
     let one = 1.0 - pow2(-select(k, 30, k > 30));
     let s = opaque(one + r);
     let rest = opaque(one - s) + r;
@@ -179,10 +179,10 @@ fn m_tanh(x: f32) -> f32 {
 
 // ---- Logarithms ----------------------------------------------------------------------------------------------------
 
-// x = 2^k·(1 + f) with 1 + f between the roots of 1/2 and 2, for positive finite x: k and f.
+// x = 2^k·(1 + f) with 1 + f between √(1/2) and √2, for positive finite x; returns k and f.
 fn log_reduce(x: f32) -> vec2<f32> {
     let raw = bitcast<u32>(x);
-    // The bits of a denormal number, read as an integer, are the number times 2^149.
+    // The bits of a subnormal number, read as an integer, are the number times 2^149.
     let denormal = raw < 0x00800000u;
     let bits = select(raw, bitcast<u32>(f32(raw)), denormal);
     let k = bitcast<i32>(bits - 0x3f3504f3u) >> 23u;
@@ -205,7 +205,7 @@ fn log_sum(k: f32, f: f32) -> f32 {
     return k * LN2_HI + opaque(f - (h - (f * f * f * p + k * LN2_LO)));
 }
 
-// A logarithm of x, given the one of every positive finite number.
+// Extends the logarithm of positive finite numbers to all x.
 fn log_ends(x: f32, y: f32) -> f32 {
     let finite = select(y, x, is_infinite(x));
     return keep_nan(x, select(select(finite, m_nan(), x < 0.0), -m_inf(), is_zero(x)));
@@ -225,7 +225,7 @@ fn m_log10(x: f32) -> f32 {
 }
 fn m_log1p(x: f32) -> f32 {
     let u = opaque(1.0 + x);
-    // What the sum rounded away.
+    // The rounding error of the sum.
     let v = opaque(u - x);
     let lost = (1.0 - v) + (x - opaque(u - v));
     let r = log_reduce(u);
@@ -255,15 +255,15 @@ fn m_atanh(x: f32) -> f32 {
 
 // ---- Powers --------------------------------------------------------------------------------------------------------
 
-// Note [Powers]
-// x^y = e^(y log x), and an error of the logarithm counts y log x times, up to 88: so the logarithm is a sum of two
-// numbers, right to about 2^-34. Such sums are written as the `x` (large) and `y` (small) of a vector.
+// Note [Powers] x^y = e^(y log x), so a relative error of the logarithm is multiplied by y log x, up to 88. Therefore
+// the logarithm is a sum of two numbers, accurate to about 2^-34. Such sums are vectors with the large part in `x` and
+// the small one in `y`.
 
 fn fast_two_sum(a: f32, b: f32) -> vec2<f32> {
     let s = opaque(a + b);
     return vec2<f32>(s, b - opaque(s - a));
 }
-// a·b with its error, by products of half significands: a fused multiply-add is not on every device.
+// a·b and its rounding error, by products of half significands, since not every device has a fused multiply-add.
 fn two_product(a: f32, b: f32) -> vec2<f32> {
     let p = opaque(a * b);
     let ah = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);
@@ -273,11 +273,11 @@ fn two_product(a: f32, b: f32) -> vec2<f32> {
     return vec2<f32>(p, ((opaque(ah * bh - p) + ah * bl) + al * bh) + al * bl);
 }
 
-// log x of a positive finite x as a sum of two.
+// log x for positive finite x, as a sum of two numbers.
 fn log_pair(x: f32) -> vec2<f32> {
     let r = log_reduce(x);
     let f = r.y;
-    // log(1 + f) = 2 (s + s³/3 + s⁵/5 + …) with s = f / (2 + f), of which `s_lo` is the error.
+    // log(1 + f) = 2 (s + s³/3 + s⁵/5 + …) with s = f / (2 + f), whose rounding error is `s_lo`.
     let g = opaque(2.0 + f);
     let g_lo = f - opaque(g - 2.0);
     let s = f / g;
@@ -300,7 +300,7 @@ fn log_pair(x: f32) -> vec2<f32> {
 fn m_pow(x: f32, y: f32) -> f32 {
     let a = m_abs(x);
     let log = log_pair(a);
-    // No base but 1 is so near 1 that a larger exponent does not overflow or underflow.
+    // Larger exponents overflow or underflow for every base except 1.
     let e = within(y, -1e10, 1e10);
     let p = two_product(e, log.x);
     let beyond = m_abs(p.x) > 105.0;
@@ -309,24 +309,24 @@ fn m_pow(x: f32, y: f32) -> f32 {
     let middle = select(exp_of_pair(hi, lo), m_inf(), hi > 88.8);
     let ends = is_zero(x) || is_infinite(x);
     let size = select(middle, select(m_inf(), 0.0, is_zero(x) == (y > 0.0)), ends);
-    // From 2^24 on every number is an even integer.
+    // From 2^24 on all numbers are even integers.
     let whole = is_zero(y - trunc(y)) || m_abs(y) >= 16777216.0;
     let odd = whole && m_abs(y) < 16777216.0 && (i32(within(y, -16777216.0, 16777216.0)) & 1) == 1;
     let negative = is_negative(x);
     let signed = select(size, -size, negative && odd);
     let real = select(signed, m_nan(), negative && !whole && !ends);
     let number = select(real, m_nan(), is_nan(x) || is_nan(y));
-    // 1 to any power, and -1 to an infinite one.
+    // 1 to any power, and -1 to an infinite power.
     let one = is_zero(y) || m_eq(x, 1.0) || (m_eq(a, 1.0) && is_infinite(y));
     return select(number, 1.0, one);
 }
 
 // ---- Angles --------------------------------------------------------------------------------------------------------
 
-// Note [Reduction of angles]
-// x = q·π/2 + r. Below 4096 the multiple of π/2 is subtracted in four parts, of which the first three have so few bits
-// that the products are exact. Above, x is an integer m < 2^24 times a power of two, and m is multiplied with the 96
-// bits of 2/π that matter modulo 4: the upper two bits of the product are q, the others r.
+// Note [Reduction of angles] x = q·π/2 + r. Below 4096 the multiple of π/2 is subtracted in four parts, of which the
+// first three have so few bits that the products are exact. Above, x is an integer m < 2^24 times a power of two, and
+// m is multiplied by those 96 bits of 2/π that matter modulo 4: the upper two bits of the product are q, the others
+// give r.
 
 struct Angle { r: f32, q: u32 }
 
@@ -338,7 +338,7 @@ fn angle_near(x: f32) -> Angle {
     return Angle(r3 - n * GPU_ANGLE_NEAR_4, bitcast<u32>(i32(n)) & 3u);
 }
 
-// 32 bits of 2/π; word 0 stands before the point.
+// 32 bits of 2/π; word 0 precedes the binary point.
 fn two_over_pi(word: u32) -> u32 {
     switch word {
         case 1u: { return 0xa2f9836eu; }
@@ -377,7 +377,7 @@ fn angle_far(x: f32) -> Angle {
     let q = high >> 30u;
     var f1 = (high << 2u) | (middle >> 30u);
     var f0 = (middle << 2u) | ((m * w2) >> 30u);
-    // A fraction above 1/2 counts down from the next multiple.
+    // A fraction above 1/2 is relative to the next multiple.
     let up = f1 >= 0x80000000u;
     if up {
         f0 = ~f0 + 1u;
@@ -449,7 +449,7 @@ fn m_acos(x: f32) -> f32 {
     return keep_nan(x, select(select(near, far, a > 0.5), m_nan(), a > 1.0));
 }
 
-// atan of a number that is not negative.
+// atan of a non-negative number.
 fn atan_positive(a: f32) -> f32 {
     let steep = a > GPU_ATAN_POSITIVE_0;
     let middle = a > GPU_ATAN_POSITIVE_1;
@@ -525,7 +525,8 @@ fn m_erfc(x: f32) -> f32 {
     return keep_nan(x, select(y, 2.0 - y, x < 0.0 && a >= 0.5) + select(0.0, 2.0 * near, x < 0.0 && a < 0.5));
 }
 
-// Of -|x| it is 2^y with a polynomial y, step by step as on the CPU: where it is small, roundings show.
+// At -|x| it is 2^y with a polynomial y, with the same operations as on the CPU, since small results are sensitive to
+// rounding.
 fn m_normal_cdf(x: f32) -> f32 {
     let a = within(m_abs(x), 0.0, 10.0);
     let z = a * a;
@@ -539,8 +540,8 @@ fn m_normal_cdf(x: f32) -> f32 {
     return keep_nan(x, select(below, 1.0 - below, x > 0.0));
 }
 
-// x times a polynomial in w = -log(1 - x²), near ±1 in its root, and there a step of Newton's method by erfc: derivatives are
-// exp(y²), in which an error of y is many.
+// x times a polynomial in w = -log(1 - x²), or in √w near ±1, where a Newton step by erfc follows: the derivative
+// there is proportional to exp(y²), which magnifies errors of y.
 fn m_erfinv(x: f32) -> f32 {
     let a = m_abs(x);
     let w = -m_log((1.0 - within(a, 0.0, 1.0)) * (1.0 + a));
@@ -577,7 +578,7 @@ fn m_erfinv(x: f32) -> f32 {
 
 // sin πx and cos πx.
 fn sin_cos_pi(x: f32) -> vec2<f32> {
-    // Modulo 2 exactly, then near the zero of the sine, so that it is small where it must be.
+    // Reduce modulo 2 exactly, then relative to the nearest zero of the sine, for full relative accuracy there.
     let r = x - 2.0 * round(x * 0.5);
     let fold = m_abs(r) > 0.5;
     let d = select(r, copy_sign(1.0, r) - r, fold);
@@ -599,10 +600,10 @@ fn lgamma_near_two(d: f32) -> f32 {
     return p * d + GPU_LGAMMA_NEAR_TWO_9;
 }
 
-// log Γ(x) of a positive finite x.
+// log Γ(x) for positive finite x.
 fn lgamma_positive(x: f32) -> f32 {
     if x < 0.5 { return lgamma_near_two(x) * x - m_log(x) - m_log1p(x); }
-    // The argument of the logarithm is near 1 where log Γ has a zero.
+    // Chosen so that the argument of the logarithm is near 1 where log Γ has a zero.
     if x < 1.5 { return lgamma_near_two(x - 1.0) * (x - 1.0) - m_log1p(x - 1.0); }
     if x < 8.5 {
         var t = x;
@@ -640,7 +641,7 @@ fn digamma_positive(x: f32) -> f32 {
     return (m_log(t) - 0.5 / t - series) - sum;
 }
 
-// At the poles NaN, but at zero the infinity of PyTorch.
+// digamma; NaN at the poles, but infinite at zero as in PyTorch.
 fn m_digamma(x: f32) -> f32 {
     if is_nan(x) { return x; }
     if is_infinite(x) { return select(x, m_nan(), x < 0.0); }

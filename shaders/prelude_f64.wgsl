@@ -1,15 +1,15 @@
-// Arithmetic and functions of f64: the `m_*` that a rendered formula may call where it computes in f64.
+// Arithmetic and functions for f64: the `m_*` that a formula may call when it computes in f64.
 //
-// WGSL's own elementary functions of f64 compile to garbage, so these are made of arithmetic, `sqrt` and tests on bits,
-// as those of the CPU are, with the same polynomials and the same sums of two numbers where one has too few digits:
-// such a sum is a vector of the larger and the smaller part. See also Note [A zero that the compiler does not know].
+// WGSL's built-in elementary functions compile to garbage for f64, so these use only arithmetic, `sqrt` and bit tests,
+// like the CPU's, with the same polynomials and the same double-double arithmetic where one number has too few digits;
+// a double-double is a vector of the large and the small part. See also Note [A zero that the compiler does not know].
 
 // @slot types
 alias T = f64;
 var<private> runtime_zero: u32;
 // @end
 
-// Added to |x| < 2^51, it rounds x to an integer.
+// Adding this to |x| < 2^51 rounds x to an integer.
 const ROUND: f64 = 6755399441055744.0lf;
 
 fn m_inf() -> f64 { return bitcast<f64>(0x7ff0000000000000lu ^ u64(runtime_zero)); }
@@ -42,14 +42,14 @@ fn m_sqrt(x: f64) -> f64 { return select(sqrt(x), m_nan(), x < T(0.0) || is_nan(
 // 2^n for n in -1022..=1023.
 fn pow2(n: i32) -> f64 { return bitcast<f64>(u64(n + 1023) << 52u); }
 
-// Long division of the significands as integers, eleven bits at a time, so that nothing is rounded.
+// Long division of the significands as integers, eleven bits at a time, hence exact.
 fn m_fmod(x: f64, y: f64) -> f64 {
     if is_nan(x) || is_nan(y) || is_infinite(x) || is_zero(y) { return m_nan(); }
     if m_abs(x) < m_abs(y) { return x; }
     let least = 0x0010000000000000lu;
     let a = magnitude(x);
     let b = magnitude(y);
-    // A denormal number has the exponent of the least normal one, but no leading bit.
+    // A subnormal number has the exponent of the smallest normal one, but no leading bit.
     let exponent = select(u32(b >> 52u), 1u, b < least);
     var left = select(u32(a >> 52u), 1u, a < least) - exponent;
     var rest = (a & (least - 1lu)) | select(least, 0lu, a < least);
@@ -68,7 +68,7 @@ fn m_remainder(x: f64, y: f64) -> f64 {
     let m = m_fmod(x, y);
     return select(m, m + y, !is_zero(m) && !same_sign(m, y));
 }
-// Python's rule: exact even where the rounded quotient would cross an integer.
+// As Python's floor division: exact where rounding the quotient would cross an integer.
 fn m_floor_divide(x: f64, y: f64) -> f64 {
     let m = m_fmod(x, y);
     let exact = (x - m) / y;
@@ -119,18 +119,18 @@ fn pair_root(a: vec2<f64>) -> vec2<f64> {
     let q = sqrt(a.x);
     let p = two_product(q, q);
     let rest = (opaque(a.x - p.x) - p.y) + a.y;
-    // The root of zero has no correction, which would be 0/0.
+    // The square root of zero has no correction term, which would be 0/0.
     return fast_two_sum(q, select(0.0lf, rest / (q + q), q > 0.0lf));
 }
 
-// `x` between two bounds; a NaN stays NaN.
+// Clamps `x`; NaN stays NaN.
 fn within(x: f64, low: f64, high: f64) -> f64 {
     let y = select(x, high, x > high);
     return keep_nan(x, select(y, low, y < low));
 }
-// The nearest integer of |x| < 2^51.
+// Rounds |x| < 2^51 to an integer.
 fn nearest_integer(x: f64) -> f64 { return opaque(x + ROUND) - ROUND; }
-// x·2^n for |n| <= 2044, rounded once also where the result is denormal.
+// x·2^n for |n| <= 2044, rounded once even if the result is subnormal.
 fn scale(x: f64, n: i32) -> f64 {
     let half = n / 2;
     return opaque(x * pow2(half)) * pow2(n - half);
@@ -153,7 +153,7 @@ fn exp_reduce(x: f64, low: f64) -> Reduced {
     q = q * r + 0.5lf;
     return Reduced(i32(n), r, (rest + r * rest) + r * r * q);
 }
-// e^(x + low) as a sum of two, to be multiplied by 2^n.
+// e^(x + low) as a double-double, to be multiplied by 2^n.
 struct Parts { e: vec2<f64>, n: i32 }
 fn exp_parts(x: f64, low: f64) -> Parts {
     let d = exp_reduce(x, low);
@@ -163,7 +163,7 @@ fn exp_parts(x: f64, low: f64) -> Parts {
 // e^x - 1 likewise, for x >= -40.
 fn expm1_parts(x: f64) -> Parts {
     let d = exp_reduce(x, 0.0lf);
-    // From 2^60 on the 1 is beyond the last place, and its exact size no matter.
+    // From 2^60 on the 1 is below one ulp, so its exact value does not matter.
     let s = two_sum(1.0lf - pow2(-at_most(d.n, 60)), d.r);
     return Parts(fast_two_sum(s.x, s.y + d.tail), d.n);
 }
@@ -208,7 +208,7 @@ fn m_tanh(x: f64) -> f64 {
 
 // ---- Logarithms ----------------------------------------------------------------------------------------------------
 
-// x = 2^k·m with m between the roots of 1/2 and 2, for positive finite x: k and m.
+// x = 2^k·m with m between √(1/2) and √2, for positive finite x; returns k and m.
 fn log_reduce(x: f64) -> vec2<f64> {
     let denormal = x < 2.2250738585072014e-308lf;
     let bits = bitcast<u64>(select(x, x * 18014398509481984.0lf, denormal));
@@ -217,7 +217,7 @@ fn log_reduce(x: f64) -> vec2<f64> {
     let k = f64(i32(e) - 1023);
     return vec2<f64>(select(k, k - 54.0lf, denormal), m);
 }
-// The logarithm, given the one of every positive finite number.
+// Extends the logarithm of positive finite numbers to all x.
 fn log_ends(x: f64, y: f64) -> f64 {
     let finite = select(y, x, is_infinite(x));
     return keep_nan(x, select(select(finite, m_nan(), x < 0.0lf), -m_inf(), is_zero(x)));
@@ -246,12 +246,12 @@ fn m_log1p(x: f64) -> f64 {
     let y = log_ends(s.x, log_sum(r.x, (r.y - 1.0lf) + s.y * pow2(-at_most(i32(r.x), 1022))));
     return select(y, x, m_abs(x) < 1e-17lf);
 }
-// k·of_2 + log(1 + f)·per_e: the logarithm to a base whose natural one is 1/per_e, and to which 2 has of_2.
+// k·of_2 + log(1 + f)·per_e: the logarithm to base b, where per_e is 1/ln b and of_2 the logarithm of 2 to base b.
 fn log_to_base(x: f64, of_2: vec2<f64>, per_e: vec2<f64>) -> f64 {
     let r = log_reduce(x);
     let f = r.y - 1.0lf;
     let t = log_terms(f);
-    // The logarithm in two parts, the first short enough for exact products.
+    // Split the logarithm in two; the first part is short enough for exact products.
     let hi = upper(opaque(f - t.x));
     let lo = (opaque(f - hi) - t.x) + t.y;
     let c = upper(per_e.x);
@@ -268,7 +268,7 @@ fn m_log10(x: f64) -> f64 {
     return log_to_base(x, of_2, vec2<f64>(LOG10_E, LOG10_E_REST));
 }
 
-// The logarithm of x + low > 0 as a sum of two, to about 2^-66 of it.
+// The logarithm of x + low > 0 as a double-double, with relative error about 2^-66.
 fn log_pair(x: f64, low: f64) -> vec2<f64> {
     let r = log_reduce(x);
     let k = i32(r.x);
@@ -309,7 +309,7 @@ fn m_atanh(x: f64) -> f64 {
     return keep_nan(x, copy_sign(ends, x));
 }
 
-// |x|^y for finite x other than zero, and then the corners as C99 has them.
+// x|^y for finite non-zero x, then the special cases of C99.
 fn m_pow(x: f64, y: f64) -> f64 {
     if is_zero(y) || m_eq(x, 1.0lf) { return 1.0lf; }
     if is_nan(x) || is_nan(y) { return m_nan(); }
@@ -323,7 +323,7 @@ fn m_pow(x: f64, y: f64) -> f64 {
     }
     if negative && !integer { return m_nan(); }
     let l = log_pair(a, 0.0lf);
-    // No base but 1 is so near 1 that a larger exponent does not overflow or underflow.
+    // Larger exponents overflow or underflow for every base except 1.
     let e = within(y, -3.6893488147419103e19lf, 3.6893488147419103e19lf);
     let p = two_product(e, l.x);
     let ends = p.x > 712.0lf || p.x < -748.0lf;
@@ -332,10 +332,10 @@ fn m_pow(x: f64, y: f64) -> f64 {
 
 // ---- Angles --------------------------------------------------------------------------------------------------------
 
-// An angle less the nearest multiple of π/2 as a sum of two, and that multiple.
+// An angle minus the nearest multiple of π/2, as a double-double, and that multiple.
 struct Angle { r: vec2<f64>, q: u32 }
 
-// Of |x| < 2^20: π/2 in parts of 33 bits, whose products with the multiple are exact.
+// For |x| < 2^20: π/2 in parts of 33 bits, whose products with the multiple are exact.
 fn angle_near(x: f64) -> Angle {
     let n = nearest_integer(x * FRAC_2_PI);
     let s = two_sum(opaque(x - n * ANGLE_NEAR_0), -n * ANGLE_NEAR_1);
@@ -343,7 +343,7 @@ fn angle_near(x: f64) -> Angle {
     return Angle(fast_two_sum(r.x, r.y - n * ANGLE_NEAR_3), bitcast<u32>(i32(n)));
 }
 
-// Two words of zeros, then 2/π.
+// Two zero words, then 2/π.
 var<private> TWO_OVER_PI: array<u32, 40> = array<u32, 40>(
     0x00000000u, 0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u,
     0xfe5163abu, 0xdebbc561u, 0xb7246e3au, 0x424dd2e0u, 0x06492eeau, 0x09d1921cu, 0xfe1deb1cu, 0xb129a73eu,
@@ -352,8 +352,8 @@ var<private> TWO_OVER_PI: array<u32, 40> = array<u32, 40>(
     0x7527bac7u, 0xebe5f17bu, 0x3d0739f7u, 0x8a5292eau, 0x6bfb5fb1u, 0x1f8d5d08u, 0x56033046u, 0xfc7b6babu,
 );
 
-// Of any size: the bits of 2/π whose products with x are multiples of 4 do not matter, the next 192 give x·2/π
-// modulo 4 (Payne and Hanek), here by words of 32 bits, the lowest first.
+// For any x: the leading bits of 2/π, whose products with x are multiples of 4, do not matter; the next 192 give x·2/π
+// modulo 4 (Payne and Hanek), computed in 32-bit words, lowest first.
 fn angle_far(x: f64) -> Angle {
     let bits = magnitude(x);
     let m = (bits & 0xffffffffffffflu) | 0x10000000000000lu;
@@ -369,7 +369,7 @@ fn angle_far(x: f64) -> Angle {
         let low = (m & 0xfffffffflu) * u64(w) + carry_low;
         let high = (m >> 32u) * u64(w) + carry_high;
         product[i] = u32(low & 0xfffffffflu);
-        // What goes to the next word: the upper half of the first, and all of the second.
+        // The carry to the next word: the upper half of the first product, and all of the second.
         carry_low = (low >> 32u) + (high & 0xfffffffflu);
         carry_high = high >> 32u;
     }
@@ -392,7 +392,7 @@ fn angle(x: f64) -> Angle {
     return angle_far(x);
 }
 
-// The sine and the cosine of |r| <= π/4 as sums of two.
+// The sine and the cosine of |r| <= π/4 as double-doubles.
 fn sin_parts(r: vec2<f64>) -> vec2<f64> {
     let z = r.x * r.x;
     var p = ((SIN_5 * z + SIN_4) * z + SIN_3) * z + SIN_2;
@@ -434,8 +434,8 @@ fn m_tan(x: f64) -> f64 {
     return select(t.x + t.y, x, m_abs(x) < 1e-150lf);
 }
 
-// The angle of the point (x, y) in the first quadrant, not both coordinates zero or infinite: turned by π/4 or π/2 where
-// it is larger than π/8 or 3π/8.
+// The angle of the point (x, y) in the first quadrant; not both coordinates may be zero or infinite. Rotates by π/4 or
+// π/2 if the angle is larger than π/8 or 3π/8.
 fn angle_of(y: f64, x: f64) -> f64 {
     let steep = y > x * TAN_3_PI_8;
     let middle = y > x * TAN_PI_8 && !steep;
@@ -459,7 +459,7 @@ fn m_atan2(y: f64, x: f64) -> f64 {
     let ay = m_abs(y);
     let ax = m_abs(x);
     let largest = select(ax, ay, ay > ax);
-    // Away from overflow of the sum and underflow of the quotient.
+    // Scale to avoid overflow of the sum and underflow of the quotient.
     let s = select(select(1.0lf, 1e100lf, largest < 1e-200lf), 1e-100lf, largest > 1e300lf);
     let infinite = is_infinite(ay) && is_infinite(ax);
     let alone = is_infinite(ay) && !infinite;
@@ -469,7 +469,7 @@ fn m_atan2(y: f64, x: f64) -> f64 {
     return select(copy_sign(turned, y), m_nan(), is_nan(x) || is_nan(y));
 }
 
-// For a = |x|: its arcsine where a <= 1/2, else that of the root of (1 - a)/2, as the argument, its error and the tail.
+// For a = |x|: a if a <= 1/2, else √((1 - a)/2), as argument and rounding error, and the tail of its arcsine.
 fn arc(a: f64) -> vec3<f64> {
     let far = a > 0.5lf;
     let z = select(a * a, (1.0lf - within(a, 0.0lf, 1.0lf)) * 0.5lf, far);
@@ -508,7 +508,7 @@ fn erf_tail(z: f64) -> f64 {
     p = p * z + ERF_NEAR_0;
     return p;
 }
-// erfc of x >= 0.46: e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x to a short interval.
+// erfc for x >= 0.46: e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x to a short interval.
 fn erfc_far(c: f64) -> f64 {
     let x = within(c, 0.46lf, 28.0lf);
     let t = (x - 4.0lf) / (x + 4.0lf);
@@ -537,7 +537,7 @@ fn m_normal_cdf(x: f64) -> f64 { return 0.5lf * (1.0lf + m_erf(x * ROOT_HALF)); 
 
 // One step of Halley's method for erf y = a.
 fn erfinv_step(a: f64, y: f64) -> f64 {
-    // erf or erfc, whichever is small, so that the difference is exact.
+    // Uses the smaller of erf and erfc, so that the difference is exact.
     let near = (y + y * erf_tail(y * y)) - a;
     let far = (1.0lf - a) - erfc_far(y);
     let d = select(far, near, a < 0.5lf) * HALF_ROOT_PI * m_exp(y * y);
@@ -546,7 +546,7 @@ fn erfinv_step(a: f64, y: f64) -> f64 {
 fn m_erfinv(x: f64) -> f64 {
     let a = m_abs(x);
     let inside = within(a, 0.0lf, BELOW_ONE);
-    // Winitzki's approximation, two digits everywhere.
+    // Winitzki's approximation, accurate to two digits.
     let w = m_log((1.0lf - inside) * (1.0lf + inside));
     let b = ERFINV_0 + 0.5lf * w;
     let first = sqrt(m_maximum(sqrt(b * b - w * ERFINV_1) - b, 0.0lf));
@@ -560,7 +560,7 @@ fn m_erfinv(x: f64) -> f64 {
 
 // sin πx and cos πx.
 fn sin_cos_pi(x: f64) -> vec2<f64> {
-    // Modulo 2 exactly, then near the zero of the sine, so that it is small where it must be.
+    // Reduce modulo 2 exactly, then relative to the nearest zero of the sine, for full relative accuracy there.
     let r = x - 2.0lf * round(x * 0.5lf);
     let fold = m_abs(r) > 0.5lf;
     let d = select(r, copy_sign(1.0lf, r) - r, fold);
@@ -578,10 +578,10 @@ fn lgamma_near_two(d: f64) -> f64 {
     p = p * d + LGAMMA_NEAR_TWO_0;
     return p;
 }
-// log Γ(x) of a positive finite x.
+// log Γ(x) for positive finite x.
 fn lgamma_positive(x: f64) -> f64 {
     if x < 0.5lf { return lgamma_near_two(x) * x - m_log(x) - m_log1p(x); }
-    // The argument of the logarithm is near 1 where log Γ has a zero.
+    // Chosen so that the argument of the logarithm is near 1 where log Γ has a zero.
     if x < 1.5lf { return lgamma_near_two(x - 1.0lf) * (x - 1.0lf) - m_log1p(x - 1.0lf); }
     if x < 8.5lf {
         var t = x;
@@ -620,7 +620,7 @@ fn digamma_positive(x: f64) -> f64 {
     p = p * z + DIGAMMA_0;
     return (m_log(t) - 0.5lf / t - z * p) - sum;
 }
-// At the poles NaN, but at zero the infinity of PyTorch.
+// digamma; NaN at the poles, but infinite at zero as in PyTorch.
 fn m_digamma(x: f64) -> f64 {
     if is_nan(x) { return x; }
     if is_infinite(x) { return select(x, m_nan(), x < 0.0lf); }

@@ -1,6 +1,6 @@
-// Arithmetic of integers: the `m_*` that a rendered formula may call where it computes in i32 or i64.
+// Integer arithmetic: the `m_*` that a formula may call when it computes in i32 or i64.
 //
-// Sums and products wrap by themselves. A zero divisor gives 0: the caller has refused it before.
+// Sums and products wrap. Division by zero gives 0; the caller has rejected zero divisors before.
 
 // @slot types
 alias T = i32;
@@ -14,7 +14,7 @@ fn m_minimum(a: T, b: T) -> T { return select(b, a, a < b); }
 
 fn m_trunc_divide(a: T, b: T) -> T {
     if b == 0 { return 0; }
-    // The least integer has no opposite, and dividing it by -1 wraps to itself.
+    // The smallest integer has no negation; dividing it by -1 wraps to itself.
     if b == -1 { return -a; }
     return a / b;
 }
@@ -31,8 +31,8 @@ fn m_floor_divide(a: T, b: T) -> T {
     return select(q, q - 1, r != 0 && (r < 0) != (b < 0));
 }
 
-// The device masks the count of a shift; here one that is too large or negative, which has bits above the mask, moves
-// every bit out. (Compared with WIDTH, a count widened from 32 bits comes out wrong on llvmpipe of Mesa 22.3.)
+// The device masks shift counts; here a count that is negative or too large, which has bits above the mask, shifts out
+// all bits. (Comparing with WIDTH gives wrong results on llvmpipe of Mesa 22.3 for counts widened from 32 bits.)
 fn moves_all_out(b: T) -> bool { return (b & ~(WIDTH - 1)) != 0; }
 fn m_bitwise_left_shift(a: T, b: T) -> T {
     return select(a << u32(b & (WIDTH - 1)), 0, moves_all_out(b));
@@ -41,7 +41,7 @@ fn m_bitwise_right_shift(a: T, b: T) -> T {
     return select(a >> u32(b & (WIDTH - 1)), select(T(0), T(-1), a < 0), moves_all_out(b));
 }
 
-// By repeated squaring; a negative exponent leaves only the powers of 1 and -1.
+// By repeated squaring; for negative exponents only the powers of 1 and -1 are non-zero.
 fn m_pow(a: T, b: T) -> T {
     if b < 0 {
         if a == 1 { return 1; }

@@ -1,25 +1,25 @@
-// Draws from Philox4x32-10, a counter-based generator: an invocation encrypts one counter and makes elements of its
-// four words, the same ones that the CPU makes. As it stands these are uniform float32.
+// Random numbers by Philox4x32-10, a counter-based generator: an invocation encrypts one counter and derives elements
+// from its four words, bit-identical to those on the CPU. The default slots draw uniform float32.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Blocks of four words.
+    // Number of blocks of four words.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Elements, and where they begin.
+    // Number of elements, and offset.
     n: u32,
     first: u32,
     // The key and the first counter, low words first.
     key: vec2<u32>,
     offset: vec2<u32>,
-    // The numbers of the distribution.
+    // The parameters of the distribution.
     p: f32,
     q: f32,
-    // Those of one of integers.
+    // The parameters of an integer distribution.
     low: vec2<u32>,
     span: vec2<u32>,
 }
@@ -67,13 +67,13 @@ fn encrypt(counter: vec2<u32>) -> vec4<u32> {
 // A multiple of 2^-24 in [0, 1).
 fn unit(w: u32) -> f32 { return f32(w >> 8u) * 5.9604645e-8; }
 
-// In (0, 1), with all 32 bits near zero, where a logarithm makes the tail of a distribution from them.
+// In (0, 1), with all 32 bits used near zero, where a logarithm turns them into the tail of a distribution.
 fn open(w: u32) -> f32 {
     let u = (f32(w >> 1u) + 0.25) * 4.656613e-10;
     return select(0.99999994, u, u < 1.0);
 }
 
-// From p to q, which the sum may round up to.
+// Uniform from p to q, to which the sum may round up.
 fn uniform_of(w: u32) -> f32 {
     let v = params.p + opaque(unit(w) * opaque(params.q - params.p));
     return select(params.p, v, v < params.q);
@@ -81,10 +81,10 @@ fn uniform_of(w: u32) -> f32 {
 
 fn exponential_of(w: u32) -> f32 { return -m_log(open(w)) / params.p; }
 
-// Two independent standard normal numbers from two words, by Box and Muller.
+// Two independent standard normal numbers from two words, by the Box-Muller method.
 fn normals_of(a: u32, b: u32) -> vec2<f32> {
     let r = sqrt(-2.0 * m_log(open(a)));
-    // The angle b·2^-32 turns: the nearest quadrant from the upper bits, the rest as a signed number.
+    // The angle is b·2^-32 turns: the nearest quadrant from the upper bits, the rest as a signed number.
     let t = f32(bitcast<i32>(b << 2u)) * 3.6572953e-10;
     let quadrant = (b + (1u << 29u)) >> 30u;
     let z = t * t;
@@ -98,7 +98,7 @@ fn normals_of(a: u32, b: u32) -> vec2<f32> {
     return vec2<f32>(r * fx, r * fy);
 }
 
-// The upper part of 64 random bits times a span of at most 2^32, from a low end on.
+// The upper half of 64 random bits times a span of at most 2^32, plus the lower bound.
 fn integer_of(a: u32, b: u32) -> vec2<u32> {
     let high = vec2<u32>(wide_product(a, params.span.x).y + select(0u, a, params.span.y == 1u), 0u);
     let all = sum(wide_product(b, params.span.x), high);

@@ -1,26 +1,28 @@
 // A reduction of [outer, n, inner] over n.
 //
-// An invocation reduces every `segments`-th element, so that neighbours read neighbours; where there are several
-// segments, their results are reduced again. As it stands this is a sum of float32.
+// An invocation reduces every `segments`-th element, so that adjacent invocations read adjacent elements; the results
+// of several segments are reduced again. The default slots are a float32 sum.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Results: outer · segments · inner.
+    // Number of results: outer · segments · inner.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     n: u32,
     inner: u32,
     segments: u32,
-    // Where the elements, the results and what `about` gives begin, in elements.
+    // Offsets of the elements, the results and the operand of `about`, in elements.
     first: u32,
     first_result: u32,
     first_about: u32,
-    // A number that the reduction takes.
+    // A parameter of the reduction.
     p: f32,
+    // @slot params
+    // @end
 }
 
 @group(0) @binding(0) var<uniform> params: Params;

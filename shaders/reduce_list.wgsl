@@ -1,22 +1,22 @@
-// A reduction of several tensors as if they were one, as far as one launch goes: every invocation leaves what it has.
+// The first launch of a reduction over several tensors: every invocation stores its partial result.
 //
-// A workgroup works on one tensor. As it stands this is a sum of one tensor.
+// Each workgroup processes one tensor. The default slots sum one tensor.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Workgroups.
+    // Number of workgroups.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the results begin.
+    // Offset of the results.
     first_result: u32,
-    // A number that the reduction takes.
+    // A parameter of the reduction.
     p: f32,
     // @slot parts
-    // Of each tensor: where it begins, its elements, the first of its workgroups and how many there are.
+    // For each tensor: its offset, its number of elements, its first workgroup and its number of workgroups.
     parts: array<vec4<u32>, 1>,
     // @end
 }

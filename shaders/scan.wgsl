@@ -1,32 +1,32 @@
-// A running operation along n of [outer, n, inner].
+// A scan along n of [outer, n, inner].
 //
-// A lane is cut into segments, each run through by an invocation. Where there are several, a first pass leaves what
-// each amounts to, a second runs through those, and the last takes up each segment where the ones before it ended. As
-// it stands this is the last pass of a running sum of float32 in one segment.
+// A lane is split into segments, each scanned by one invocation. With several segments, the first pass computes the
+// total of each, the second scans the totals, and the last scans each segment starting from the result of the
+// preceding ones. The default slots are the last pass of a float32 cumulative sum with one segment.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Segments of all lanes; in the second pass lanes.
+    // Number of segments in all lanes; in the second pass, of lanes.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     n: u32,
     inner: u32,
-    // Segments of a lane, and elements of a segment.
+    // Segments per lane, and elements per segment.
     segments: u32,
     length: u32,
-    // Whether it runs from the end.
+    // Whether to scan from the end.
     reverse: u32,
-    // Where the tensors begin, in elements.
+    // Offsets of the tensors, in elements.
     first: u32,
     first_result: u32,
     first_places: u32,
 }
 
-// What has come out so far, and at which element.
+// The current value, and the position of its element.
 struct State { value: T, place: u32 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -46,7 +46,7 @@ fn m_log1p(x: f32) -> f32 { return x; }
 fn is_infinite(x: f32) -> bool { return false; }
 // @end
 
-// What begins, and what goes on.
+// The initial state, and the update.
 // @slot join
 fn start() -> State { return State(T(0), 0u); }
 fn join(a: State, b: State) -> State { return State(a.value + b.value, b.place); }
@@ -56,7 +56,7 @@ fn join(a: State, b: State) -> State { return State(a.value + b.value, b.place);
 fn load_x(i: u32) -> T { return T(x[i]); }
 // @end
 
-// Element k of a lane in the order in which it runs.
+// The position of element k in scan order.
 fn place(k: u32) -> u32 { return select(k, params.n - 1u - k, params.reverse == 1u); }
 
 // @slot store
@@ -71,7 +71,7 @@ fn log_sum_exp(a: T, b: T) -> T {
     return top + m_log1p(m_exp(low - top));
 }
 
-// What a segment amounts to.
+// The total of a segment.
 fn total(at: u32, lane: u32, segment: u32) {
     var state = start();
     for (var k = segment * params.length; k < (segment + 1u) * params.length && k < params.n; k++) {
@@ -81,7 +81,7 @@ fn total(at: u32, lane: u32, segment: u32) {
     places[at] = state.place;
 }
 
-// What precedes each segment of a lane.
+// The exclusive scan of a lane's segment totals.
 fn carry(at: u32, row: u32) {
     var state = start();
     let first = row * params.segments * params.inner + (at - row * params.inner);
@@ -94,7 +94,7 @@ fn carry(at: u32, row: u32) {
     }
 }
 
-// The results of a segment, begun with what precedes it.
+// The scan of a segment, starting from `before`.
 fn results(lane: u32, segment: u32, before: State) {
     var state = before;
     for (var k = segment * params.length; k < (segment + 1u) * params.length && k < params.n; k++) {
@@ -110,7 +110,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     runtime_zero = params.zero;
     let at = id.x + id.y * groups.x * 64u;
     if at >= params.count { return; }
-    // Neighbouring invocations have neighbouring columns.
+    // Adjacent invocations process adjacent columns.
     let row = at / params.inner;
     let outer = row / params.segments;
     let segment = row - outer * params.segments;

@@ -1,29 +1,29 @@
-// Values combined with the elements that a list of offsets picks; see gather.wgsl for which those are.
+// Combines values with elements selected by a list of offsets; gather.wgsl describes the selection.
 //
-// Several values may meet in an element. Where words are atomic, combining is tried again until nobody else wrote; 64-bit
-// elements are combined by one invocation for all offsets. As it stands this writes 32-bit elements.
+// Several values may be combined with one element. Atomic words use a compare-and-swap loop; 64-bit elements are
+// combined by one invocation for all offsets. The default slots store 32-bit elements.
 
 // @slot types
 alias T = u32;
 // @end
 
 struct Params {
-    // Values, or elements of the dimensions before and after.
+    // Number of values, or of elements in the dimensions before and after.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the tensors begin, in elements.
+    // Offsets of the tensors, in elements.
     first: u32,
     first_values: u32,
     first_offsets: u32,
-    // Offsets, and elements of the dimensions after.
+    // Number of offsets, and of elements in the dimensions after.
     n: u32,
     width: u32,
-    // How far two values lie apart: 0 where there is one for all.
+    // Stride of the values: 0 if a single one is used for all.
     step: u32,
-    // Elements that the binding shows; see `backend/gpu/window.rs`.
+    // Number of elements in the binding; see `backend/gpu/window.rs`.
     limit: u32,
-    // The offsets that an invocation for all goes through.
+    // The range of offsets for an invocation that processes all of them.
     begin: u32,
     end: u32,
     // @slot params
@@ -46,7 +46,7 @@ fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 fn load_values(i: u32) -> T { return values[i]; }
 // @end
 
-// Where a position lies in the dimensions before, and in those after.
+// The offset of a position in the dimensions before, and in those after.
 // @slot places
 fn before(i: u32) -> u32 { return i; }
 fn after(i: u32) -> u32 { return i; }
@@ -57,7 +57,7 @@ fn write(i: u32, value: T) { atomicStore(&result[i], value); }
 // @end
 
 // @slot functions
-// One value an invocation.
+// One value per invocation.
 fn combine_value(at: u32) {
     let row = quotient(at, params.width);
     let block = quotient(row, params.n);
@@ -66,7 +66,7 @@ fn combine_value(at: u32) {
     if i < params.limit { write(i, load_values(params.first_values + at * params.step)); }
 }
 
-// All values that may meet, in one invocation.
+// All values that may target the same element, in one invocation.
 fn combine_values(at: u32) {
     let block = quotient(at, params.width);
     let column = at - block * params.width;

@@ -1,20 +1,20 @@
-// Softmax and its logarithm along n of [outer, n, inner], forward and backward: an invocation has a
-// lane, or a workgroup.
+// Softmax and log-softmax along n of [outer, n, inner], forward and backward, by one invocation or one workgroup per
+// lane.
 //
-// As it stands this is the forward softmax of float32.
+// The default slots are the forward softmax for float32.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Lanes: outer · inner.
+    // Number of lanes: outer · inner.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     n: u32,
     inner: u32,
-    // Where the tensors begin, in elements.
+    // Offsets of the tensors, in elements.
     first: u32,
     first_result: u32,
     first_gradient: u32,
@@ -40,8 +40,7 @@ fn largest(v: T) -> T { return v; }
 fn sum(v: T) -> T { return v; }
 // @end
 
-// Which of the functions a shader calls decides what it computes of the lane that begins at `start`, from element `begin`
-// on.
+// A shader calls one of these functions for the lane that begins at `start`, from element `begin` on.
 // @slot functions
 fn top_of(start: u32, begin: u32) -> T {
     var top = x[params.first + start];
@@ -79,7 +78,7 @@ fn log_softmax(start: u32, begin: u32) {
     }
 }
 
-// The gradient of the input, `x` being the result.
+// The gradient of the input; `x` is the result.
 fn softmax_backward(start: u32, begin: u32) {
     var part = T(0);
     for (var k = begin; k < params.n; k += STEP) {

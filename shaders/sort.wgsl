@@ -1,25 +1,25 @@
-// The bitonic sorting network on 256 places of a row, in the memory of a workgroup.
+// A bitonic sorting network on chunks of 256 positions of a row, in workgroup memory.
 //
-// Sorted are places of elements, not elements: rows are padded to a power of two with places that do not exist and go
-// last. As it stands this sorts each 256 places, every other ones in reverse.
+// Positions are sorted instead of elements: rows are padded to a power of two with positions beyond the end, which are
+// sorted last. The default slots sort each chunk, every other one in reverse.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Groups of 256 places in all rows.
+    // Number of chunks in all rows.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the elements begin.
+    // Offset of the elements.
     first: u32,
-    // Elements of a row, and of a padded one.
+    // Elements per row, and per padded row.
     n: u32,
     padded: u32,
-    // Places that are merged together.
+    // Number of positions that are merged together.
     block: u32,
-    // How far places that are compared lie apart, in the pass over all memory.
+    // Distance of the compared positions, in the pass on device memory.
     distance: u32,
 }
 
@@ -43,7 +43,7 @@ fn load_x(i: u32) -> T { return T(x[i]); }
 fn less(a: T, b: T) -> bool { return a < b; }
 // @end
 
-// Whether element a at a place goes before b at another; of equal ones the first does.
+// Whether element a precedes element b; of equal elements the one at the lower position does.
 fn goes_before(a: T, place_a: u32, b: T, place_b: u32) -> bool {
     if place_a >= params.n || place_b >= params.n { return place_a < place_b; }
     if less(a, b) { return true; }
@@ -55,12 +55,12 @@ fn key(row: u32, place: u32) -> T {
     return load_x(params.first + row * params.n + place);
 }
 
-// The lower place of pair `i` of those that lie a distance, which is a power of two, apart.
+// The lower position of pair `i` at a distance that is a power of two.
 fn lower(i: u32, distance: u32) -> u32 {
     return ((i & ~(distance - 1u)) << 1u) | (i & (distance - 1u));
 }
 
-// Puts the places that an invocation compares in order: upwards or downwards, by which block they are in.
+// Orders the two positions of an invocation, ascending or descending depending on the block.
 fn compare(i: u32, base: u32, block: u32, distance: u32) {
     let a = lower(i, distance);
     let b = a + distance;
@@ -76,9 +76,9 @@ fn compare(i: u32, base: u32, block: u32, distance: u32) {
     workgroupBarrier();
 }
 
-// The passes, of which a shader has one.
+// The passes, of which each shader contains one.
 // @slot functions
-// Sorts each 256 places, every other ones in reverse.
+// Sorts each chunk, every other one in reverse.
 fn sort_chunk(row: u32, base: u32, i: u32) {
     for (var e = i; e < 256u; e += 128u) {
         places[e] = base + e;
@@ -93,7 +93,7 @@ fn sort_chunk(row: u32, base: u32, i: u32) {
     for (var e = i; e < 256u; e += 128u) { order[row * params.padded + base + e] = places[e]; }
 }
 
-// Compares places that lie at least 256 apart, in the memory of the device.
+// Compares positions at a distance of 256 or more, in device memory.
 fn compare_apart(row: u32, base: u32, i: u32) {
     let a = lower(base / 2u + i, params.distance);
     let b = a + params.distance;
@@ -106,7 +106,7 @@ fn compare_apart(row: u32, base: u32, i: u32) {
     }
 }
 
-// The rest of a merge, of places within 256.
+// The rest of a merge, within chunks.
 fn merge_chunk(row: u32, base: u32, i: u32) {
     for (var e = i; e < 256u; e += 128u) {
         places[e] = order[row * params.padded + base + e];
@@ -126,7 +126,7 @@ fn main(
 ) {
     runtime_zero = params.zero;
     let chunk = group.x + group.y * groups.x;
-    // All invocations of a workgroup return, or none.
+    // All invocations of a workgroup return together.
     if chunk >= params.count { return; }
     let per_row = params.padded / 256u;
     let row = chunk / per_row;

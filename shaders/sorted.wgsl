@@ -1,26 +1,26 @@
-// What is read off sorted rows: each element of the result by itself.
+// Operations on sorted rows, one element of the result at a time.
 //
-// As it stands these are the elements of rows in the order that places give.
+// The default slots gather the elements of rows by their sorted positions.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Elements of the result.
+    // Number of elements of the result.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the tensors begin: the result in words, the others in elements.
+    // Offsets of the tensors: of the result in words, of the others in elements.
     first: u32,
     first_x: u32,
     first_order: u32,
     first_values: u32,
-    // Elements of a row, of a row of places, and of a row of the result.
+    // Elements per row, per row of positions, and per row of the result.
     n: u32,
     padded: u32,
     width: u32,
-    // The place from which a row of the result begins, or whether a search goes past equal elements.
+    // The first sorted position in a row of the result; for a search, whether it goes past equal elements.
     start: u32,
 }
 
@@ -47,7 +47,7 @@ fn less(a: T, b: T) -> bool { return a < b; }
 // @end
 
 // @slot functions
-// Where in its row the element stood that is element `i` of the sorted rows.
+// The original position of the element at index `i` of the sorted rows.
 fn place_of(i: u32) -> i32 {
     let row = quotient(i, params.width);
     let at = row * params.padded + params.start + (i - row * params.width);
@@ -59,7 +59,7 @@ fn value_of(i: u32) -> T {
     return load_x(params.first_x + row * params.n + u32(place_of(i)));
 }
 
-// The first element of a row that is not less than value `i`, or, past equal ones, greater.
+// The first position in a row whose element is not less than value `i`, or, to go past equal elements, is greater.
 fn search(i: u32) -> u32 {
     let wanted = load_values(params.first_values + i);
     let row = params.first_x + quotient(i, params.width) * params.n * params.padded;

@@ -1,6 +1,6 @@
-// float16 and bfloat16 as bits of a u32 word: exact one way, rounded to nearest even the other.
+// float16 and bfloat16 as bits of a u32 word: exact conversion to f32, rounding to nearest even from f32.
 //
-// By hand, because `pack2x16float` may do as it likes with what is too large, and either may flush denormals.
+// Done by hand, because the result of `pack2x16float` is unspecified for large values, and it may flush subnormals.
 
 fn decode_half(bits: u32) -> f32 {
     let exponent = (bits >> 10u) & 31u;
@@ -13,7 +13,7 @@ fn encode_half(x: f32) -> u32 {
     let bits = bitcast<u32>(x) & 0x7fffffffu;
     let sign = (bitcast<u32>(x) >> 16u) & 0x8000u;
     if bits > 0x7f800000u { return sign | 0x7e00u; }
-    // From 65520 on, half way to what would come next, it is infinite.
+    // From 65520 on, halfway between the largest number and the next power of two, the result is infinite.
     if bits >= 0x477ff000u { return sign | 0x7c00u; }
     if bits < 0x38800000u { return sign | u32(round(bitcast<f32>(bits) * 16777216.0)); }
     return sign | ((bits - 0x38000000u + 0xfffu + ((bits >> 13u) & 1u)) >> 13u);
@@ -27,7 +27,7 @@ fn encode_bfloat16(x: f32) -> u32 {
     return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
 
-// i / n without the division of integers, which adapters are slow at: an estimate, what it leaves, and a last step.
+// i / n without integer division, which is slow on adapters: an estimate, its remainder, and a final correction.
 fn quotient(i: u32, n: u32) -> u32 {
     let inverse = 1.0 / f32(n);
     let near = u32(f32(i) * inverse);

@@ -1,17 +1,17 @@
-// Singular values and vectors of matrices of at least as many rows as columns, stored by columns, which are turned until
-// they are orthogonal. See Note [One-sided Jacobi]. An invocation has a matrix, or a column or row of it, by itself. Kernels
-// of factor.wgsl.
+// Singular value decomposition of column-major matrices with at least as many rows as columns, whose columns are
+// rotated until they are orthogonal; see Note [One-sided Jacobi]. An invocation processes a matrix, or one column or
+// row of it. Kernels of factor.wgsl.
 //
-// Kept of each matrix: the right vectors; the lengths of columns; whether the sweep turned anything, whether one did not,
-// and what the matrix was divided by; the axes that left vectors were made of; and as many numbers as there are rows. The
-// results are left vectors, values, right vectors. The step is the left vector that a launch is for.
+// State kept per matrix: the right vectors; the column norms; whether the sweep rotated anything, whether the
+// iteration has converged, and the scale of the matrix; the axes from which left vectors were made; and one number per
+// row. The results are left vectors, values, right vectors. The step is the index of a left vector.
 
 fn lengths() -> u32 { return keep + params.n * params.n; }
 fn state() -> u32 { return lengths() + params.n; }
 fn axes() -> u32 { return state() + 3u; }
 fn spare() -> u32 { return axes() + params.left; }
 
-// ---- A column each
+// ---- Column by column
 
 fn start_svd() {
     let n = params.n;
@@ -29,7 +29,7 @@ fn longest() -> T {
     return most;
 }
 
-// So that no square overflows or vanishes.
+// Avoids overflow and underflow of squares.
 fn divide_columns() {
     if piece >= params.n { return; }
     let most = longest();
@@ -48,7 +48,7 @@ fn measure() {
     kept[lengths() + piece] = sqrt(square);
 }
 
-// Longer columns come first. Much shorter ones are rounding and have no direction.
+// Sorts columns by descending norm. Very short columns consist of rounding errors and have no meaningful direction.
 fn put_in_order() {
     let m = params.m;
     let n = params.n;
@@ -59,7 +59,7 @@ fn put_in_order() {
         let other = kept[lengths() + j];
         to += select(0u, 1u, other > length || (other == length && j < piece));
     }
-    // The search for axes begins with the first.
+    // The search for axes starts at the first one.
     if to < params.left { kept[axes() + to] = T(0); }
     let values = b + params.left * m;
     result[values + to] = length * kept[state() + 2u];
@@ -73,7 +73,7 @@ fn put_in_order() {
 
 // ---- Rotations
 
-// Makes two columns orthogonal; false where they are.
+// Makes two columns orthogonal; false if they are already.
 fn turn(p: u32, q: u32, tolerance: T) -> bool {
     let m = params.m;
     let n = params.n;
@@ -88,7 +88,7 @@ fn turn(p: u32, q: u32, tolerance: T) -> bool {
         both += v * u;
     }
     if m_abs(both) <= tolerance * sqrt(x * y) { return false; }
-    // The smaller of the two angles.
+    // The smaller of the two rotation angles.
     let zeta = (y - x) / (T(2) * both);
     // The square may overflow.
     let root = select(sqrt(T(1) + zeta * zeta), m_abs(zeta), m_abs(zeta) > T(1e9));
@@ -110,7 +110,7 @@ fn turn(p: u32, q: u32, tolerance: T) -> bool {
     return true;
 }
 
-// Rotations one after the other, once and again, until nothing was turned from the first to the last.
+// Rotations in cyclic order, until a whole sweep has rotated nothing.
 fn sweep_columns() {
     let n = params.n;
     if kept[state() + 1u] == T(1) { return; }
@@ -120,7 +120,7 @@ fn sweep_columns() {
     var any = kept[state()] == T(1);
     var done = false;
     for (var i = 0u; i < params.turns && !done; i++) {
-        // A sweep begins.
+        // Start of a sweep.
         any = any && p + q > 1u;
         any = turn(p, q, tolerance) || any;
         q++;
@@ -138,7 +138,7 @@ fn sweep_columns() {
     kept[state() + 1u] = select(T(0), T(1), done);
 }
 
-// ---- Left vectors that no column gives, each orthogonal to those before it
+// ---- Left vectors that do not come from columns, each orthogonal to the previous ones
 
 fn is_given() -> bool {
     let least = longest() * T(params.epsilon) * T(params.m);
@@ -147,7 +147,7 @@ fn is_given() -> bool {
     return step < given;
 }
 
-// What is left of the square of each axis.
+// The squared length of each axis outside the span of the previous vectors.
 fn measure_axes() {
     if is_given() { return; }
     var square = T(1);
@@ -158,7 +158,7 @@ fn measure_axes() {
     kept[spare() + piece] = square;
 }
 
-// Begins with the next axis of which enough is left.
+// Starts with the next axis that is sufficiently outside the span.
 fn choose_axis() {
     let m = params.m;
     if is_given() { return; }
@@ -173,7 +173,7 @@ fn choose_axis() {
     if piece == 0u { kept[axes() + step] = T(axis + 1u); }
 }
 
-// The shares that the vectors before have in it.
+// The components along the previous vectors.
 fn share() {
     let m = params.m;
     if piece >= step || is_given() { return; }

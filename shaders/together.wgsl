@@ -1,4 +1,4 @@
-// What the threads that share a lane do together, where a workgroup has the lane.
+// The cooperation of a lane's threads, for a lane processed by a workgroup.
 
 // @slot types
 alias T = f32;
@@ -7,7 +7,7 @@ alias T = f32;
 fn m_maximum(a: T, b: T) -> T { return select(b, a, a > b); }
 
 // @slot together
-// How far apart the elements lie that a thread goes through.
+// The stride at which a thread iterates over the lane's elements.
 const STEP: u32 = 64u;
 var<private> thread: u32;
 var<workgroup> parts: array<T, 64>;

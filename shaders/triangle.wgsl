@@ -1,24 +1,24 @@
 // The lower or upper triangle of each matrix, up to or from a diagonal, with zeros elsewhere.
 //
-// As it stands this is for 32-bit elements.
+// The default slots are for 32-bit elements.
 
 // @slot types
 alias T = u32;
 // @end
 
 struct Params {
-    // Elements of the result.
+    // Number of elements of the result.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
-    // Where the tensors begin: the result in words, the other in elements.
+    // Offsets of the tensors: of the result in words, of the other in elements.
     first: u32,
     first_x: u32,
     rows: u32,
     columns: u32,
     // The diagonal, which may be negative.
     diagonal: i32,
-    // Whether it is the lower triangle.
+    // Whether to keep the lower triangle.
     lower: u32,
 }
 
@@ -40,7 +40,7 @@ fn load_x(i: u32) -> T { return x[i]; }
 fn element(i: u32) -> T {
     let row = quotient(i, params.columns);
     let column = i - row * params.columns;
-    // How far to the right of the diagonal.
+    // The distance to the right of the diagonal.
     let right = i32(column) - i32(row - quotient(row, params.rows) * params.rows) - params.diagonal;
     let outside = (params.lower == 1u && right > 0) || (params.lower == 0u && right < 0);
     return select(load_x(params.first_x + i), T(0), outside);

@@ -1,6 +1,6 @@
-// Arithmetic of 64-bit integers as two words, the low one first, for adapters that have none.
+// Arithmetic of 64-bit integers as two words, low word first, for adapters without int64.
 //
-// Shaders say i64 all the same; `backend/gpu/lower_int64.rs` puts calls of these functions in the place of its arithmetic.
+// Shaders are written with i64; `backend/gpu/lower_int64.rs` replaces its arithmetic by calls of these functions.
 
 fn wide_from_i32(x: i32) -> vec2<u32> { return vec2<u32>(bitcast<u32>(x), bitcast<u32>(x >> 31u)); }
 fn wide_from_u32(x: u32) -> vec2<u32> { return vec2<u32>(x, 0u); }
@@ -17,7 +17,7 @@ fn wide_subtract(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
 fn wide_negate(a: vec2<u32>) -> vec2<u32> { return wide_subtract(vec2<u32>(0u, 0u), a); }
 
 fn wide_multiply(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
-    // The low words in halves, whose products fit.
+    // Half words, whose products fit in a word.
     let a0 = a.x & 0xffffu;
     let a1 = a.x >> 16u;
     let b0 = b.x & 0xffffu;
@@ -35,7 +35,7 @@ fn wide_less(a: vec2<u32>, b: vec2<u32>) -> bool {
     return high_a < high_b || (a.y == b.y && a.x < b.x);
 }
 
-// Counts of 64 and more do not occur: they are masked before. By 0 a word has nothing to take from its neighbour.
+// The count is below 64, since callers mask it. Count 0 is special: there are no bits to take from the other word.
 fn wide_shift_left(a: vec2<u32>, count: u32) -> vec2<u32> {
     if count == 0u { return a; }
     if count >= 32u { return vec2<u32>(0u, a.x << (count - 32u)); }
@@ -48,7 +48,7 @@ fn wide_shift_right(a: vec2<u32>, count: u32) -> vec2<u32> {
     return vec2<u32>((a.x >> count) | (a.y << (32u - count)), bitcast<u32>(high >> count));
 }
 
-// As an unsigned number.
+// The absolute value as an unsigned number.
 fn wide_magnitude(a: vec2<u32>) -> vec2<u32> {
     if wide_is_negative(a) { return wide_negate(a); }
     return a;
@@ -58,7 +58,7 @@ fn wide_with_sign(a: vec2<u32>, negative: bool) -> vec2<u32> {
     return a;
 }
 
-// The quotient of unsigned numbers, bit by bit where they do not fit in words.
+// The quotient of unsigned numbers; bit by bit unless both fit in words.
 fn wide_quotient(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
     if a.y == 0u && b.y == 0u && b.x > 0u { return vec2<u32>(a.x / b.x, 0u); }
     var quotient = vec2<u32>(0u, 0u);
@@ -66,7 +66,7 @@ fn wide_quotient(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
     for (var bit = 63i; bit >= 0i; bit--) {
         let word = select(a.x, a.y, bit >= 32i);
         let next = (word >> (u32(bit) & 31u)) & 1u;
-        // What the shift moves out of the rest makes it larger than any divisor.
+        // A bit shifted out of the remainder means that it exceeds every divisor.
         let carry = (rest.y >> 31u) == 1u;
         rest = vec2<u32>((rest.x << 1u) | next, (rest.y << 1u) | (rest.x >> 31u));
         let fits = carry || rest.y > b.y || (rest.y == b.y && rest.x >= b.x);
@@ -86,7 +86,8 @@ fn wide_modulo(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
     return wide_subtract(a, wide_multiply(wide_divide(a, b), b));
 }
 
-// Rounded once: the 32 leading bits, the last of which stands for all that follow, are more than a float32 has.
+// Rounded once: the 32 leading bits, of which the last is a sticky bit for the remaining ones, exceed float32
+// precision.
 fn wide_to_f32(a: vec2<u32>) -> f32 {
     let size = wide_magnitude(a);
     let zeros = countLeadingZeros(size.y);
@@ -101,7 +102,7 @@ fn wide_to_f32(a: vec2<u32>) -> f32 {
     return select(value, -value, wide_is_negative(a));
 }
 
-// Toward zero, of what an int64 holds.
+// Truncates toward zero, within the range of int64.
 fn wide_from_f32(x: f32) -> vec2<u32> {
     let bits = bitcast<u32>(x);
     let exponent = i32((bits >> 23u) & 0xffu) - 150i;

@@ -1,4 +1,4 @@
-//! Where a tensor lives, and the names that users give to it.
+//! Devices and their names.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 pub enum Device {
     #[default]
     Cpu,
-    /// A GPU, by its position in the list of adapters.
+    /// A GPU, by its index in the list of adapters.
     Gpu(u8),
 }
 
-/// The GPU that a name without an index means.
+/// The GPU meant by a name without an index.
 static CURRENT: AtomicU8 = AtomicU8::new(0);
 
-/// Whether PyTorch's names of accelerators mean the GPU; `RGRAD_GPU_ALIASES=0` turns that off.
+/// Whether PyTorch's accelerator names refer to the GPU; disabled by `RGRAD_GPU_ALIASES=0`.
 static ALIASES: LazyLock<bool> =
     LazyLock::new(|| cfg!(feature = "gpu") && std::env::var("RGRAD_GPU_ALIASES").map_or(true, |v| v != "0"));
 
@@ -31,7 +31,7 @@ impl Device {
         }
     }
 
-    /// Its number among the devices of its type, where they are numbered.
+    /// The device index, if devices of this type are numbered.
     pub const fn index(self) -> Option<usize> {
         match self {
             Device::Cpu => None,
@@ -39,14 +39,14 @@ impl Device {
         }
     }
 
-    /// Where the result of an operation lies whose operands lie on these devices: on a GPU if one does, for 0-d tensors of
-    /// the CPU are numbers to it.
+    /// The device of a result, given those of its operands: a GPU if any operand is on one (0-d CPU tensors may be
+    /// mixed in as numbers).
     pub fn of_result(operands: impl IntoIterator<Item = Device>) -> Device {
         operands.into_iter().find(|&d| d != Device::Cpu).unwrap_or_default()
     }
 
-    /// The module that PyTorch's tensor types of such a device belong to. A GPU of any vendor goes by the name that scripts
-    /// know.
+    /// The module name in PyTorch's tensor types for this device. A GPU of any vendor uses the name that scripts
+    /// expect.
     pub const fn type_module(self) -> &'static str {
         match self {
             Device::Cpu => "torch.",
@@ -58,7 +58,7 @@ impl Device {
         matches!(self, Device::Gpu(_))
     }
 
-    /// The GPU that names without an index mean.
+    /// The GPU meant by names without an index.
     pub fn current_gpu() -> Device {
         Device::Gpu(CURRENT.load(Ordering::Relaxed))
     }
@@ -68,10 +68,10 @@ impl Device {
     }
 
     /// Parses `"cpu"`, `"cpu:0"`, `"gpu"`, `"gpu:1"`, and PyTorch's `"cuda"` and `"mps"` as names of the GPU. Whether
-    /// there is such a device is found out by its first use.
+    /// the device exists is checked on first use.
     ///
     /// # Errors
-    /// `RuntimeError` for a string that names no device of this build.
+    /// `RuntimeError` for a name that this build does not support.
     pub fn parse(name: &str) -> Result<Device> {
         if name.is_empty() {
             return Err(Error::Runtime("Device string must not be empty".into()));

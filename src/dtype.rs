@@ -1,5 +1,5 @@
-//! Element types: [`DType`], the trait [`Element`] of the Rust types behind them, PyTorch's promotion rules,
-//! and [`with_dtype!`], the one place where code branches on a dtype.
+//! Element types: [`DType`], the trait [`Element`] of the corresponding Rust types, PyTorch's promotion rules, and
+//! [`with_dtype!`], the only dispatch over dtypes.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ use DType::*;
 impl DType {
     pub const ALL: [DType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
 
-    /// PyTorch's name of the dtype, as in `torch.float32`.
+    /// PyTorch's name, as in `torch.float32`.
     pub const fn name(self) -> &'static str {
         match self {
             Bool => "bool",
@@ -46,7 +46,7 @@ impl DType {
         }
     }
 
-    /// The C-like name that PyTorch's error messages use, as in `expected scalar type Float but found Double`.
+    /// The name in PyTorch's error messages, as in `expected scalar type Float but found Double`.
     pub const fn scalar_name(self) -> &'static str {
         match self {
             Bool => "Bool",
@@ -62,7 +62,7 @@ impl DType {
         }
     }
 
-    /// Bytes of one element.
+    /// Size of an element in bytes.
     pub const fn size(self) -> usize {
         match self {
             Bool | U8 | I8 => 1,
@@ -76,12 +76,12 @@ impl DType {
         matches!(self, F16 | BF16 | F32 | F64)
     }
 
-    /// float16 or bfloat16: computed in float32 and rounded on the way out.
+    /// float16 or bfloat16, which are computed in float32 and rounded when stored.
     pub const fn is_half(self) -> bool {
         matches!(self, F16 | BF16)
     }
 
-    /// The type that a dtype is widened to where a kernel is compiled for few: float32, float64, int64 or bool.
+    /// The type to widen to in kernels that are compiled for few types: float32, float64, int64 or bool.
     pub const fn wide(self) -> DType {
         match self {
             F16 | BF16 | F32 => F32,
@@ -91,7 +91,7 @@ impl DType {
         }
     }
 
-    /// The type in which the host compares elements: float32, float64 or int64.
+    /// The type in which the CPU compares elements: float32, float64 or int64.
     pub const fn ordered(self) -> DType {
         match self.wide() {
             Bool => I64,
@@ -99,7 +99,7 @@ impl DType {
         }
     }
 
-    /// An integer type, bool excluded.
+    /// Whether this is an integer type other than bool.
     pub const fn is_int(self) -> bool {
         matches!(self, U8 | I8 | I16 | I32 | I64)
     }
@@ -108,7 +108,7 @@ impl DType {
         !matches!(self, Bool | U8)
     }
 
-    /// The category that PyTorch's promotion ranks: bool, integer, floating point.
+    /// The category in PyTorch's promotion order: bool, integer, floating point.
     pub const fn category(self) -> u8 {
         match self {
             Bool => 0,
@@ -119,7 +119,7 @@ impl DType {
 }
 
 impl DType {
-    /// The lowest and the highest number that elements can be; infinities aside.
+    /// The lowest and highest finite values.
     fn range(self) -> (f64, f64) {
         let symmetric = |highest: f64| (-highest, highest);
         match self {
@@ -136,7 +136,7 @@ impl DType {
         }
     }
 
-    /// The integer that elements can be which is nearest to `i`.
+    /// The representable integer nearest to `i`.
     pub fn nearest(self, i: i64) -> i64 {
         if self == I64 {
             return i;
@@ -145,7 +145,7 @@ impl DType {
         i.clamp(lowest as i64, highest as i64)
     }
 
-    /// C++'s own name of the element type, which others of PyTorch's messages have.
+    /// The C++ type name, used by some of PyTorch's error messages.
     pub const fn type_name(self) -> &'static str {
         match self {
             U8 => "unsigned char",
@@ -156,7 +156,7 @@ impl DType {
         }
     }
 
-    /// The name of the element type in C++, as some of PyTorch's messages have it.
+    /// The `c10` name of the C++ type, used by others of PyTorch's error messages.
     pub const fn c_name(self) -> &'static str {
         match self {
             Bool => "bool",
@@ -179,7 +179,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// PyTorch's `promote_types`: the smallest dtype that both convert to.
+/// PyTorch's `promote_types`: the smallest dtype to which both convert.
 pub const fn promote(a: DType, b: DType) -> DType {
     if a as u8 == b as u8 {
         return a;
@@ -187,20 +187,20 @@ pub const fn promote(a: DType, b: DType) -> DType {
     let (lo, hi) = if (a as u8) < (b as u8) { (a, b) } else { (b, a) };
     match (lo, hi) {
         (Bool, _) => hi,
-        // Unsigned and signed bytes only meet in the next signed type.
+        // uint8 and int8 promote to the next signed type.
         (U8, I8) => I16,
         (F16, BF16) => F32,
         _ => hi,
     }
 }
 
-/// A Python number: what arithmetic with a non-tensor sees.
+/// A Python number, as an operand or argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     Bool(bool),
     Int(i64),
     Float(f64),
-    /// A whole number that takes all 64 bits and no sign: among integers it is its bits, where that is allowed.
+    /// An integer of 2⁶³ or more. As an operand of integers, where allowed, it stands for its 64 bits.
     Long(u64),
 }
 
@@ -235,7 +235,7 @@ impl Scalar {
         self.to_f64() == 0.0
     }
 
-    /// The number as an operand among integers of dtype `d`: the low bits, which PyTorch's conversion keeps.
+    /// The number as an operand of dtype `d`: its low bits, as in PyTorch's conversion.
     #[inline]
     pub fn wrapped(self, d: DType) -> Scalar {
         match (self, d) {
@@ -248,7 +248,7 @@ impl Scalar {
         }
     }
 
-    /// Whether the number is beyond the range of a dtype. Negative integers wrap in an unsigned one.
+    /// Whether the number is outside the range of `d`. Negative integers wrap in an unsigned dtype.
     pub fn overflows(self, d: DType) -> bool {
         let (lowest, highest) = d.range();
         match self {
@@ -262,10 +262,10 @@ impl Scalar {
         }
     }
 
-    /// The number, where it is within the range of a dtype.
+    /// The number, checked to be in the range of `d`.
     ///
     /// # Errors
-    /// `RuntimeError` for one that `overflows` the dtype.
+    /// `RuntimeError` if it is not.
     pub fn checked(self, d: DType) -> Result<Scalar> {
         ensure!(
             !self.overflows(d),
@@ -293,8 +293,8 @@ impl From<bool> for Scalar {
     }
 }
 
-/// One byte: the element type behind `torch.bool`. What the core writes is 0 or 1; memory of others, or bytes seen as
-/// truth values, may hold any number, and all but 0 are true.
+/// The element type of `torch.bool`: one byte. The core writes 0 or 1; borrowed memory, or bytes viewed as bool, may
+/// hold any value, and all but 0 are true.
 #[derive(Clone, Copy, Debug, Pod, Zeroable, Default)]
 #[repr(transparent)]
 pub struct Bool8(pub u8);
@@ -320,8 +320,8 @@ impl PartialOrd for Bool8 {
     }
 }
 
-/// A Rust type that tensor elements can have. Conversions go through `i64` for integers and `f64` for
-/// floating point, both of which hold every value of the narrower types.
+/// A Rust element type. Conversions go through `i64` for integers and `f64` for floating point, which hold all values
+/// of the narrower types.
 pub trait Element: Pod + Send + Sync + PartialEq + PartialOrd + fmt::Debug + 'static {
     const DTYPE: DType;
     fn to_f64(self) -> f64;
@@ -355,13 +355,13 @@ pub fn cast<A: Element, B: Element>(a: A) -> B {
     if A::DTYPE.is_float() { B::from_f64(a.to_f64()) } else { B::from_i64(a.to_i64()) }
 }
 
-/// Truncates like the x86 conversion that PyTorch compiles to: NaN and out-of-range give the smallest `i64`.
+/// Truncates like the x86 conversion that PyTorch compiles to: NaN and out-of-range values give the smallest `i64`.
 #[inline(always)]
 fn trunc_i64(v: f64) -> i64 {
     if (-9223372036854775808.0..9223372036854775808.0).contains(&v) { v as i64 } else { i64::MIN }
 }
 
-/// As [`trunc_i64`], to 32 bits; the narrower types take the low bits of it.
+/// As [`trunc_i64`], to 32 bits; narrower integer types take its low bits.
 #[inline(always)]
 fn trunc_i32(v: f64) -> i32 {
     if v > -2147483649.0 && v < 2147483648.0 { v as i32 } else { i32::MIN }
@@ -414,13 +414,13 @@ impl Element for Bool8 {
     }
 }
 
-/// Runs an expression with `$T` bound to the Rust type of a dtype. The only `match` over dtypes.
+/// Evaluates an expression with `$T` bound to the Rust type of a dtype. The only `match` over dtypes.
 ///
-/// `with_dtype!(d, T => expr)` takes every dtype, `with_dtype!(float d, T => expr, else other)` only float32 and
-/// float64 (half types are widened by the caller), and evaluates `other` for the rest. `with_dtype!(ordered d, T => expr)`
-/// binds the type of `d.ordered()`, `with_dtype!(whole d, T => expr)` bool or int64: kernels that would be large for every
-/// dtype are compiled for few. `with_dtype!(bits d, T => expr)` binds an
-/// integer type of the size of `d`: what moves elements does not ask what they mean.
+/// `with_dtype!(d, T => expr)` accepts every dtype. `with_dtype!(float d, T => expr, else other)` accepts float32 and
+/// float64 (the caller widens half types) and evaluates `other` for the rest. `with_dtype!(ordered d, T => expr)`
+/// binds the type of `d.ordered()`, and `with_dtype!(whole d, T => expr)` bool or int64, for kernels that are too
+/// large to compile for every dtype. `with_dtype!(bits d, T => expr)` binds an integer type of the size of `d`, for
+/// kernels that only move elements.
 #[macro_export]
 macro_rules! with_dtype {
     (float $d:expr, $T:ident => $body:expr, else $other:expr) => {
@@ -527,7 +527,7 @@ macro_rules! with_dtype {
     };
 }
 
-/// A floating point type that kernels compute in: `f32` or `f64`. Half types are widened to `f32` before.
+/// A floating point type to compute in: `f32` or `f64`. Half types are widened to `f32` first.
 pub trait Real:
     Element
     + std::ops::Add<Output = Self>

@@ -1,4 +1,4 @@
-//! The one error type. Its text is PyTorch's; the variant decides which Python exception it becomes.
+//! The error type. Messages are PyTorch's; the variant determines the Python exception.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use crate::layout::Dims;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong, with the operation and the shapes that it went wrong with.
+/// An error, with the operation and shapes involved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -59,18 +59,18 @@ pub enum Error {
         ty: &'static str,
         shape: Box<Dims>,
         output: usize,
-        /// The operation that the tensor is now a result of: of those that are recorded, the last that wrote it.
+        /// The operation whose result the tensor now is: the last recorded one that wrote it.
         producer: Option<String>,
         /// The node that saved it.
         saver: Option<String>,
         found: u32,
         expected: u32,
-        /// Whether anomaly mode has told where that node was made.
+        /// Whether anomaly mode has reported where that node was made.
         traced: bool,
     },
 
     // ---- devices
-    /// An operation that has no kernel for the device of an argument; whoever calls it knows its name.
+    /// An operation without a kernel for the device of an argument; the caller adds the operation's name.
     #[error(
         "{}is not implemented for the {device} device{what}; move its arguments to the CPU with .cpu()",
         .op.as_ref().map_or(String::from("this operation "), |op| format!("'{op}' "))
@@ -78,13 +78,13 @@ pub enum Error {
     DeviceNotImplemented {
         op: Option<Cow<'static, str>>,
         device: Device,
-        /// In brackets, the dtype and the adapter, where they are known.
+        /// Dtype and adapter in parentheses, if known.
         what: String,
     },
     #[error("Expected all tensors to be on the same device, but found at least two devices, {0} and {1}!")]
     DevicesDiffer(Device, Device),
 
-    // ---- by Python exception, for what is said once
+    // ---- generic errors, by Python exception
     #[error("{0}")]
     Runtime(String),
     #[error("{0}")]
@@ -99,18 +99,18 @@ pub enum Error {
     NotImplemented(String),
     #[error("{0}")]
     Assertion(String),
-    /// An algorithm of linear algebra that found no answer.
+    /// A linear algebra algorithm failed.
     #[error("{0}")]
     LinAlg(String),
-    /// Division of an integer by zero.
+    /// Integer division by zero.
     #[error("ZeroDivisionError")]
     ZeroDivision,
-    /// An exception that code outside the core raised, carried through the engine unchanged.
+    /// An exception raised by code outside the core, passed through the engine unchanged.
     #[error("an exception was raised by a hook or a user's function")]
     Foreign(Box<dyn std::any::Any + Send + Sync>),
 }
 
-/// The Python exception that an error becomes.
+/// The Python exception for an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Runtime,
@@ -125,7 +125,7 @@ pub enum Kind {
 }
 
 impl Error {
-    /// The same error, with the name of the operation where it has none.
+    /// Adds the name of the operation if the error has none.
     pub fn of_operation(self, name: impl Into<Cow<'static, str>>) -> Error {
         match self {
             Error::DeviceNotImplemented { op: None, device, what } => {
@@ -135,7 +135,7 @@ impl Error {
         }
     }
 
-    /// The same error of an index, with more to its text.
+    /// Extends the message of an index error.
     pub fn map_text(self, more: impl FnOnce(&str) -> String) -> Error {
         match self {
             Error::Index(text) => Error::Index(more(&text)),
@@ -162,21 +162,21 @@ impl Error {
 
 static WARN: OnceLock<fn(&str) -> Result<()>> = OnceLock::new();
 
-/// Sets what is done with warnings; only the first call counts.
+/// Installs the warning handler; later calls have no effect.
 pub fn set_warn(warn: fn(&str) -> Result<()>) {
     WARN.get_or_init(|| warn);
 }
 
-/// Warns the user of something that is allowed and most likely a mistake. A host may turn warnings into errors; without
-/// one they go nowhere.
+/// Warns about something that is allowed but probably a mistake. The host language may turn warnings into errors;
+/// without a handler they are dropped.
 pub fn warn(text: &str) -> Result<()> {
     WARN.get().map_or(Ok(()), |warn| warn(text))
 }
 
-/// Whether what is worth one warning is warned of each time.
+/// Whether `warn_once` warns every time (`torch.set_warn_always`).
 pub static WARN_ALWAYS: AtomicBool = AtomicBool::new(false);
 
-/// As [`warn`], the first time that a program gets there.
+/// As [`warn`], once per process and call site.
 pub fn warn_once(warned: &AtomicBool, text: &str) -> Result<()> {
     if warned.swap(true, Ordering::Relaxed) && !WARN_ALWAYS.load(Ordering::Relaxed) {
         return Ok(());
@@ -184,31 +184,29 @@ pub fn warn_once(warned: &AtomicBool, text: &str) -> Result<()> {
     warn(text)
 }
 
-/// Note [Interruption]
-/// A loop may be long because its operands are large, and then it has a user's Ctrl-C wait. So long loops ask the host from
-/// time to time whether to go on. A loop that can return an error keeps a [`Patience`] and does so; a parallel loop of a
-/// kernel, which cannot, calls [`heed_interrupt`], which unwinds to the next [`interruptible`] around it with the error as
-/// its payload. Elsewhere a loop of a kernel does not ask. A kernel may be many short loops, so the time of the last
-/// question belongs to the thread, not to the loop.
+/// Note [Interruption] A loop over large operands can run for long, and Ctrl-C must not have to wait for it. So long
+/// loops periodically check with the host whether to stop. A loop that can return an error does so with a
+/// [`Patience`]. A parallel loop of a kernel cannot return an error; it calls [`heed_interrupt`], which unwinds to the
+/// enclosing [`interruptible`] with the error as payload. Other loops of kernels do not check. Since a kernel may
+/// consist of many short loops, the time of the last check is kept per thread rather than per loop.
 static INTERRUPT: OnceLock<fn() -> Result<()>> = OnceLock::new();
 
-/// When a thread last asked.
+/// The time of a thread's last check.
 #[derive(Clone, Copy)]
 enum Asked {
-    /// Nobody would take the error.
+    /// Outside [`interruptible`]: nothing would catch the error.
     Never,
-    /// Not since [`interruptible`] was entered.
+    /// Not checked since [`interruptible`] was entered.
     NotYet,
     At(Instant),
 }
 
 thread_local!(static ASKED: Cell<Asked> = const { Cell::new(Asked::Never) });
 
-/// How long a loop goes on without asking.
+/// The interval between checks.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Has long loops ask `check` now and then whether to go on: an error means that the user wants to stop. Only the first
-/// call counts.
+/// Installs the check that long loops call; its error means that the user wants to stop. Later calls have no effect.
 pub fn set_interrupt_check(check: fn() -> Result<()>) {
     INTERRUPT.get_or_init(|| check);
 }
@@ -218,7 +216,7 @@ pub fn check_interrupt() -> Result<()> {
     INTERRUPT.get().map_or(Ok(()), |check| check())
 }
 
-/// Runs `f`, whose parallel loops the user may stop; see Note [Interruption].
+/// Runs `f`, whose parallel loops can be interrupted; see Note [Interruption].
 pub fn interruptible<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
     struct Reset(Asked);
     impl Drop for Reset {
@@ -236,8 +234,7 @@ pub fn interruptible<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
     }
 }
 
-/// Unwinds to the next [`interruptible`] if there is one and the user wants to stop, who is asked no more often than is
-/// noticed.
+/// Unwinds to the enclosing [`interruptible`], if any, when the user wants to stop. Checks at most once per interval.
 #[inline]
 pub fn heed_interrupt() {
     match ASKED.get() {
@@ -253,7 +250,7 @@ pub fn heed_interrupt() {
     }
 }
 
-/// When a loop last asked; see Note [Interruption].
+/// The time of a loop's last check; see Note [Interruption].
 pub struct Patience(Instant);
 
 impl Patience {
@@ -262,7 +259,7 @@ impl Patience {
         Patience(Instant::now())
     }
 
-    /// An error if the user wants to stop, who is asked no more often than is noticed.
+    /// An error if the user wants to stop. Checks at most once per interval.
     #[inline]
     pub fn ask(&mut self) -> Result<()> {
         if self.0.elapsed() < PATIENCE {
@@ -280,7 +277,7 @@ macro_rules! bail {
     ($e:expr) => { return Err($e) };
 }
 
-/// `bail!` unless a condition holds.
+/// Returns an error unless a condition holds.
 #[macro_export]
 macro_rules! ensure {
     ($cond:expr, $($rest:tt)+) => { if !$cond { $crate::bail!($($rest)+) } };

@@ -1,4 +1,4 @@
-//! Shapes and strides: what a view is, without the data. Strides count elements and may be negative or zero.
+//! Shapes and strides: the geometry of a view, without data. Strides count elements and may be negative or zero.
 
 mod order;
 
@@ -12,10 +12,10 @@ use crate::{bail, ensure};
 
 pub use order::{MemoryFormat, result_layout};
 
-/// Up to this rank the dimensions lie in the object itself.
+/// Dimensions are stored inline up to this rank.
 const INLINE: usize = 6;
 
-/// Dimensions, without a heap block up to rank 6.
+/// Sizes of the dimensions, without a heap allocation up to rank 6.
 #[derive(Eq, Default)]
 pub struct Dims(SmallVec<[usize; INLINE]>);
 
@@ -26,7 +26,7 @@ pub struct Strides(SmallVec<[isize; INLINE]>);
 macro_rules! dims_like {
     ($name:ident $t:ty) => {
         impl Clone for $name {
-            // SmallVec's own clone goes element by element, and a copy of unknown length is a call.
+            // SmallVec's own `clone` copies element by element, and a copy of variable length is a call to memcpy.
             #[inline]
             fn clone(&self) -> Self {
                 let few = match self.0[..] {
@@ -43,7 +43,7 @@ macro_rules! dims_like {
             }
         }
         impl PartialEq for $name {
-            // The comparison of slices is a call.
+            // Comparing slices is a call to memcmp.
             #[inline]
             fn eq(&self, other: &Self) -> bool {
                 self.len() == other.len() && self.iter().zip(other.iter()).all(|(a, b)| a == b)
@@ -74,7 +74,7 @@ macro_rules! dims_like {
             }
         }
         impl FromIterator<$t> for $name {
-            // As above: the usual few dimensions are written in place.
+            // As in `clone`: up to rank 6 the inline array is filled directly.
             #[inline]
             fn from_iter<I: IntoIterator<Item = $t>>(it: I) -> Self {
                 let mut it = it.into_iter();
@@ -86,12 +86,12 @@ macro_rules! dims_like {
                     }
                 }
                 let mut many = SmallVec::from_buf(few);
-                // `extend` has three loops, in each of a hundred places.
+                // `extend` would inline its three loops into about a hundred callers.
                 it.for_each(|v| many.push(v));
                 $name(many)
             }
         }
-        /// As Python prints a list: `[2, 3]`.
+        /// Printed like a Python list: `[2, 3]`.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{:?}", &self.0[..])
@@ -127,7 +127,7 @@ impl Dims {
     /// The strides of a dense row-major tensor of this shape.
     #[inline]
     pub fn contiguous_strides(&self) -> Strides {
-        // The usual ranks without a loop.
+        // The common ranks are computed without a loop.
         match self[..] {
             [_] => return Strides(SmallVec::from_buf_and_len([1, 0, 0, 0, 0, 0], 1)),
             [_, n] => return Strides(SmallVec::from_buf_and_len([n.max(1) as isize, 1, 0, 0, 0, 0], 2)),
@@ -145,14 +145,14 @@ impl Dims {
 
 /// The number of elements of a shape.
 ///
-/// // Note [Numbers that fit]
-/// The sizes of a layout without its zeros have a product that an `isize` holds. What makes a shape of numbers that a user
-/// gave asks here (or asks [`dense_numel`], where there will be memory), so that the number of elements, the strides of a
-/// dense tensor of that shape and any product of some of the sizes are computed without another check. Strides are not
-/// bound so where no step along them is made, at dimensions of one index and in empty tensors: products with them wrap.
+/// // Note [Sizes that fit] The product of the non-zero sizes of every layout fits in an `isize`. Code that makes a
+/// shape from numbers of the user calls this function (or [`dense_numel`] when memory will be allocated), so that
+/// later code may compute the number of elements, the strides of a dense tensor and any product of some of the sizes
+/// without overflow checks. Strides are not bounded where they are never stepped along, which is in dimensions of size
+/// 1 and in empty tensors; products with such strides wrap.
 ///
 /// # Errors
-/// `RuntimeError` where the product is larger.
+/// `RuntimeError` when the product overflows.
 #[inline]
 pub fn checked_numel(shape: &[usize]) -> Result<usize> {
     let mut empty = false;
@@ -166,10 +166,10 @@ pub fn checked_numel(shape: &[usize]) -> Result<usize> {
     }
 }
 
-/// The number of elements of a new dense tensor, whose bytes an `isize` counts.
+/// The number of elements of a new dense tensor, whose size in bytes must fit in an `isize`.
 ///
 /// # Errors
-/// `RuntimeError` where there would be more.
+/// `RuntimeError` when it does not fit.
 #[inline]
 pub fn dense_numel(shape: &[usize]) -> Result<usize> {
     match checked_numel(shape) {
@@ -182,7 +182,7 @@ pub fn dense_numel(shape: &[usize]) -> Result<usize> {
     }
 }
 
-/// Where the elements of a tensor lie in its storage.
+/// Maps indices of a tensor to positions in its storage.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Layout {
     pub shape: Dims,
@@ -190,7 +190,7 @@ pub struct Layout {
     pub offset: usize,
 }
 
-/// PyTorch's wrapping of a negative dimension; a 0-d tensor has the dimension 0 and -1.
+/// Wraps a negative dimension as PyTorch does; a 0-d tensor accepts the dimensions 0 and -1.
 #[inline]
 pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
     let n = rank.max(1) as i64;
@@ -217,14 +217,14 @@ impl Layout {
         self.shape.numel()
     }
 
-    /// Whether the elements lie dense in row-major order. Dimensions of size 1 do not count.
+    /// Whether the elements are dense in row-major order. The strides of dimensions of size 1 are ignored.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1;
         for (&n, &s) in self.shape.iter().zip(self.strides.iter()).rev() {
             if n != 1 {
                 if s != step {
-                    // No elements lie in any order.
+                    // An empty tensor is contiguous in every memory format.
                     return self.shape.contains(&0);
                 }
                 step *= n as isize;
@@ -233,7 +233,7 @@ impl Layout {
         true
     }
 
-    /// Whether the strides are the very ones of a new contiguous tensor, at dimensions of size 1 too.
+    /// Whether the strides equal those of a new contiguous tensor, also in dimensions of size 1.
     #[inline]
     pub fn has_plain_strides(&self) -> bool {
         let mut step = 1;
@@ -244,13 +244,13 @@ impl Layout {
         })
     }
 
-    /// Whether every index shows the same element, as of a number that was broadcast.
+    /// Whether every index refers to the same element, as in a broadcast scalar.
     #[inline]
     pub fn is_one_element(&self) -> bool {
         self.strides.iter().all(|&s| s == 0)
     }
 
-    /// Whether no two indices share an element and there are no holes: dense in some order of the dimensions.
+    /// Whether the elements are distinct and fill a contiguous range: dense in some order of the dimensions.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
         if self.is_contiguous() {
             return true;
@@ -268,7 +268,7 @@ impl Layout {
         true
     }
 
-    /// Whether two different indices may name the same element, as an expanded dimension does.
+    /// Whether two different indices may refer to the same element, as in an expanded dimension.
     pub fn may_overlap_itself(&self) -> bool {
         if self.numel() == 0 || self.is_contiguous() {
             return false;
@@ -311,7 +311,7 @@ impl Layout {
         Some((lo, hi))
     }
 
-    /// Views the same elements with `shape`; size-1 and missing leading dimensions are repeated with stride 0.
+    /// Expands to `shape`: dimensions of size 1 and missing leading dimensions get stride 0.
     pub fn expand(&self, shape: &[usize]) -> Option<Layout> {
         let lead = shape.len().checked_sub(self.rank())?;
         let mut strides = Strides::zeros(shape.len());
@@ -322,7 +322,7 @@ impl Layout {
                 return None;
             }
         }
-        // A new dimension of size 1 repeats nothing: it lies around the next one.
+        // A new leading dimension of size 1 is given the stride of a dense outer dimension instead.
         for d in (0..lead).rev().filter(|&d| shape[d] == 1) {
             strides[d] =
                 if d + 1 < shape.len() { strides[d + 1].wrapping_mul(shape[d + 1] as isize) } else { 1 };
@@ -347,8 +347,8 @@ impl Layout {
         out
     }
 
-    /// Where index `index` of dimension `dim` begins. In an empty tensor it may be beyond any memory, and then it is the
-    /// largest offset that there is.
+    /// The storage offset of index `index` of dimension `dim`. In an empty tensor this may lie outside any memory; it
+    /// then saturates.
     #[inline]
     fn offset_of(&self, dim: usize, index: usize) -> usize {
         let step = (index as isize).saturating_mul(self.strides[dim]);
@@ -364,7 +364,7 @@ impl Layout {
         out
     }
 
-    /// Index `index` of dimension `dim`, which disappears.
+    /// Selects index `index` of dimension `dim` and removes that dimension.
     pub fn select(&self, dim: usize, index: usize) -> Layout {
         let mut out = Layout::default();
         for d in (0..self.rank()).filter(|&d| d != dim) {
@@ -384,13 +384,13 @@ impl Layout {
         out
     }
 
-    /// Views the elements in another shape of the same size, or None where only a copy can.
+    /// Views the elements in another shape of the same size; None when only a copy can have that shape.
     pub fn reshape(&self, shape: &Dims) -> Option<Layout> {
         if self.is_contiguous() {
             return Some(Layout { offset: self.offset, ..Layout::contiguous(shape.clone()) });
         }
-        // Walk both shapes from the last dimension; each run of old dimensions that is dense in itself may be
-        // split in any way, and a new dimension must not straddle two runs.
+        // Walk both shapes from the last dimension. A run of old dimensions that is dense in itself may be split in
+        // any way, but a new dimension must not straddle two runs.
         let mut strides = Strides::zeros(shape.len());
         let mut new = shape.len();
         let mut old = self.rank();
@@ -484,7 +484,7 @@ pub fn infer_shape(wanted: &[i64], numel: usize) -> Result<Dims> {
     Ok(shape)
 }
 
-/// Visits the start of every run of the innermost dimension, in row-major order, of several operands at once.
+/// Iterates over several operands at once, in row-major order.
 ///
 /// All layouts have the shape `shape`; `strides[k]` are operand k's. Calls `f` with the offsets of the operands.
 pub struct Odometer<const K: usize> {
@@ -516,6 +516,19 @@ impl<const K: usize> Odometer<K> {
         }
     }
 
+    /// Goes to linear position `at`.
+    pub fn seek(&mut self, at: usize) {
+        let mut rest = at;
+        for d in (0..self.shape.len()).rev() {
+            let index = rest % self.shape[d].max(1);
+            rest /= self.shape[d].max(1);
+            for k in 0..K {
+                self.offsets[k] += self.strides[k][d] * (index as isize - self.index[d] as isize);
+            }
+            self.index[d] = index;
+        }
+    }
+
     /// Steps to the next position in row-major order; wraps at the end.
     #[inline]
     pub fn step(&mut self) {
@@ -540,7 +553,7 @@ impl<const K: usize> Odometer<K> {
         *self.index.last().unwrap_or(&0)
     }
 
-    /// Moves `n` positions along the last dimension, which must not be left except to its very end.
+    /// Advances `n` positions along the last dimension, at most to its end.
     #[inline]
     pub fn advance(&mut self, n: usize) {
         let Some(d) = self.shape.len().checked_sub(1) else { return };
@@ -555,10 +568,10 @@ impl<const K: usize> Odometer<K> {
     }
 }
 
-/// A shape, and the strides of each operand along it.
+/// A shape, and for each operand its strides.
 pub type Walked = (SmallVec<[usize; 6]>, SmallVec<[SmallVec<[isize; 6]>; 8]>);
 
-/// As [`collapse`], of any number of operands.
+/// As [`collapse`], for any number of operands.
 pub fn collapse_all(shape: &[usize], strides: &[&[isize]]) -> Walked {
     let mut out_shape: SmallVec<[usize; 6]> = SmallVec::new();
     let mut out: SmallVec<[SmallVec<[isize; 6]>; 8]> = strides.iter().map(|_| SmallVec::new()).collect();
@@ -583,7 +596,7 @@ pub fn collapse_all(shape: &[usize], strides: &[&[isize]]) -> Walked {
     (out_shape, out)
 }
 
-/// Merges neighbouring dimensions that every operand walks as one, and drops dimensions of size 1.
+/// Merges adjacent dimensions that are contiguous in every operand, and drops dimensions of size 1.
 pub fn collapse<const K: usize>(
     shape: &[usize],
     strides: [&[isize]; K],

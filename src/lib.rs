@@ -1,16 +1,16 @@
 //! rgrad: PyTorch's eager API on a Rust core.
 //!
-//! Layers, each of which uses only what stands below it (`tests/layers.rs` checks):
+//! Layers. Each uses only the layers below it (`tests/layers.rs` checks this):
 //!
-//! | layer | what it holds |
+//! | layer | contents |
 //! | --- | --- |
 //! | `python` | the binding: converts arguments, enters Rust, converts errors |
-//! | `engine`, `optim` | runs backward; optimizer steps over lists of tensors |
-//! | `ops` | what an operation is: table rows and functions |
+//! | `engine`, `optim` | the backward engine; optimizer steps over lists of tensors |
+//! | `ops` | the operations: their table and the functions behind it |
 //! | `graph`, `tensor` | tensors, nodes, edges, saved tensors, hooks, views |
-//! | `backend` | kernels, a driver per family |
-//! | `storage`, `formula` | memory; what a formula may say |
-//! | `layout`, `dtype`, `device`, `error` | the vocabulary |
+//! | `backend` | kernels, and a driver for each kernel family |
+//! | `storage`, `formula` | memory; the expression language of pointwise kernels |
+//! | `layout`, `dtype`, `device`, `error` | basic types |
 
 pub mod backend;
 pub mod device;

@@ -16,33 +16,26 @@ use crate::ensure;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// Lists that run in parallel: entry i of each belongs to parameter i and has its shape.
+/// Parallel lists: entry i of each belongs to parameter i and has its shape.
 struct Lists<'a> {
     grads: &'a [Tensor],
-    /// The parameters, then their state.
+    /// The parameters and their state.
     written: SmallVec<[&'a [Tensor]; WRITTEN]>,
 }
 
+/// Consecutive parameters with the same rule: the rule, its numbers, and their count.
+type Run<R> = (R, Numbers, usize);
+
 impl Lists<'_> {
-    /// Applies the rule that `of` gives for each parameter, with its numbers, and counts the writes.
-    fn apply<R: Rule>(&self, of: impl Fn(usize) -> (R, Numbers)) -> Result<()> {
+    /// Applies rules to consecutive runs that together cover all parameters, and increments version counters.
+    fn apply<R: Rule>(&self, runs: impl IntoIterator<Item = Run<R>>) -> Result<()> {
         self.check()?;
         let parts: Vec<Part> = (0..self.grads.len())
-            .map(|i| Part {
-                gradient: self.grads[i].raw(),
-                written: self.written.iter().map(|w| w[i].raw()).collect(),
-            })
+            .map(|i| Part::new(self.grads[i].raw(), self.written.iter().map(|w| w[i].raw())))
             .collect();
-        let mut rules: Vec<(R, Numbers, usize)> = Vec::new();
-        for i in 0..parts.len() {
-            let (rule, numbers) = of(i);
-            match rules.last_mut() {
-                Some((r, n, count)) if *r == rule && *n == numbers => *count += 1,
-                _ => rules.push((rule, numbers, 1)),
-            }
-        }
+        let runs: SmallVec<[Run<R>; 1]> = runs.into_iter().collect();
         let mut rest = &parts[..];
-        let groups: Vec<Group> = rules
+        let groups: SmallVec<[Group; 1]> = runs
             .iter()
             .map(|(rule, numbers, count)| {
                 let (parts, others) = rest.split_at(*count);
@@ -73,7 +66,7 @@ impl Lists<'_> {
     }
 }
 
-/// Errors unless floating point tensors may be written in place, each element once.
+/// Errors unless the tensors are floating point and writable in place, without overlapping indices.
 fn expect_writable(list: &[Tensor]) -> Result<()> {
     for t in list {
         ensure!(t.dtype().is_float(), Runtime, "expected floating point tensors, got {}", t.dtype());
@@ -97,30 +90,21 @@ fn expect_length(len: usize, params: usize) -> Result<()> {
     Ok(())
 }
 
-/// Counts a step of each parameter and makes what depends on its number, which for most groups is one.
-fn count_steps<C: Clone>(
-    steps: &[Tensor],
-    params: &[Tensor],
-    constants: impl Fn(f64) -> C,
-) -> Result<Vec<C>> {
+/// Increments the step counts. Returns the new counts with the number of consecutive parameters that share each; most
+/// often a single entry for all.
+fn count_steps(steps: &[Tensor], params: &[Tensor]) -> Result<SmallVec<[(f64, usize); 1]>> {
     expect_length(steps.len(), params.len())?;
-    let mut last: Option<(f64, C)> = None;
-    steps
-        .iter()
-        .map(|step| {
-            let t = step.item()?.to_f64() + 1.0;
-            copy::fill(step.on_host()?.raw(), Scalar::Float(t))?;
-            step.bump_version();
-            if let Some((of, c)) = &last
-                && *of == t
-            {
-                return Ok(c.clone());
-            }
-            let c = constants(t);
-            last = Some((t, c.clone()));
-            Ok(c)
-        })
-        .collect()
+    let mut runs: SmallVec<[(f64, usize); 1]> = SmallVec::new();
+    for step in steps {
+        let t = step.item()?.to_f64() + 1.0;
+        copy::fill(step.on_host()?.raw(), Scalar::Float(t))?;
+        step.bump_version();
+        match runs.last_mut() {
+            Some((of, count)) if *of == t => *count += 1,
+            _ => runs.push((t, 1)),
+        }
+    }
+    Ok(runs)
 }
 
 #[cfg(test)]

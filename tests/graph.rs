@@ -182,7 +182,7 @@ fn a_chain_of_a_million_additions_is_built_run_and_dropped() {
     run(&total(&y)).unwrap();
     assert_eq!(values(&a.grad().unwrap()), [1.0]);
     drop(y);
-    // Never run: dropped from its end, tensors saved along the way.
+    // The graph is never run, only dropped.
     let mut z = arith::mul(&a, 1.5).unwrap();
     for _ in 0..200_000 {
         z = rows::sin.call(&[(&z).into()], &[]).unwrap();
@@ -237,12 +237,12 @@ fn sixteen_threads_over_a_shared_graph_add_up_exactly() {
             });
         }
     });
-    // Every addition is of the same number, so the order does not matter.
+    // All addends are equal, so the order does not matter.
     let expected: Vec<f32> = values(&once).iter().map(|&g| (0..3200).fold(0.0, |sum, _| sum + g)).collect();
     assert_eq!(values(&a.grad().unwrap()), expected);
 }
 
-/// Runs a backward of its own inside the one that calls it.
+/// A hook that runs another backward.
 struct Nested(Arc<Mutex<usize>>);
 impl TensorHook for Nested {
     fn call(&self, _: Option<&Tensor>) -> Result<Option<Tensor>> {
@@ -271,7 +271,7 @@ fn backward_nests_ten_thousand_deep_and_an_error_comes_back_up() {
     assert_eq!(e.to_string(), "the bottom");
 }
 
-/// Keeps the elements of what is saved, negated.
+/// Packs saved tensors as their negated elements.
 struct Negate;
 impl SavedTensorHooks for Negate {
     fn pack(&self, t: &Tensor) -> Result<Box<dyn PackedTensor>> {

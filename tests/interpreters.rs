@@ -1,4 +1,4 @@
-//! The door of operations: what interpreters see, in which order, and what is left when one fails.
+//! Interpreters of operations: which calls they receive, in which order, and the state after one fails.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use rgrad::{Result, Tensor};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Notes the names of calls, then makes them.
+/// Logs the names of calls, then makes them.
 struct Noting {
     mark: &'static str,
     log: Log,
@@ -30,7 +30,7 @@ impl Interpreter for Noting {
     }
 }
 
-/// An interpreter on the stack of the thread until this is dropped.
+/// Pushes an interpreter on the thread's stack until dropped.
 struct Entered(Arc<dyn Interpreter>);
 
 impl Entered {
@@ -61,7 +61,7 @@ fn leaf(v: &[f32]) -> Tensor {
     t
 }
 
-/// Calls an operation of the table as a program does.
+/// Calls an operation of the table by name.
 fn by_name(name: &str, values: &[Value]) -> Result<Out> {
     let op = ops::all().iter().find(|op| op.name == name).unwrap();
     ops::call(op, &op.overloads[0], values)
@@ -115,7 +115,7 @@ fn forms_in_place_and_with_a_result_are_seen_as_such() {
     assert_eq!(taken(&log), ["exp_", "exp(out)"]);
 }
 
-/// Sees to it that calls of one operation come to no good.
+/// Makes calls of one operation fail.
 struct Failing {
     panics: bool,
 }
@@ -144,7 +144,7 @@ fn an_error_and_a_panic_leave_the_stack_as_it_was() {
                 Err(_) => assert!(panics),
             }
         }
-        // It concerns no other operation, which the outer one still sees.
+        // Other operations are unaffected and still reach the outer interpreter.
         rows::log.call(&[(&x).into()], &[]).unwrap();
         assert_eq!(taken(&log), ["log"]);
     }
@@ -164,7 +164,7 @@ fn another_thread_has_interpreters_of_its_own() {
     assert_eq!(taken(&log), ["mul"]);
 }
 
-/// Tells what the core calls from what a program does.
+/// Distinguishes calls by the core from calls by the program.
 struct Callers(Arc<Mutex<Vec<Caller>>>);
 
 impl Interpreter for Callers {

@@ -1,4 +1,4 @@
-//! The house rules that a compiler does not check: who may use whom, and where unsafe code may stand.
+//! Rules that the compiler does not check: dependencies between layers, and the files that may contain unsafe code.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use syn::visit::{self, Visit};
 
-/// Layers from the bottom up; a module uses its own layer and those before it.
+/// The layers from the bottom up; a module may use its own layer and those before it.
 const LAYERS: &[&[&str]] = &[
     &["error", "dtype", "device", "layout"],
     &["storage", "formula"],
@@ -18,14 +18,14 @@ const LAYERS: &[&[&str]] = &[
     &["python"],
 ];
 
-/// Arrows that point up or sideways on purpose, each with its reason.
+/// Intended exceptions, each with its reason.
 const ALLOWED: &[(&str, &str)] = &[
-    // A formula runs on `f32` through the vector functions of the CPU, which use nothing but `dtype`.
+    // On `f32` a formula runs through the vector functions of the CPU, which depend only on `dtype`.
     ("formula", "backend::cpu::math"),
 ];
 
-/// The files that may ask whether a device is a GPU: the binding names devices to Python, and says where memory lies to
-/// those who want its address.
+/// The files that may check whether a device is a GPU: the binding passes device names to Python, and exposes memory
+/// only on the host.
 const NAMES_DEVICES: &[&str] = &[
     "src/python/dlpack.rs",
     "src/python/method.rs",
@@ -35,7 +35,7 @@ const NAMES_DEVICES: &[&str] = &[
     "src/python/tensor.rs",
 ];
 
-/// The files that may hold unsafe code.
+/// The files that may contain unsafe code.
 const UNSAFE: &[&str] = &[
     "src/backend/cpu/microkernel.rs",
     "src/backend/cpu/microkernel/vector.rs",
@@ -87,24 +87,24 @@ fn level(module: &str) -> Option<usize> {
     LAYERS.iter().position(|l| l.contains(&module))
 }
 
-/// What a file names: paths from the root of the crate, and methods that it calls.
+/// The names used in a file: paths from the crate root, and called methods.
 #[derive(Default)]
 struct Names {
     paths: Vec<String>,
     methods: Vec<String>,
 }
 
-/// Collects [`Names`] from a syntax tree, items of tests aside.
+/// Collects [`Names`] from a syntax tree, except test items.
 struct Collector {
-    /// The module of the code that is visited.
+    /// The module of the visited code.
     module: Vec<String>,
-    /// What the names that stand for themselves mean, by module and name: imports and child modules.
+    /// The full path of names introduced by imports and child modules, by module and name.
     meaning: HashMap<(Vec<String>, String), Vec<String>>,
     names: Names,
 }
 
 impl Collector {
-    /// A path from the root of the crate, if it is one into it.
+    /// Resolves a path to the crate root; None for paths outside the crate.
     fn resolve(&self, segments: &[String]) -> Option<Vec<String>> {
         let first = segments.first()?;
         let mut at = match first.as_str() {
@@ -146,7 +146,7 @@ impl Collector {
         self.found(&path);
     }
 
-    /// The tokens of a macro, which have no syntax tree: words joined by `::`, and words behind a dot.
+    /// Scans the tokens of a macro, which has no syntax tree, for paths joined by `::` and for words after a dot.
     fn tokens(&mut self, text: &str) {
         let spaced = text.replace("::", " :: ").replace('.', " . ");
         let words: Vec<&str> = spaced
@@ -220,7 +220,7 @@ impl<'a> Visit<'a> for Collector {
     }
 }
 
-/// Child modules first, then imports in any order, so that a path means the same wherever it stands.
+/// Visits child modules first, then imports, so that a path has the same meaning everywhere in the file.
 fn names_of(file: &str, text: &str) -> Names {
     let tree = syn::parse_file(text).unwrap_or_else(|e| panic!("{file}: {e}"));
     let inner = file.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
@@ -238,7 +238,7 @@ fn names_of(file: &str, text: &str) -> Names {
     collector.names
 }
 
-/// The files of the crate with what each of them names; modules of tests alone aside.
+/// The files of the crate with the names used in each, except test-only modules.
 fn named() -> &'static [(String, Names)] {
     static NAMED: OnceLock<Vec<(String, Names)>> = OnceLock::new();
     NAMED.get_or_init(|| {
@@ -251,7 +251,7 @@ fn named() -> &'static [(String, Names)] {
     })
 }
 
-/// Whether a path is `within`, or leads into it.
+/// Whether a path equals `within` or is inside it.
 fn leads(path: &str, within: &str) -> bool {
     path.strip_prefix(within).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
@@ -260,7 +260,7 @@ fn is_above_backend(file: &str) -> bool {
     level(module_of(file)) > level("backend")
 }
 
-// ---- the rules, on what one file names
+// ---- the rules, applied to the names of one file
 
 fn arrows_up(file: &str, names: &Names) -> Vec<String> {
     let from = module_of(file);
@@ -289,7 +289,7 @@ fn crosses_from_gpu_to_cpu(file: &str, names: &Names) -> Vec<String> {
     found.filter(|_| file.starts_with("src/backend/gpu")).map(|p| format!("{file} uses crate::{p}")).collect()
 }
 
-/// Applies a rule to the whole crate but for some files, each of which must still break it.
+/// Applies a rule to the whole crate except for some files, each of which must still break it.
 fn hold(rule: fn(&str, &Names) -> Vec<String>, but: &[&str]) {
     let (mut wrong, mut excepted) = (Vec::new(), Vec::new());
     for (file, names) in named() {
@@ -333,7 +333,7 @@ fn the_gpu_does_not_use_the_cpu() {
     hold(crosses_from_gpu_to_cpu, &[]);
 }
 
-/// Each rule on snippets that break it in one way each, and on one that does not.
+/// Checks each rule with snippets that break it in different ways, and with one that does not.
 #[test]
 fn the_rules_see_through_imports() {
     let check = |rule: fn(&str, &Names) -> Vec<String>, file: &str, broken: &[&str], kept: &[&str]| {
@@ -398,7 +398,7 @@ fn the_rules_see_through_imports() {
 fn unsafe_code_stands_only_in_the_named_files() {
     let mut found: Vec<String> = all()
         .into_iter()
-        // Modules of tests alone, which the crate does not contain.
+        // Without test-only modules, which the crate does not contain.
         .filter(|(file, _)| !file.ends_with("/tests.rs"))
         .filter(|(_, text)| {
             text.lines().any(|l| {
@@ -416,7 +416,7 @@ fn unsafe_code_stands_only_in_the_named_files() {
     );
 }
 
-/// A function that is called from a loop and not inlined is compiled for the baseline, and the loop not vectorised.
+/// A function that is called in a loop and not inlined is compiled for the baseline, and the loop is not vectorized.
 #[test]
 fn functions_of_formulas_are_always_inlined() {
     let mut found = 0;

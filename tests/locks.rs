@@ -1,4 +1,4 @@
-//! The locks and claims of the graph under threads, small enough for Miri and for Valgrind (`make slow`).
+//! The locks and scratch words of the graph with several threads, small enough for Miri and Valgrind (`make slow`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ const RUNS: usize = if cfg!(miri) { 2 } else { 100 };
 const RETAIN: Options =
     Options { retain_graph: true, create_graph: false, allow_unused: false, materialize: false };
 
-/// A leaf of one element, and the root of a graph over it that two paths reach: 2x + 2x · 3.
+/// A single-element leaf, and the root of a graph with two paths to it: 2x + 2x · 3.
 fn shared_graph() -> (Tensor, Tensor) {
     let x = Tensor::from_slice(&[1.0f64], [1]).unwrap();
     x.set_requires_grad(true).unwrap();
@@ -87,7 +87,7 @@ fn hooks_come_and_go_while_others_run_the_graph() {
     });
     assert_eq!(seen(&stays), RUNS * (THREADS - 1), "every run calls the hook that stays once");
 
-    // The list is whole afterwards: a removed hook is silent, a new one is called, the first goes as well.
+    // The hook list is intact: the removed hook is not called, a new one is, and removing the first one works.
     let before = seen(&passes);
     run();
     assert_eq!(seen(&passes), before);

@@ -1,8 +1,9 @@
-//! The locks and claims of the graph under every interleaving of two threads that loom finds with few preemptions.
+//! The locks and scratch words of the graph under all interleavings of two threads that loom finds with few
+//! preemptions.
 //!
-//! Built with `--cfg loom` (see `make slow`), the types of `graph::sync` are made of loom's mutex and atomics, and so are the
-//! leaves, nodes and saved tensors that use them: the models run the engine itself. Handles are counted by the standard
-//! library, which loom takes for one step.
+//! Built with `--cfg loom` (see `make slow`), the types of `graph::sync` use loom's mutex and atomics, and so do the
+//! leaves, nodes and saved tensors built on them: the models run the engine itself. Reference counts are those of the
+//! standard library, each operation of which loom treats as a single step.
 #![cfg(loom)]
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use rgrad::graph::{Edge, GradFn, PostAccumulateHook, TensorHook, set_grad_enable
 use rgrad::ops::arith;
 use rgrad::{Result, Tensor};
 
-/// Of a model's thread, in words: that of loom is too small for the engine.
+/// Stack size of a modelled thread, in words: loom's default is too small for the engine.
 const STACK: usize = 1 << 16;
 
 const RETAIN: Options =
@@ -26,7 +27,7 @@ fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> thread::J
     thread::Builder::new().stack_size(STACK).spawn(f).unwrap()
 }
 
-/// Runs `f` through the interleavings of the threads that it starts.
+/// Runs `f` under all interleavings of the threads that it starts.
 fn model(f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
@@ -38,7 +39,7 @@ fn model(f: impl Fn() + Send + Sync + 'static) {
     });
 }
 
-/// Runs two closures side by side.
+/// Runs two closures concurrently.
 fn both<A: Send + 'static, B>(a: impl FnOnce() -> A + Send + 'static, b: impl FnOnce() -> B) -> (A, B) {
     let a = spawn(a);
     let b = b();
@@ -68,7 +69,7 @@ fn gradient(x: &Tensor, y: &Tensor) -> f32 {
     found[0].as_ref().unwrap().to_vec::<f32>()[0]
 }
 
-// ---- the types alone
+// ---- the primitives alone
 
 #[test]
 fn a_word_of_scratch_belongs_to_one_run_at_a_time() {
@@ -169,7 +170,7 @@ fn a_history_that_is_set_and_cleared_leaves_tensor_and_flag_agreed() {
     });
 }
 
-// ---- runs
+// ---- graph tasks
 
 #[test]
 fn two_runs_over_one_graph_claim_its_nodes_apart() {
@@ -189,7 +190,7 @@ fn accumulates(first: Options, second: Options) {
         };
         both(run(first), run(second));
         assert_eq!(x.grad().unwrap().to_vec::<f32>(), [4.0]);
-        // With a history it would hold itself.
+        // With a history the gradient would form a reference cycle.
         x.set_grad(None);
     });
 }
@@ -253,7 +254,7 @@ fn hooks_of_a_leaf_come_and_go_while_it_accumulates() {
             }
         };
         both(move || run_backward(&y, RETAIN), change);
-        // The hook that stays was called, the other perhaps.
+        // The remaining hook was called, the other one possibly.
         assert!((1..=2).contains(&counts.0.load(Ordering::Relaxed)));
         assert_eq!(Arc::strong_count(&counts), 2);
     });

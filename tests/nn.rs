@@ -1,4 +1,4 @@
-//! Gradients of first and second order of the operations of `nn.functional`, and what they do at their edges.
+//! First and second derivatives of the operations of `nn.functional`, and their edge cases.
 
 use rgrad::dtype::{DType, Scalar};
 use rgrad::engine::gradcheck::{gradcheck, gradgradcheck};
@@ -9,7 +9,7 @@ use rgrad::ops::schema::{Exposure, Out, Value};
 use rgrad::ops::softmax::{log_softmax, softmax};
 use rgrad::{Error, Result, Tensor};
 
-/// Numbers in (-1, 1), no two alike.
+/// Distinct numbers in (-1, 1).
 fn sample(shape: &[usize], seed: usize) -> Tensor {
     let n: usize = shape.iter().product();
     let at = |i: usize| ((i * 7 + 3 * seed + 1) as f64 * 0.618_034).fract() * 2.0 - 1.0;
@@ -21,7 +21,7 @@ fn check(f: &dyn Fn(&[Tensor]) -> Result<Tensor>, inputs: &[Tensor]) {
     gradgradcheck(f, inputs).unwrap();
 }
 
-/// Calls an operation of `nn.functional` by name, with a value for every parameter.
+/// Calls an operation of `nn.functional` by name, with a value for each parameter.
 fn nn(name: &str, values: &[Value]) -> Result<Out> {
     let op = rgrad::ops::all().iter().find(|o| o.name == name && o.exposure.has(Exposure::NN)).unwrap();
     rgrad::ops::call(op, &op.overloads[0], values)
@@ -126,7 +126,7 @@ fn training_a_batch_norm_moves_its_running_statistics_by_the_momentum() {
     let (mean, var) = (Tensor::zeros([1], DType::F64).unwrap(), Tensor::ones([1], DType::F64).unwrap());
     let running = Running { mean: Some(&mean), var: Some(&var), momentum: 0.5 };
     batch_norm(&x, running, None, None, true, 1e-5).unwrap();
-    // The mean is 2, the variance of the sample without bias also 2.
+    // The mean is 2, and so is the unbiased sample variance.
     assert_eq!((mean.to_vec::<f64>(), var.to_vec::<f64>()), (vec![1.0], vec![1.5]));
 }
 
@@ -234,7 +234,7 @@ fn embeddings_sum_the_gradients_of_a_row_and_leave_out_the_padding() {
             nn("embedding", &[vec![t(&index), t(&w[0])], rest.to_vec()].concat())?.tensor()
         };
         if by_frequency {
-            // A gradient by intent that is not the derivative.
+            // The gradient deliberately differs from the derivative.
             assert!(gradcheck(&call, &[sample(&[4, 3], 0)]).is_err());
         } else {
             check(&call, &[sample(&[4, 3], 0)]);

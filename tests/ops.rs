@@ -1,5 +1,4 @@
-//! Every row of the pointwise table, by iteration: derivatives of first and second order, layouts, dtypes,
-//! instruction sets.
+//! Every pointwise operation of the table: first and second derivatives, layouts, dtypes, instruction sets.
 
 use rgrad::backend::simd::{Isa, best_isa, force_isa};
 use rgrad::dtype::{DType, Scalar};
@@ -9,7 +8,7 @@ use rgrad::ops::pointwise::{Arg, Class, PointwiseOp};
 use rgrad::ops::rows::ROWS;
 use rgrad::{Result, Tensor};
 
-/// Values of input `k` spread over the row's domain, none of them at a corner of the formula.
+/// Values of input `k` within the operation's sampling range, away from kinks of the formula.
 fn sample(row: &PointwiseOp, k: usize, n: usize) -> Tensor {
     let (lo, hi) = row.meta.on;
     let at = |i: usize| {
@@ -66,7 +65,7 @@ fn every_second_derivative_agrees_with_finite_differences() {
 fn a_derivative_that_is_wrong_by_a_thousandth_is_caught() {
     let x = Tensor::from_slice(&[0.4, 1.3, -0.7], [3]).unwrap();
     let off = |x: &[Tensor]| -> Result<Tensor> {
-        // sin with the gradient of 1.001 sin: the excess is added without history.
+        // sin with the gradient of 1.001 sin: the difference is added without history.
         let y = call(&rgrad::ops::rows::sin, x)?;
         let excess = rgrad::ops::arith::mul(&y.detach(), 0.001)?;
         rgrad::ops::arith::add(&y, &excess)
@@ -94,7 +93,7 @@ fn the_result_does_not_depend_on_how_operands_lie_in_memory() {
     }
 }
 
-/// Equal bit for bit, NaN included.
+/// Equal, treating NaN as equal.
 fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y || (x.is_nan() && y.is_nan()))
 }
@@ -160,7 +159,7 @@ fn a_name_means_one_operation_in_each_place() {
     }
 }
 
-/// A view of made-up numbers, and the numbers that it shows in row-major order.
+/// A view with generated numbers, and these numbers in row-major order.
 fn view(dtype: DType, shape: [usize; 3], strides: [isize; 3], offset: usize) -> (Tensor, Vec<f64>) {
     let layout = Layout { shape: shape.into(), strides: strides.into(), offset };
     let n = layout.extent().unwrap().1 as usize + 1;
@@ -180,7 +179,7 @@ fn large_operands_of_every_layout_are_read_where_they_say() {
     let layouts: [([isize; 3], usize); 9] = [
         ([11100, 300, 1], 0),
         ([11100, 1, 37], 5),  // transposed
-        ([0, 1, 40], 1),      // transposed, with a pitch, repeated
+        ([0, 1, 40], 1),      // transposed, with a row stride, broadcast
         ([0, 0, 1], 0),       // a row
         ([0, 0, 3], 2),       // a row of every third element
         ([0, 0, 0], 1),       // a number

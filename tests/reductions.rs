@@ -1,5 +1,5 @@
-//! Reductions, scans, sorting and matrix operations: derivatives of first and second order, at plain points and at
-//! those where the formula has a corner, and the results that PyTorch gives where it surprises.
+//! Reductions, scans, sorting and matrix operations: first and second derivatives, at ordinary points and at kinks,
+//! and PyTorch's results in special cases.
 
 use rgrad::dtype::DType;
 use rgrad::engine::gradcheck::{gradcheck, gradgradcheck};

@@ -1,4 +1,4 @@
-//! Every shader there can be, without a GPU: each row, forward and derivatives, in each dtype, through naga.
+//! Validates all shaders without a GPU, using naga: each pointwise operation, forward and derivatives, in each dtype.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use rgrad::formula::{Arith, Formula, Num};
 use rgrad::ops::pointwise::{Class, PointwiseOp};
 use rgrad::ops::rows::ROWS;
 
-/// What naga says to a shader: nothing, or its message with the line and a caret.
+/// Parses and validates a shader; the error is naga's message with the line and a caret.
 fn check(source: &str, capabilities: Capabilities) -> Result<naga::Module, String> {
     let module = naga::front::wgsl::parse_str(source).map_err(|e| e.emit_to_string(source))?;
     Validator::new(ValidationFlags::all(), capabilities)
@@ -26,11 +26,11 @@ fn check(source: &str, capabilities: Capabilities) -> Result<naga::Module, Strin
     Ok(module)
 }
 
-/// The least that a device must have: 32-bit dtypes need nothing beyond WebGPU.
+/// The minimum capabilities of a device: 32-bit dtypes need only WebGPU.
 fn needed(dtypes: impl IntoIterator<Item = DType>) -> Capabilities {
     dtypes.into_iter().fold(Capabilities::empty(), |c, d| match d {
         DType::I64 => c | Capabilities::SHADER_INT64,
-        // Its bits are looked at as a 64-bit integer.
+        // Its bits are also read as a 64-bit integer.
         DType::F64 => c | Capabilities::FLOAT64 | Capabilities::SHADER_INT64,
         _ => c,
     })
@@ -51,7 +51,7 @@ const FORMS: [Form; 12] = [
     Form::Blocks(Blocks { rank: 2, run: 8, rows: 4, splat: 0, once: 0, level: 1 }),
 ];
 
-/// A formula of a row in a dtype.
+/// A formula of an operation in a dtype.
 struct Case {
     what: String,
     formula: Formula,
@@ -83,7 +83,7 @@ impl Case {
     }
 }
 
-/// The dtype computed in and the one of the result, as the row decides them; none where the row refuses.
+/// The compute dtype and the result dtype of an operation; None if it does not accept `dtype`.
 fn types(row: &PointwiseOp, dtype: DType) -> Option<(DType, DType)> {
     let common = match row.class {
         Class::Float if !dtype.is_float() => DType::F32,
@@ -93,7 +93,7 @@ fn types(row: &PointwiseOp, dtype: DType) -> Option<(DType, DType)> {
     Some((compute_type(common), if row.class == Class::Truth { DType::Bool } else { common }))
 }
 
-/// Every row × dtype × {forward, each derivative}; binary rows once more with a number as the last operand.
+/// All operations × dtypes × {forward, each derivative}; binary operations also with a number as the last operand.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for row in ROWS.iter() {
@@ -171,7 +171,7 @@ fn every_shader_of_int64_is_valid_for_a_device_without_it_once_it_is_lowered() {
         }
     }
     assert!(lowered.len() > 50, "only {} shaders were lowered", lowered.len());
-    // What needs no lowering stays as valid as it was.
+    // Lowering keeps modules without int64 valid.
     for (path, source) in modules() {
         if !path.ends_with("prelude_f64.wgsl") && !path.ends_with("wide.wgsl") {
             validate(&path.display().to_string(), &source);
@@ -289,7 +289,7 @@ fn files() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|p| (p.clone(), fs::read_to_string(p).unwrap())).collect()
 }
 
-/// Files of kernels, which are no modules by themselves, and the frames that they are put into.
+/// Kernel files that are not complete modules, with their templates.
 const KERNELS: [(&str, &str); 5] = [
     ("elimination.wgsl", "factor.wgsl"),
     ("orthogonal.wgsl", "factor.wgsl"),
@@ -298,14 +298,14 @@ const KERNELS: [(&str, &str); 5] = [
     ("matmul_tiled.wgsl", "matmul.wgsl"),
 ];
 
-/// Every slot of a frame with what stands in it, but for those that every shader fills by itself.
+/// Every slot of a template with its default content, except those that each shader fills in itself.
 fn defaults(frame: &str) -> Vec<(&str, &str)> {
     let slots = frame.lines().filter_map(|l| l.trim().strip_prefix("// @slot "));
     let own = slots.filter(|s| !["types", "prelude", "functions", "kernels"].contains(s));
     own.map(|s| (s, content(frame, s))).collect()
 }
 
-/// Every file, kernels in their frame.
+/// All files, kernels within their template.
 fn modules() -> Vec<(PathBuf, String)> {
     let originals = files();
     let mut files = originals.clone();
@@ -336,12 +336,12 @@ fn every_shader_file_is_valid_as_it_stands() {
     }
 }
 
-/// Numbers of more digits than a bound or a rounding constant has.
+/// Literals with more digits than bounds or rounding constants have.
 fn coefficient_literals(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in source.lines() {
         let code = line.split("//").next().unwrap();
-        // What an exponent's sign would split stays together.
+        // Keeps exponents with a sign together.
         let joined = code.replace("e-", "e~").replace("e+", "e~");
         for word in joined.split(|c: char| !c.is_ascii_alphanumeric() && !"._~".contains(c)) {
             let literal = word.trim_end_matches(['l', 'f']).replace('~', "-");
@@ -386,7 +386,7 @@ fn a_broken_body_is_reported_at_its_line() {
     assert!(message.contains(&format!("wgsl:{line}:")) && message.contains('^'), "{message}");
 }
 
-/// What WGSL computes too loosely, or wrongly for NaN, in a text of float code.
+/// Uses of WGSL functions and operators in float code that are too inaccurate, or wrong for NaN.
 fn loose(source: &str) -> Vec<String> {
     const FUNCTIONS: &[&str] = &[
         "acos",

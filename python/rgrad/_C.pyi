@@ -1789,6 +1789,7 @@ OutOfMemoryError: Any
 TensorBase: Any
 _InputMetadata: Any
 _LinAlgError: Any
+_TensorMeta: Any
 _WgslKernel: Any
 _autograd: Any
 _backward: Any

@@ -10,9 +10,9 @@ tensor([2., 4.])
 from __future__ import annotations
 
 # Note [Importing without typing]
-# `typing` and what it imports would take a third of the time of `import rgrad`, and only type checkers need it. So the
-# modules that are loaded with rgrad import it under `if TYPE_CHECKING:`. They define TYPE_CHECKING themselves: type
-# checkers go by the name.
+# `typing` and its imports would take a third of the time of `import rgrad`, and only type checkers need them. So
+# modules loaded with rgrad import it under `if TYPE_CHECKING:`. They define TYPE_CHECKING themselves, which type
+# checkers recognize by its name.
 import importlib
 import math
 
@@ -47,7 +47,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    # What __getattr__ finds, for type checkers and editors. A test compares this with what there is.
+    # The names that __getattr__ resolves, for type checkers and editors. A test compares them with the actual ones.
     from . import (
         accelerator,
         amp,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         cpu,
         cuda,
         distributed,
+        distributions,
         func,
         functional,
         fx,
@@ -68,10 +69,13 @@ if TYPE_CHECKING:
         library,
         linalg,
         mps,
+        multiprocessing,
         nn,
         onnx,
+        ops,
         optim,
         overrides,
+        profiler,
         random,
         return_types,
         safetensors,
@@ -80,10 +84,12 @@ if TYPE_CHECKING:
         storage,
         testing,
         torch_version,
+        types,
         utils,
         version,
         vision,
         viz,
+        xpu,
     )
     from ._absent_dtypes import (
         cdouble,
@@ -106,6 +112,7 @@ if TYPE_CHECKING:
         uint64,
     )
     from ._asarray import asarray
+    from ._assertions import _assert, _assert_async
     from ._defaults import get_default_device, set_default_device, set_default_tensor_type
     from ._determinism import (
         are_deterministic_algorithms_enabled,
@@ -160,9 +167,10 @@ if TYPE_CHECKING:
         ShortStorage,
         TypedStorage,
     )
+    from .types import SymBool, SymFloat, SymInt
     from .version import compiled_with_cxx11_abi
 
-# Names whose modules are loaded at their first use, so that `import rgrad` stays fast.
+# Names whose modules are loaded on first use, so that `import rgrad` stays fast.
 _DTYPE_PREFIXES = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
 _NAMES_OF = {
     "_absent_dtypes": (
@@ -186,6 +194,7 @@ _NAMES_OF = {
         "uint64",
     ),
     "_asarray": ("asarray",),
+    "_assertions": ("_assert", "_assert_async"),
     "_defaults": ("get_default_device", "set_default_device", "set_default_tensor_type"),
     "_determinism": (
         "are_deterministic_algorithms_enabled",
@@ -215,6 +224,7 @@ _NAMES_OF = {
     ),
     "serialization": ("load", "save"),
     "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "TypedStorage"),
+    "types": ("SymBool", "SymFloat", "SymInt"),
     "version": ("compiled_with_cxx11_abi",),
 }
 _FROM = {name: module for module, names in _NAMES_OF.items() for name in names}
@@ -224,12 +234,15 @@ def __getattr__(name: str) -> Any:
     if name in _FROM:
         value = globals()[name] = getattr(importlib.import_module(f"rgrad.{_FROM[name]}"), name)
         return value
-    if name.isidentifier() and not name.startswith("_"):
+    if name.isidentifier() and (not name.startswith("_") or name in ("__config__", "__future__")):
         try:
             return importlib.import_module(f"rgrad.{name}")
         except ModuleNotFoundError as error:
             if error.name != f"rgrad.{name}":
                 raise
+    if name.startswith("_foreach_") and hasattr(importlib.import_module("rgrad._foreach"), name):
+        value = globals()[name] = getattr(importlib.import_module("rgrad._foreach"), name)
+        return value
     raise AttributeError(f"module 'rgrad' has no attribute '{name}'")
 
 
@@ -237,5 +250,5 @@ def __dir__() -> list[str]:
     import pkgutil
 
     modules = (module.name for module in pkgutil.iter_modules(__path__))  # noqa: F405
-    # To import `as_torch` changes the process: what looks at all that a directory names must not do it.
+    # Importing `as_torch` changes the process, so tools that import everything in `dir()` must not see it.
     return sorted({*globals(), *_FROM, *(n for n in modules if not n.startswith("_") and n != "as_torch")})

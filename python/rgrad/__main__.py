@@ -17,7 +17,7 @@ _USAGE = "usage: python -m rgrad (script.py | -m module | -c code) [args...]"
 
 
 def _as_main(code: types.CodeType, file: str | None) -> None:
-    """Runs code as the program: in a module `__main__` that stays, as pickles and child processes look there."""
+    """Runs code as the program: in a persistent module `__main__`, which pickles and child processes refer to."""
     main = types.ModuleType("__main__")
     names = vars(main)
     names["__builtins__"] = __builtins__
@@ -29,7 +29,7 @@ def _as_main(code: types.CodeType, file: str | None) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Opens the door and runs what the arguments name."""
+    """Opens the door and runs the program given by the arguments."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__ if arguments else _USAGE, file=sys.stdout if arguments else sys.stderr)
         sys.exit(0 if arguments else 2)
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
     import rgrad.as_torch  # noqa: F401
 
-    # `python -m` has put the current folder in front, which is right for a module and for code.
+    # `python -m` has prepended the current directory to the path, as required for a module and for code.
     if kind == "-m":
         sys.argv[:] = [rest[0], *rest[1:]]
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""Names that packages import and that rgrad has nothing behind: they are there, and say so when they are used."""
+"""Placeholders for names that packages import but rgrad does not implement; using one raises an error."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
 
 
 def refuse(name: str, why: str) -> NoReturn:
-    """Raises the error of a name that can't do its work.
+    """Raises the error for the use of a placeholder.
 
     Args:
-        name: in full, as programs write it.
-        why: what rgrad lacks, or what serves instead.
+        name: the full name, as programs write it.
+        why: what rgrad lacks, or what to use instead.
     """
     raise NotImplementedError(f"{name} is not in rgrad: {why}")
 
 
 def absent_function(name: str, why: str) -> Callable[..., Any]:
-    """A function that refuses every call."""
+    """Returns a function that raises an error when called."""
 
     def function(*args: Any, **kwargs: Any) -> NoReturn:
         refuse(name, why)
@@ -31,7 +31,7 @@ def absent_function(name: str, why: str) -> Callable[..., Any]:
 
 
 class _Absent(type):
-    """The type of classes that nothing is an instance of; to make one is refused."""
+    """The metaclass of placeholder classes: they have no instances, and instantiation is an error."""
 
     _why: str
 
@@ -40,12 +40,12 @@ class _Absent(type):
 
 
 def absent_class(name: str, why: str, *bases: type) -> type:
-    """A class for `isinstance` and for annotations. Subclasses may be defined, but not be made instances of.
+    """A class for `isinstance` and for annotations. It may be subclassed, but not instantiated.
 
     Args:
-        name: in full, as programs write it.
-        why: what rgrad lacks, or what serves instead.
-        bases: what it derives from; none of them may have a metaclass.
+        name: the full name, as programs write it.
+        why: what rgrad lacks, or what to use instead.
+        bases: the base classes, which must have no metaclass.
     """
     module, _, short = name.rpartition(".")
     return _Absent(short, bases, {"__module__": module, "__doc__": f"Refuses: {why}.", "_why": why})

@@ -1,4 +1,6 @@
-"""dtypes of PyTorch that rgrad has no tensors of. Tables of dtypes name them; to make a tensor of one is an error."""
+"""PyTorch dtypes of which rgrad has no tensors. They exist for tables of dtypes; creating a tensor of one is an
+error.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class AbsentDtype:
-    """The name of a dtype without tensors. It is no `rgrad.dtype`, so whatever takes one refuses it.
+    """The name of a dtype without tensors. It is not an `rgrad.dtype`, so functions that expect one reject it.
 
     Args:
-        name: as programs write it, without the module.
-        itemsize: bytes of an element.
-        float_limits: what `finfo` says: the dtype it is said of, and bits, eps, largest, smallest normal and resolution
-            where that is no dtype of tensors.
+        name: the name without the module.
+        itemsize: the size of an element in bytes.
+        float_limits: the result of `finfo`: the dtype to report, and bits, eps, largest, smallest normal and resolution
+            if it is not a dtype that tensors have.
     """
 
     def __init__(self, name: str, itemsize: int, float_limits: tuple[Any, ...] | None = None) -> None:
@@ -34,7 +36,7 @@ class AbsentDtype:
         return _by_name, (self._name,)
 
     def to_complex(self) -> Any:
-        """Refuses."""
+        """Raises an error."""
         refuse(f"{self!r}.to_complex", "there are no tensors of this dtype")
 
     to_real = to_complex

@@ -1,4 +1,4 @@
-"""`asarray`: a tensor of whatever holds numbers, over the same memory where that is possible."""
+"""`asarray`: a tensor from any object that contains numbers, sharing its memory if possible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rgrad._C import Tensor
 
 from .storage import TypedStorage
 
-# The dtypes of the formats of Python's buffers, in the byte order of the machine.
+# The dtypes of the format characters of Python's buffer protocol, in native byte order.
 _FORMATS = {
     "?": _C.bool,
     "b": _C.int8,
@@ -33,7 +33,7 @@ def _buffer_format(obj: Any) -> str | None:
 
 
 def _shared(obj: Any, dtype: _C.dtype | None) -> Tensor | None:
-    """A tensor over the memory of an object; None where it has none."""
+    """A tensor that shares the memory of an object; None if it has none to share."""
     if isinstance(obj, Tensor):
         return obj
     if isinstance(obj, TypedStorage):
@@ -52,12 +52,12 @@ def _shared(obj: Any, dtype: _C.dtype | None) -> Tensor | None:
 
 
 def _is_scalar(obj: Any) -> bool:
-    """Whether an object of NumPy is a number, not an array."""
+    """Whether a NumPy object is a scalar rather than an array."""
     return hasattr(obj, "__array_interface__") and not hasattr(obj, "__setitem__")
 
 
 def _name(dtype: _C.dtype | None) -> str:
-    """A dtype by the name that its class of tensors has."""
+    """The name of a dtype as in its tensor type."""
     return _C.empty(0, dtype=dtype).type().removeprefix("torch.").removesuffix("Tensor")
 
 
@@ -83,17 +83,17 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """Converts `obj` to a tensor, over its memory if `copy` allows it.
+    """Converts `obj` to a tensor that shares its memory if `copy` allows it.
 
     Args:
         obj: a tensor, an array, a storage, an object with DLPack or the buffer protocol, a number or a sequence.
         dtype: of the tensor; that of `obj` if None.
         device: of the tensor; that of `obj` if None.
-        copy: True for memory of its own, False for an error where the memory can't be shared, None for either.
+        copy: True for a copy, False for an error if the memory cannot be shared, None to copy only if necessary.
         requires_grad: of the tensor; that of `obj` if None.
 
     Returns:
-        `obj` itself if it is a tensor that fits.
+        `obj` itself if it is a tensor with these properties.
 
     >>> import rgrad
     >>> rgrad.asarray([1.0, 2.0])

@@ -1,4 +1,4 @@
-"""What a new tensor has where the program does not say: its device, and its dtype by the name of a tensor type."""
+"""Defaults for new tensors: the device, and the dtype given by a tensor type."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ._tensor_types import TYPES
 
 
 def get_default_device() -> _C.device:
-    """Where new tensors are made on this thread."""
+    """The default device of new tensors on this thread."""
     return _C.get_default_device()
 
 
 def set_default_device(device: Any) -> None:
-    """Sets where new tensors are made on this thread; None stands for the CPU.
+    """Sets the default device of new tensors on this thread; None means the CPU.
 
-    `with rgrad.device("gpu"):` does it for a while.
+    `with rgrad.device("gpu"):` sets it temporarily.
     """
     _C._set_default_device(_C.device("cpu" if device is None else device))
 

@@ -1,28 +1,30 @@
-"""`use_deterministic_algorithms` and its kin: what a program asked for is remembered, as it may ask back."""
+"""`use_deterministic_algorithms` and related functions. The settings are stored only so that programs can query
+them.
+"""
 
 from __future__ import annotations
 
 
 class _Deterministic:
-    """What was asked for. Every operation here is deterministic anyway."""
+    """The stored settings. Every operation here is deterministic anyway."""
 
     enabled = False
     warn_only = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Asks for deterministic algorithms, which all here are."""
+    """Requests deterministic algorithms, which all operations here use anyway."""
     _Deterministic.enabled = bool(mode)
     _Deterministic.warn_only = bool(warn_only)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` asked for them."""
+    """Whether `use_deterministic_algorithms` requested them."""
     return _Deterministic.enabled
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` asked for warnings rather than errors."""
+    """Whether `use_deterministic_algorithms` requested warnings rather than errors."""
     return _Deterministic.warn_only
 
 

@@ -1,4 +1,4 @@
-"""Questions about dtypes and shapes: promotion, conversion, limits, broadcasting."""
+"""Functions of dtypes and shapes: promotion, conversion, limits, broadcasting."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def _check_dtype(function: str, argument: str, position: int, value: Any) -> Non
 
 
 def promote_types(type1: _C.dtype, type2: _C.dtype) -> _C.dtype:
-    """The smallest dtype that both convert to."""
+    """The smallest dtype to which both convert."""
     _check_dtype("promote_types", "type1", 1, type1)
     _check_dtype("promote_types", "type2", 2, type2)
     return _C._promote_types(type1, type2)
 
 
 def result_type(tensor1: Any, tensor2: Any) -> _C.dtype:
-    """The dtype of arithmetic between two tensors or numbers."""
+    """The promoted dtype of two tensors or numbers."""
     return _C._result_type(tensor1, tensor2)
 
 
 def can_cast(from_: _C.dtype, to: _C.dtype) -> bool:
-    """Whether a result of one dtype may be written to another: never from a float to an integer, nor to bool."""
+    """Whether a result of one dtype may be stored in another: not from floating point to integer, and not to bool."""
     _check_dtype("can_cast", "from_", 1, from_)
     _check_dtype("can_cast", "to", 2, to)
     if from_.is_floating_point:
@@ -40,7 +40,7 @@ def can_cast(from_: _C.dtype, to: _C.dtype) -> bool:
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that the given shapes broadcast to.
+    """The broadcast shape of the given shapes.
 
     >>> import rgrad
     >>> rgrad.broadcast_shapes((2, 1), (3,))
@@ -67,7 +67,7 @@ _UNSET = object()
 
 
 class _Limits:
-    """What `finfo` and `iinfo` share: equal for equal dtypes."""
+    """The common base of `finfo` and `iinfo`: equal for equal dtypes."""
 
     dtype: str
 

@@ -1,4 +1,4 @@
-"""`rgrad.layout`, and `rgrad.strided`, the only layout that a tensor here has."""
+"""`rgrad.layout`, and `rgrad.strided`, the only layout of tensors here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class layout:
-    """How a tensor keeps its elements in memory."""
+    """The memory layout of a tensor."""
 
     __module__ = "rgrad"
     _name: str

@@ -1,4 +1,4 @@
-"""The shape of a tensor: a tuple of integers that knows its product."""
+"""The shape of a tensor: a tuple of integers with the method `numel`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _integer(position: int, size: Any) -> int:
-    """A size as an integer."""
+    """Converts a size to an integer."""
     try:
         return size.__index__()
     except (AttributeError, TypeError):
@@ -31,7 +31,7 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
-        """A shape of the given sizes, which are integers or tensors of one integer."""
+        """A shape of the given sizes, which are integers or tensors with one integer."""
         return tuple.__new__(cls, (_integer(i, size) for i, size in enumerate(sizes)))
 
     def numel(self) -> int:
@@ -63,5 +63,5 @@ class Size(tuple[int, ...]):
         return Size, (tuple(self),)
 
 
-# For the binding, which has nothing but integers: no Python frame, and no checks.
+# For the binding, which passes only integers: avoids a Python frame and the checks.
 _size_of_ints = functools.partial(tuple.__new__, Size)

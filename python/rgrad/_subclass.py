@@ -1,4 +1,4 @@
-"""`__torch_function__` where the operation table does not ask for it: Note [Functions that can be overridden]."""
+"""`__torch_function__` outside the operation table: Note [Functions that can be overridden]."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any
 
-# What operations on tensors are that neither the operation table nor the operators of the core ask for.
+# Operations on tensors that are handled neither by the operation table nor by the operators of the core.
 _METHODS = [
     *(f"__{name}__" for name in ("neg", "abs", "invert", "getitem", "setitem", "reversed")),
     "detach",
     "new",
     "new_tensor",
 ]
-# Methods whose operators PyTorch's handlers see under another name.
+# Methods that `__torch_function__` receives under another name in PyTorch.
 _SEEN_AS = {"__neg__": "neg", "__abs__": "abs", "__pos__": "positive", "ndimension": "dim", "nelement": "numel"}
-# Methods of which PyTorch does not show plain tensors among the types.
+# Methods for which PyTorch does not include plain tensors in `types`.
 _SHOWN_WITHOUT_PLAIN = {
     *("size", "is_contiguous", "stride", "requires_grad_", "numpy", "new_tensor", "new", "__getitem__", "__setitem__"),
 }
-# Functions that PyTorch has not written in Python, though they are here: their arguments are shown as they come.
+# Functions that PyTorch implements in C, though they are Python here: their arguments are passed on unchanged.
 _WRITTEN_IN_C = {
     *("bilinear", "celu_", "channel_shuffle", "cosine_similarity", "elu_", "hardtanh_", "leaky_relu_", "one_hot"),
     *("pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "relu_", "rrelu_", "selu_", "threshold_"),
 }
-# Functions of `nn.init` that ask.
+# Functions of `nn.init` that check for overrides.
 _INITS = ("uniform_", "normal_", "constant_", "kaiming_uniform_")
-# Operators of the core, which ask by themselves.
+# Operators of the core, which check for overrides themselves.
 OPERATORS = {
     *(
         f"__{form}{name}__"
@@ -41,7 +41,7 @@ OPERATORS = {
     ),
     *(f"__{name}__" for name in ("lt", "le", "eq", "ne", "gt", "ge", "matmul", "rmatmul")),
 }
-# What no handler is asked for besides: how objects are made, told apart and taken to pieces.
+# Never overridden: methods that construct, compare, copy and pickle objects.
 _UNASKED = {
     *OPERATORS,
     *("__new__", "__init__", "__class__", "__dict__", "__doc__", "__module__", "__hash__", "__weakref__", "__iter__"),
@@ -60,7 +60,7 @@ _UNASKED = {
 
 
 def _wrapped(owner: Any, name: str, function: Any) -> Callable[..., Any]:
-    """A method that asks for `__torch_function__` first."""
+    """Wraps a method to check for `__torch_function__` first."""
     plain = name not in _SHOWN_WITHOUT_PLAIN
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -74,7 +74,7 @@ def _wrapped(owner: Any, name: str, function: Any) -> Callable[..., Any]:
 
 
 def _property(owner: Any, name: str, descriptor: Any) -> property:
-    """A property that asks for `__torch_function__` first: of `Tensor.name.__get__` and its kin."""
+    """Wraps a property to check for `__torch_function__` first, reported as `Tensor.name.__get__` and so on."""
 
     def asked(access: str) -> Callable[..., Any]:
         function = getattr(descriptor, access)
@@ -90,7 +90,7 @@ def _property(owner: Any, name: str, descriptor: Any) -> property:
 
 @functools.cache
 def _rest() -> dict[str, Any]:
-    """What Tensor has beside the operations of the table and the operators of the core, by name."""
+    """The attributes of Tensor other than operations of the table and operators of the core, by name."""
     table: set[str] = set()
     for op in _C._op_table():
         names = (op["name"], *op["aliases"])
@@ -101,7 +101,7 @@ def _rest() -> dict[str, Any]:
 
 
 def _ask(cls: Any) -> None:
-    """Has everything of a class that does not ask for `__torch_function__` by itself do so."""
+    """Wraps everything in a class that does not check for `__torch_function__` itself."""
     for name, value in _rest().items():
         if cls is not Tensor and any(name in vars(base) for base in cls.__mro__ if base not in Tensor.__mro__):
             continue
@@ -112,10 +112,10 @@ def _ask(cls: Any) -> None:
 
 
 def _ask_in_place(function: Any) -> None:
-    """Has a function written in Python ask for `__torch_function__`.
+    """Makes a Python function check for `__torch_function__`.
 
-    Its code is exchanged, so that those who have imported it already hold the function that asks, and nobody pays
-    before there is a mode.
+    Its code object is replaced, so that modules that have already imported the function use the check too, without
+    any cost before there is a mode.
     """
     import inspect
     from types import FunctionType
@@ -150,12 +150,14 @@ _REQUIRED = object()
 
 
 def asks(function: Any) -> bool:
-    """Whether :func:`ask_everywhere` had a function ask."""
+    """Whether :func:`ask_everywhere` added the check to a function."""
     return function.__code__.co_names == (f"_ask_{function.__name__}",)
 
 
 def _bound(parameters: list[tuple[str, Any]], args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]] | None:
-    """Arguments as PyTorch's functions hand them on: what has a default by its name, the rest by position."""
+    """Arranges arguments as PyTorch's functions pass them on: those with a default by keyword, the others by
+    position.
+    """
     kwargs = dict(kwargs)
     if len(args) > len(parameters):
         return None
@@ -179,7 +181,7 @@ def _bound(parameters: list[tuple[str, Any]], args: Any, kwargs: Any) -> tuple[l
 
 @functools.cache
 def _parameters(signature: str) -> list[tuple[str, Any]]:
-    """The parameters of a signature of the operation table, with their defaults."""
+    """The parameters in a signature of the operation table, with their defaults."""
     import ast
 
     found: list[tuple[str, Any]] = []
@@ -198,13 +200,14 @@ def _parameters(signature: str) -> list[tuple[str, Any]]:
 
 
 def as_written(signature: str, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]] | None:
-    """Arguments of a function of the table as PyTorch's, which is written in Python, hands them on; None where they do
-    not fit."""
+    """Arranges the arguments of a table operation as PyTorch's Python function passes them on; None if they do not
+    match.
+    """
     return _bound(_parameters(signature), args, kwargs)
 
 
 def _converted(result: Any, cls: type) -> Any:
-    """A result with tensors of class `cls` in place of plain ones."""
+    """A result with plain tensors converted to class `cls`."""
     if isinstance(result, Tensor):
         return result if isinstance(result, cls) else result.as_subclass(cls)
     if isinstance(result, tuple | list):
@@ -213,7 +216,7 @@ def _converted(result: Any, cls: type) -> Any:
 
 
 def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Calls `func` and returns what it does as tensors of this class.
+    """Calls `func` and returns its result as tensors of this class.
 
     Args:
         func: the function or method of `Tensor` that was called.
@@ -222,7 +225,7 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
         kwargs: its keyword arguments.
 
     Returns:
-        The result; NotImplemented where one of the types is not above this class.
+        The result; NotImplemented if one of the types is not a base class of this class.
     """
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
@@ -240,7 +243,7 @@ def nowrap_functions() -> set[Any]:
 
 
 def _init_subclass(cls: Any, **kwargs: Any) -> None:
-    """Has a new subclass take part, unless it opts out by `__torch_function__ = _disabled_torch_function_impl`."""
+    """Registers a new subclass, unless it opts out by `__torch_function__ = _disabled_torch_function_impl`."""
     super(Tensor, cls).__init_subclass__(**kwargs)
     cls._takes_part = cls.__torch_function__ is not _C._disabled_torch_function_impl
     if not cls._takes_part:
@@ -258,7 +261,7 @@ def _init_subclass(cls: Any, **kwargs: Any) -> None:
 
 
 class _Disable:
-    """Sets what is passed over in a block."""
+    """Disables overrides within a block."""
 
     level: int
 
@@ -270,20 +273,20 @@ class _Disable:
 
 
 class DisableTorchFunctionSubclass(_Disable):
-    """Operations in the block pass over the `__torch_function__` of arguments; modes still see them."""
+    """Within the block, operations ignore the `__torch_function__` of arguments, but not modes."""
 
     level = 1
 
 
 class DisableTorchFunction(_Disable):
-    """Operations in the block pass over every `__torch_function__`, that of modes too."""
+    """Within the block, operations ignore the `__torch_function__` of arguments and of modes."""
 
     level = 2
 
 
 @functools.cache
 def ask_everywhere() -> None:
-    """Has all that a mode is to see ask for it; called when the first one is entered."""
+    """Makes everything that a mode intercepts check for overrides; called when the first mode is entered."""
     from types import FunctionType
 
     from rgrad import functional as joined
@@ -299,7 +302,7 @@ def ask_everywhere() -> None:
 
 
 def install() -> None:
-    """Gives Tensor what its subclasses inherit."""
+    """Adds to Tensor what its subclasses inherit."""
     _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass  # type: ignore[attr-defined]
     _C.DisableTorchFunction = DisableTorchFunction  # type: ignore[attr-defined]
     Tensor._takes_part = False  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Methods of Tensor that are written in Python, and functions that tell what an object is."""
+"""Methods of Tensor implemented in Python, and functions that query the type of an object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _set(self: Tensor, values: Any) -> Tensor:
-    """Stores Python numbers, in the order of the elements."""
+    """Stores Python numbers in the order of the elements."""
     code = "d" if self.dtype.is_floating_point else "q"
     made = array(code, values)
     if made:
@@ -42,20 +42,20 @@ def _operand(self: Tensor, name: str, parameter: str, position: int, value: Any)
 
 
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Sets each element to what `callable` makes of it. Slow: the function is Python's."""
+    """Replaces each element by `callable` of it. Slow, since it calls Python per element."""
     _check(self, "apply_", callable)
     return _set(self, [callable(x) for x in self.flatten().tolist()])
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Sets each element to what `callable` makes of it and of that of `tensor`, which is broadcast."""
+    """Replaces each element by `callable` of it and the corresponding element of `tensor`, which is broadcast."""
     others = _operand(self, "map_", "other", 1, tensor)
     _check(self, "map_", callable)
     return _set(self, [callable(x, y) for x, y in zip(self.flatten().tolist(), others, strict=True)])
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """As `map_`, of two tensors."""
+    """As `map_`, with two tensors."""
     first, second = _operand(self, "map2_", "x", 1, x), _operand(self, "map2_", "y", 2, y)
     _check(self, "map2_", callable)
     triples = zip(self.flatten().tolist(), first, second, strict=True)
@@ -63,7 +63,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
 
 
 def storage(self: Tensor) -> Any:
-    """The memory of this tensor and of all that share it, as elements of its dtype; see `untyped_storage`."""
+    """The storage of this tensor, shared with its views, as elements of its dtype; see `untyped_storage`."""
     from .storage import of_tensor
 
     return of_tensor(self)
@@ -107,8 +107,22 @@ def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> _C.Untype
     return from_file(filename, shared, nbytes)
 
 
+_item = vars(_C.UntypedStorage)["__getitem__"]
+
+
+def _slice_or_item(self: _C.UntypedStorage, index: Any) -> Any:
+    """A byte, or a storage over some of the bytes."""
+    if not isinstance(index, slice):
+        return _item(self, index)
+    from .storage import part_of
+
+    return part_of(self, index)
+
+
 def install() -> None:
-    """Adds the methods to Tensor, and one to its storages."""
+    """Adds the methods to Tensor, and two to its storages."""
     _C.UntypedStorage.from_file = staticmethod(from_file)  # type: ignore[attr-defined]
+    _C.UntypedStorage.__getitem__ = _slice_or_item  # type: ignore[method-assign]
+    _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]
     for method in (apply_, map_, map2_, storage, pinverse, __complex__):
         setattr(Tensor, method.__name__, method)

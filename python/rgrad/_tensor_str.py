@@ -1,4 +1,4 @@
-"""How tensors are printed."""
+"""Print options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Changes how tensors are printed; profiles are "default", "short" and "full"."""
+    """Sets the print options; profiles are "default", "short" and "full"."""
     options = get_printoptions()
     profiles = {
         "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
@@ -30,6 +30,6 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """How tensors are printed."""
+    """The current print options."""
     names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
     return dict(zip(names, _C._get_printoptions(), strict=True))

@@ -1,6 +1,6 @@
-"""`FloatTensor`, `LongTensor` and their kin: PyTorch's names for a tensor of one dtype on the CPU.
+"""`FloatTensor`, `LongTensor` and similar: PyTorch's names for tensors of one dtype on the CPU.
 
-They are no classes, though they pass for them: a constructor with a dtype, which knows its tensors by `isinstance`.
+They are not classes, but behave like them: constructors with a dtype that support `isinstance`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class tensortype:
         return isinstance(instance, _C.Tensor) and instance.is_cpu and instance.dtype == self.dtype
 
     def __or__(self, other: Any) -> Any:
-        # In annotations, as of a class.
+        # As for a class, in annotations.
         import typing
 
         return typing.Union[self, other]  # noqa: UP007 - the operator is what this defines

@@ -1,6 +1,4 @@
-"""How tensors are copied and pickled: `Tensor.__copy__`, `__deepcopy__` and `__reduce_ex__` forward to
-this module.
-"""
+"""Copying and pickling of tensors: `Tensor.__copy__`, `__deepcopy__` and `__reduce_ex__` call this module."""
 
 from __future__ import annotations
 
@@ -18,11 +16,11 @@ def dtype_name(dtype: Any) -> str:
 
 
 def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
-    """What pickle shall write for a tensor: its memory from its first element to its last, dtype, shape and strides.
+    """The pickled form of a tensor: its memory from the first to the last element, dtype, shape and strides.
 
     Args:
-        tensor: any tensor; its history stays behind, so that it arrives as a leaf.
-        protocol: pickle's. From 5 on, the elements go out of band if the pickler asks for that.
+        tensor: any tensor; its history is not pickled, so it is loaded as a leaf.
+        protocol: the pickle protocol. From 5 on, the elements are out-of-band if the pickler requests that.
 
     Returns:
         A callable and its arguments, as `__reduce_ex__` returns them.
@@ -51,7 +49,7 @@ def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
 
 
 def _span(shape: tuple[int, ...], stride: tuple[int, ...]) -> int:
-    """How many elements lie from the first of a tensor to its last."""
+    """The number of elements in memory from the first element of a tensor to its last."""
     return 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
 
 
@@ -91,15 +89,14 @@ def copy_tensor(tensor: Any) -> Any:
 
 
 def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
-    """A copy with a storage of its own. Tensors that share a storage and are copied together go on sharing
-    one.
+    """A copy with a storage of its own. Tensors that share a storage and are copied together share the copy.
 
     Args:
-        tensor: a leaf.
-        memo: as `copy.deepcopy` passes it.
+        tensor: A leaf.
+        memo: as passed by `copy.deepcopy`.
 
     Returns:
-        The copy; that of a plain tensor has a copy of the gradient.
+        The copy; for a plain tensor the gradient is copied too.
     """
     if id(tensor) in memo:
         return memo[id(tensor)]
@@ -115,11 +112,11 @@ def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
     bases: dict[Any, Any] = memo.setdefault(id(deepcopy_tensor), {})  # type: ignore[assignment]
     if key not in bases:
         whole = source.as_strided((storage.nbytes() // source.dtype.itemsize,), (1,), 0)
-        # The source stays referenced, so that its address can't be given to another storage meanwhile.
+        # The source stays referenced, so that its address is not reused for another storage meanwhile.
         bases[key] = (whole.clone(), source)
     result = bases[key][0].as_strided(tuple(source.shape), source.stride(), source.storage_offset())
     if isinstance(tensor, rgrad.nn.Parameter):
-        # As in PyTorch, a parameter's copy begins without a gradient.
+        # As in PyTorch, the copy of a parameter has no gradient.
         result = memo[id(tensor)] = rgrad.nn.Parameter(result, tensor.requires_grad)
         return result
     memo[id(tensor)] = result.requires_grad_(tensor.requires_grad)

@@ -1,4 +1,4 @@
-"""`torch.accelerator`: the GPU, when there is one."""
+"""`torch.accelerator`: the GPU, if there is one."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from rgrad._C import device
 
 
 def is_available() -> bool:
-    """Whether there is a GPU that this build can open."""
+    """Whether there is a GPU that this build supports."""
     return _C._gpu_count() > 0
 
 
 def device_count() -> int:
-    """How many."""
+    """The number of GPUs."""
     return _C._gpu_count()
 
 
 def current_accelerator(check_available: bool = False) -> device | None:
-    """The GPU, or None where there is none."""
+    """The GPU, or None if there is none."""
     return device("gpu") if is_available() else None
 
 
 def current_device_index() -> int:
-    """The number of the GPU that names without a number mean."""
+    """The index of the GPU meant by names without an index."""
     return _C._current_gpu()
 
 
 def set_device_index(device: Any) -> None:
-    """Makes another GPU the one that names without a number mean."""
+    """Sets the GPU meant by names without an index."""
     from rgrad import gpu
 
     gpu.set_device(device)
@@ -48,34 +48,34 @@ def set_device_idx(device: Any) -> None:
 
 
 def device_index(device: int | None, /) -> contextlib.AbstractContextManager[None]:
-    """A block in which names without a number mean another GPU; None changes nothing."""
+    """A context in which names without an index mean another GPU; None changes nothing."""
     from rgrad import gpu
 
     return contextlib.nullcontext() if device is None else gpu.device(device)
 
 
 def current_stream(device: Any = None) -> Any:
-    """The queue of a GPU."""
+    """The stream of a GPU."""
     from rgrad import cuda
 
     return cuda.current_stream(device)
 
 
 def empty_cache() -> None:
-    """Gives memory kept for reuse back to the driver."""
+    """Releases cached memory to the driver."""
     if is_available():
         _C._gpu_empty_cache(_C._current_gpu())
 
 
 def memory_stats(device_index: Any = None, /) -> dict[str, int]:
-    """The counters of memory; empty where there is no GPU."""
+    """The memory counters; empty if there is no GPU."""
     from rgrad import gpu
 
     return gpu.memory_stats(device_index) if is_available() else {}
 
 
 def memory_allocated(device_index: Any = None, /) -> int:
-    """Bytes held by tensors."""
+    """Bytes in use by tensors."""
     return memory_stats(device_index).get("allocated_bytes.all.current", 0)
 
 
@@ -85,12 +85,12 @@ def max_memory_allocated(device_index: Any = None, /) -> int:
 
 
 def memory_reserved(device_index: Any = None, /) -> int:
-    """Bytes held by tensors and kept for reuse."""
+    """Bytes in use by tensors or cached."""
     return memory_stats(device_index).get("reserved_bytes.all.current", 0)
 
 
 def reset_peak_memory_stats(device_index: Any = None, /) -> None:
-    """Starts `max_memory_allocated` anew."""
+    """Resets `max_memory_allocated`."""
     from rgrad import gpu
 
     if is_available():
@@ -98,17 +98,17 @@ def reset_peak_memory_stats(device_index: Any = None, /) -> None:
 
 
 def synchronize(device: Any = None) -> None:
-    """Waits for the GPU, and raises what went wrong there."""
+    """Waits for the GPU and raises its pending errors."""
     if not is_available():
         raise RuntimeError("Cannot access accelerator device when none is available.")
     _C._synchronize("gpu" if device is None else device)
 
 
 def get_device_module(device: Any = None) -> ModuleType:
-    """The module of a kind of device: `rgrad.cpu`, or `rgrad.cuda` for a GPU by any of its names.
+    """The module of a type of device: `rgrad.cpu`, or `rgrad.cuda` for a GPU by any of its names.
 
     Args:
-        device: A device or its name; by default the GPU where there is one, else the CPU.
+        device: A device or its name; by default the GPU if there is one, else the CPU.
     """
     from rgrad import cpu, cuda
 

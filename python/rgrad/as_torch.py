@@ -1,9 +1,9 @@
-"""Importing this makes `torch` and `torchvision` rgrad, here and in processes that are started from here.
+"""Importing this module makes `torch` and `torchvision` rgrad, in this process and its children.
 
     import rgrad.as_torch
     import torch  # rgrad
 
-Nothing of PyTorch's is imported from then on, even where it is installed. See Note [The door] in `rgrad._door`.
+From then on nothing of PyTorch is imported, even if it is installed. See Note [The door] in `rgrad._door`.
 """
 
 from __future__ import annotations

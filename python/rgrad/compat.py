@@ -1,11 +1,12 @@
-"""`python -m rgrad.compat script_or_package...`: which names of PyTorch a program uses and rgrad lacks.
+"""`python -m rgrad.compat script_or_package...`: lists the PyTorch names that a program uses but rgrad lacks.
 
-The program is read, not run: imports (`import torch as T`, `from torch import nn`), chains of attributes
-(`T.nn.functional.relu`) and names that star imports bring. Every finding is one line, `file:line: message`. The exit
-status is 0 where nothing is missing, 1 where something is, 2 where a file can't be read.
+The program is parsed, not run: imports (`import torch as T`, `from torch import nn`), attribute chains
+(`T.nn.functional.relu`) and names from star imports. Each finding is a line `file:line: message`. The exit status is
+0 if nothing is missing, 1 if something is, 2 if a file cannot be read.
 
-Names that a program guards, by `hasattr` or by `try`, are listed as well: what it does without them only a run shows.
-Attributes of tensors and other objects are no names of modules, so they are not looked at.
+Names guarded by `hasattr` or `try` are listed as well, since only running the program shows what it does without
+them. Attributes of tensors and other objects are not checked, since only names in modules and classes can be
+resolved.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Missing:
     """A name that rgrad lacks.
 
     Attributes:
-        line: where it is used.
-        name: in full, as `torch.fft.rfft`.
-        message: what the lookup would say.
+        line: the line where it is used.
+        name: the full name, such as `torch.fft.rfft`.
+        message: the error message of the lookup.
     """
 
     line: int
@@ -53,7 +54,7 @@ def _module(name: str) -> types.ModuleType | None:
 
 
 def _step(path: str, value: Any, name: str) -> Any:
-    """What `name` is, looked up in `value`, which programs call `path`; `LookupError` where it is missing."""
+    """Looks up `name` in `value`, which programs call `path`; raises `LookupError` if it is missing."""
     below = f"{path}.{name}"
     row = PATHS.get(_door.table_path(path), ("", ()))
     if value is None or isinstance(value, types.ModuleType):
@@ -85,10 +86,10 @@ def _message(path: str, value: Any, name: str) -> str:
 
 
 class _Reader(ast.NodeVisitor):
-    """Follows the names that stand for PyTorch's modules and classes through a file.
+    """Tracks the names that refer to PyTorch's modules and classes in a file.
 
-    A name keeps its meaning for the whole file, wherever it was bound: a program that gives `F` two meanings is read
-    with the last.
+    A name has the same meaning in the whole file, wherever it is bound; if it is bound several times, the last
+    binding is used.
     """
 
     def __init__(self) -> None:
@@ -96,7 +97,7 @@ class _Reader(ast.NodeVisitor):
         self.found: set[Missing] = set()
 
     def resolve(self, path: str, line: int) -> bool:
-        """Looks a dotted name up and notes the first part that is missing."""
+        """Looks up a dotted name, and records the first part that is missing."""
         root, *rest = path.split(".")
         value: Any = _module(root)
         for part in rest:
@@ -148,14 +149,14 @@ class _Reader(ast.NodeVisitor):
 
 
 class _Bindings(_Reader):
-    """Only the imports: names are known wherever in a file they are bound, before their uses are looked at."""
+    """Collects imports only, so that names are known before their uses are checked."""
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         self.generic_visit(node)
 
 
 def check(source: str, filename: str = "<string>") -> list[Missing]:
-    """The names of PyTorch that a program uses and rgrad lacks, in the order of lines.
+    """The PyTorch names that a program uses but rgrad lacks, in the order of lines.
 
     Args:
         source: the program's text.
@@ -181,7 +182,7 @@ def _files(argument: str) -> Iterator[Path]:
     elif path.exists() or os.sep in argument or argument.endswith(".py"):
         yield path
     else:
-        # The name of an installed package or module. Its parents may be imported by this, itself it is not.
+        # The name of an installed package or module. This may import its parents, but not the module itself.
         spec = importlib.util.find_spec(argument)
         if spec is None:
             raise FileNotFoundError(f"no file, folder or module {argument!r}")
@@ -192,7 +193,7 @@ def _files(argument: str) -> Iterator[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """Prints what is missing in files, folders and packages; returns the exit status."""
+    """Prints the missing names in files, folders and packages; returns the exit status."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
         return 0 if arguments else 2

@@ -1,4 +1,4 @@
-"""`torch.compiler`: answers of a library that compiles no Python. What marks code for a compiler leaves it as it is."""
+"""`torch.compiler`: rgrad does not compile Python, so decorators return functions unchanged."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _told = False
 
 
 def compile(model: Any = None, **options: Any) -> Any:
-    """The function or module itself, which runs eagerly; says so once.
+    """Returns the function or module unchanged, to run eagerly; warns about this once.
 
     Args:
         model: a function or a module; without one, a decorator is returned.
-        options: taken and not used, as nothing is compiled.
+        options: accepted, but ignored, since nothing is compiled.
 
     Example:
         >>> import warnings
@@ -53,7 +53,7 @@ allow_in_graph = assume_constant_result = _identity
 
 
 def disable(fn: Any = None, recursive: bool = True, **options: Any) -> Any:
-    """The function itself, or a decorator that gives it back."""
+    """Returns the function unchanged, or a decorator that does so."""
     return _identity if fn is None else fn
 
 
@@ -66,17 +66,17 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """None."""
+    """An empty list."""
     return []
 
 
 def reset() -> None:
-    """Nothing to do: nothing was compiled."""
+    """Has no effect: nothing was compiled."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing to do: nothing is recorded."""
+    """Has no effect: nothing is captured."""
 
 
 def set_stance(stance: str = "default", **options: Any) -> None:
-    """Nothing to do: every stance runs eagerly."""
+    """Has no effect: every stance runs eagerly."""

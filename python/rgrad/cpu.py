@@ -1,4 +1,4 @@
-"""The CPU as a device: PyTorch's `torch.cpu`, and what this core can tell about its memory."""
+"""`torch.cpu`, and memory statistics of the CPU allocator."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def current_device() -> str:
 
 
 def synchronize(device: object = None) -> None:
-    """Nothing to wait for: operations have finished when they return."""
+    """Has no effect: operations have finished when they return."""
 
 
 def memory_allocated() -> int:
-    """Bytes of live tensors, small ones (below a page) not counted."""
+    """Bytes of live tensors, not counting those smaller than a page."""
     return _C._memory_stats()[0]
 
 
@@ -35,18 +35,18 @@ def max_memory_allocated() -> int:
 
 
 def memory_reserved() -> int:
-    """Bytes of live tensors and of blocks kept for reuse."""
+    """Bytes of live tensors and cached blocks."""
     live, _, cached = _C._memory_stats()
     return live + cached
 
 
 def reset_peak_memory_stats() -> None:
-    """Starts `max_memory_allocated` anew."""
+    """Resets `max_memory_allocated`."""
     _C._reset_peak_memory()
 
 
 def empty_cache() -> None:
-    """Gives blocks kept for reuse back to the system."""
+    """Releases cached blocks to the system."""
     _C._empty_cache()
 
 

@@ -1,4 +1,4 @@
-"""Functions of modules: a call with other parameters than a module's own."""
+"""Functional calls of modules, with parameters other than the module's own."""
 
 from rgrad.nn.utils.stateless import functional_call
 

@@ -1,4 +1,4 @@
-"""Products whose arguments come in several forms: ``einsum``, ``tensordot``, ``chain_matmul``."""
+"""Products with several argument forms: ``einsum``, ``tensordot``, ``chain_matmul``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def _side(labels: Sequence[Any]) -> str:
-    """The letters of an index list, as ``[0, Ellipsis, 2]``."""
+    """Converts an index list such as ``[0, Ellipsis, 2]`` to letters."""
     text = ""
     for label in labels:
         if label is Ellipsis:
@@ -32,8 +32,8 @@ def _side(labels: Sequence[Any]) -> str:
 def einsum(*args: Any) -> Tensor:
     """Sum of products of tensors in index notation.
 
-    Takes an equation and the operands, or the operands each followed by a list of index numbers, and at the end
-    the list of the result's. ``...`` stands for dimensions that broadcast.
+    Takes an equation and operands, or operands each followed by a list of index numbers, and finally the list of the
+    result's. ``...`` stands for dimensions that are broadcast.
 
     >>> import rgrad as torch
     >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
@@ -63,7 +63,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     Args:
         a: The first factor.
         b: The second.
-        dims: How many of the last dimensions of ``a`` meet the first of ``b``, or a list of dimensions for each.
+        dims: The number of last dimensions of ``a`` and first dimensions of ``b`` to sum over, or a list of
+        dimensions each.
         out: Receives the result.
 
     >>> import rgrad as torch

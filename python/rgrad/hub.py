@@ -1,4 +1,4 @@
-"""`torch.hub`: files of parameters, downloaded once and kept in a folder."""
+"""`torch.hub`: parameter files that are downloaded once and cached in a folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _dir: str | None = None
 
 
 def get_dir() -> str:
-    """The folder of downloads: what `set_dir` was given, `$TORCH_HOME/hub`, or `hub` in the user's cache of torch."""
+    """The cache folder: the argument of `set_dir`, `$TORCH_HOME/hub`, or `hub` in the user's cache of torch."""
     if _dir is not None:
         return _dir
     cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
@@ -34,19 +34,19 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Sets the folder of downloads."""
+    """Sets the cache folder."""
     global _dir
     _dir = os.path.expanduser(d)
 
 
 def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Downloads a file; it appears under its name only when it is complete and its hash is right.
+    """Downloads a file, which appears under its name only once it is complete and its hash was verified.
 
     Args:
-        url: where it is.
+        url: the URL of the file.
         dst: the path to write.
-        hash_prefix: how the SHA-256 of the file begins.
-        progress: taken and not used: nothing is printed.
+        hash_prefix: the first digits of the file's SHA-256.
+        progress: accepted, but ignored: nothing is printed.
     """
     import urllib.request
 
@@ -76,16 +76,16 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = True,
 ) -> Any:
-    """What a file of parameters holds; it is downloaded where it is not yet in the folder.
+    """Loads a parameter file, which is downloaded if it is not in the cache.
 
     Args:
-        url: where it is.
+        url: the URL of the file.
         model_dir: the folder, by default `checkpoints` in `get_dir()`.
-        map_location: as of `rgrad.load`.
-        progress: taken and not used.
-        check_hash: whether the name's part between `-` and `.` is how the file's SHA-256 begins.
+        map_location: as for `rgrad.load`.
+        progress: accepted, but ignored.
+        check_hash: whether the part of the name between `-` and `.` are the first digits of the file's SHA-256.
         file_name: its name in the folder, by default that of the URL.
-        weights_only: as of `rgrad.load`.
+        weights_only: as for `rgrad.load`.
     """
     folder = model_dir or os.path.join(get_dir(), "checkpoints")
     os.makedirs(folder, exist_ok=True)

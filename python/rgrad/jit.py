@@ -1,4 +1,4 @@
-"""`torch.jit`: what marks code for a compiler leaves it as it is, as rgrad runs Python. Files of it are refused."""
+"""`torch.jit`: decorators return functions unchanged, since rgrad runs Python. Script files are rejected."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ load = absent_function("torch.jit.load", _NO_FILES)
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """The object itself: a function or module runs as Python.
+    """Returns the function or module unchanged, to run as Python.
 
     Example:
         >>> import rgrad as torch
@@ -54,19 +54,19 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **options: Any) -> Any:
-    """The function or module itself, called once with the example inputs, as to trace it would."""
+    """Returns the function or module unchanged, after calling it once with the example inputs as tracing would."""
     if example_inputs is not None:
         func(*example_inputs) if isinstance(example_inputs, (tuple, list)) else func(example_inputs)
     return func
 
 
 def trace_module(mod: Any, inputs: dict[str, Any], *args: Any, **options: Any) -> Any:
-    """The module itself."""
+    """Returns the module unchanged."""
     return mod
 
 
 def _identity(function: Any) -> Any:
-    """The function itself: marks for a compiler change nothing of what runs."""
+    """Returns the function unchanged."""
     return function
 
 
@@ -74,12 +74,12 @@ export = script_method = interface = script_if_tracing = _script_if_tracing = _i
 
 
 def unused(fn: Any) -> Any:
-    """The function itself."""
+    """Returns the function unchanged."""
     return fn
 
 
 def ignore(drop: Any = False, **options: Any) -> Any:
-    """The function itself, with or without arguments for the mark."""
+    """Returns the function unchanged; also usable as a decorator with arguments."""
     return drop if callable(drop) else _identity
 
 
@@ -87,7 +87,7 @@ _overload = _overload_method = _identity
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value."""
+    """Returns the value."""
     return the_value
 
 
@@ -102,10 +102,10 @@ def is_tracing() -> bool:
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], Any]:
-    """Calls a function at once; `wait` gives what it returned."""
+    """Calls a function immediately; `wait` returns its result."""
     return functools.partial(_identity, func(*args, **kwargs))
 
 
 def wait(future: Callable[[], Any]) -> Any:
-    """What a function that was given to `fork` returned."""
+    """The result of a function that was passed to `fork`."""
     return future()

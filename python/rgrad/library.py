@@ -1,4 +1,4 @@
-"""Operations of one's own: `wgsl_op` makes one for the GPU from a piece of WGSL."""
+"""User-defined operations: `custom_op` creates one from a function, `wgsl_op` one for the GPU from WGSL source."""
 
 from __future__ import annotations
 
@@ -8,13 +8,57 @@ from typing import Any
 
 import rgrad
 from rgrad import _C, Tensor
+from rgrad._absent import absent_function
+from rgrad._library.check import opcheck
+from rgrad._library.operation import OpOverload
+from rgrad._library.registration import (
+    CustomOpDef,
+    Library,
+    custom_op,
+    define,
+    fallthrough_kernel,
+    get_ctx,
+    impl,
+    impl_abstract,
+    register_autocast,
+    register_autograd,
+    register_fake,
+    register_kernel,
+    register_torch_dispatch,
+    register_vmap,
+)
+from rgrad._library.schema import infer as infer_schema
 from rgrad.autograd import Function
 
-__all__ = ["wgsl_op"]
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "OpOverload",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+    "triton_op",
+    "wgsl_op",
+    "wrap_triton",
+]
+
+triton_op = absent_function("torch.library.triton_op", "kernels of one's own are written in WGSL: wgsl_op")
+wrap_triton = absent_function("torch.library.wrap_triton", "kernels of one's own are written in WGSL: wgsl_op")
 
 _DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64"}
 
-# Invocations in a workgroup of a kernel that is made of a formula.
+# Invocations per workgroup of a kernel generated from a formula.
 _GROUP = 64
 
 
@@ -27,34 +71,34 @@ def wgsl_op(
     invocations: Callable[..., int] | None = None,
     cpu: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """Makes an operation for the GPU from WGSL.
+    """Creates an operation for the GPU from WGSL.
 
-    `source` is one of two things:
+    `source` is one of:
 
-    - A formula: `fn name(x: f32, y: f32, k: f32) -> f32 { … }`, with what other functions it needs. It is applied to
-      corresponding elements of tensors, which are broadcast; an argument may be a number in a call.
-    - A kernel: a module with `@compute fn main`. The arrays that it writes stand at `@group(0) @binding(1)` and on,
-      those that it reads after them; they are the results and the arguments of the operation, in that order. A
-      uniform struct at `@binding(0)` takes numbers, which a call passes by their names; its field `count`, if it has
-      one, is how many elements the first result has. Elements of less than 32 bits lie in words, so an array of
-      u32 takes any such dtype. Workgroups are laid out as (x, y) with x up to 65,535.
+    - A formula: `fn name(x: f32, y: f32, k: f32) -> f32 { … }`, with the functions that it calls. It is applied to
+      corresponding elements of broadcast tensors; an argument may also be a number.
+    - A kernel: a module with `@compute fn main`. The arrays that it writes have the bindings from `@group(0)
+      @binding(1)` on, followed by those that it reads; they are the results and the arguments of the operation, in that
+      order. A uniform struct at `@binding(0)` takes numbers, which a call passes by name; its field `count`, if
+      present, is the number of elements of the first result. Elements below 32 bits are packed into words, so an array
+      of u32 accepts any such dtype. Workgroups are launched as (x, y) with x up to 65,535.
 
     Args:
-        name: The operation's name, in errors and profiles; of a formula, its function's.
+        name: The operation's name in errors and profiles; for a formula, that of its function.
         source: The WGSL.
-        backward: Called with the gradients of the results, then the arguments; returns the gradient of each argument
-            that is a tensor, None where there is none. It may use operations made here.
-        result: For a kernel: called with the arguments, returns `(shape, dtype)` of the result or a list of
-            such pairs. By default every result is like the first argument.
-        invocations: For a kernel: called with the arguments, returns how many invocations `main` needs. By default one
-            for each element of the first result.
-        cpu: What to do with tensors of the CPU, which are refused otherwise.
+        backward: Called with the gradients of the results, followed by the arguments; returns the gradient of each
+            tensor argument, or None. It may use operations created here.
+        result: For a kernel: called with the arguments, returns `(shape, dtype)` of the result or a list of such
+            pairs. By default every result has the shape and dtype of the first argument.
+        invocations: For a kernel: called with the arguments, returns the number of invocations of `main`. By default
+            the number of elements of the first result.
+        cpu: The implementation for CPU tensors, which are rejected otherwise.
 
     Returns:
         The operation.
 
     Raises:
-        RuntimeError: `source` is not valid; the message shows the line and a caret.
+        RuntimeError: `source` is invalid; the message shows the line with a caret.
 
     Example:
         >>> import rgrad as torch
@@ -116,7 +160,7 @@ class _Differentiable(Function):
 
 
 def _dense(t: Tensor) -> Tensor:
-    """A tensor of the same elements that begins with its storage."""
+    """A tensor with the same elements, dense and with storage offset 0."""
     t = t.detach().contiguous()
     return t if t.storage_offset() == 0 else t.clone()
 
@@ -139,7 +183,7 @@ def _on_one_gpu(name: str, tensors: Sequence[Tensor]) -> Any:
 
 
 def _expect_valid(name: str, source: str) -> None:
-    """Raises what is wrong with a text as WGSL, if that is what is wrong with it."""
+    """Raises the validation error of a WGSL text, if it has one."""
     try:
         _C._WgslKernel(name, source)
     except RuntimeError as e:
@@ -148,7 +192,7 @@ def _expect_valid(name: str, source: str) -> None:
 
 
 class _Kernel:
-    """A whole module."""
+    """An operation from a complete module."""
 
     def __init__(self, name: str, source: str, result: Any, invocations: Any) -> None:
         self.name, self._result, self._invocations = name, result, invocations
@@ -172,7 +216,7 @@ class _Kernel:
 
 
 class _Formula:
-    """A function of elements, for which kernels are made by which arguments are tensors."""
+    """An operation from a formula; a kernel is generated for each combination of tensor and number arguments."""
 
     def __init__(self, name: str, source: str, result: Any, invocations: Any) -> None:
         if result is not None or invocations is not None:
@@ -189,7 +233,7 @@ class _Formula:
                 f"wgsl_op '{name}': elements are {', '.join(_DTYPES)}, not {min(strange)}; write a kernel for others"
             )
         self._kernels: dict[tuple[bool, ...], Any] = {}
-        # Valid or not is known at once.
+        # Validate immediately.
         self._kernel(tuple(True for _ in self._arguments))
 
     def _kernel(self, tensors: tuple[bool, ...]) -> Any:
@@ -207,7 +251,7 @@ class _Formula:
             else:
                 fields.append(f"{argument}: {kind}")
                 values.append(f"op_params.{argument}")
-        # After the user's text, so that its lines keep their numbers.
+        # Appended to the user's source, so that its line numbers are unchanged.
         return "\n".join(
             [
                 self._source,

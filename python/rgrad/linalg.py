@@ -1,4 +1,4 @@
-"""`torch.linalg`: the operation table's, and what is made of these."""
+"""`torch.linalg`: the operations of the table, and functions based on them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _expect_square(name: str, A: Tensor) -> int:
 
 
 def _with_out(function: Any) -> Any:
-    """The function with a keyword for the tensor that takes the result."""
+    """Adds the keyword argument `out` to a function."""
 
     @functools.wraps(function)
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
@@ -61,7 +61,7 @@ def _with_out(function: Any) -> Any:
 
 @_with_out
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of two or more matrices in the order that takes fewest multiplications.
+    """The product of two or more matrices, in the order that minimizes the number of multiplications.
 
     Args:
         tensors: matrices; the first and the last may be vectors.
@@ -87,7 +87,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
                 "cannot be multiplied"
             )
     sizes = [t.size(0) for t in tensors] + [tensors[-1].size(1)]
-    # The cheapest product of every run of matrices, and where it is split.
+    # The minimum cost of each run of matrices, and where to split it.
     best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(len(tensors))}
     for length in range(1, len(tensors)):
         for i in range(len(tensors) - length):
@@ -108,7 +108,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _wide(t: Tensor) -> Tensor:
-    """The tensor in double precision, where its device has that."""
+    """The tensor in float64 if its device supports that."""
     return t if t.is_cuda and not rgrad.gpu.get_device_properties(t.device)["float64"] else t.double()
 
 
@@ -126,7 +126,7 @@ class _PseudoInverse(Function):
     def backward(ctx: Any, g: Tensor) -> Any:
         A, P = ctx.saved_tensors
         kind = A.dtype
-        # Sums that cancel: a wider type keeps the digits.
+        # The sums cancel, so a wider type is used.
         A, P, g = _wide(A), _wide(P), _wide(g)
         gh = g.mT
         left, right = gh - A @ (P @ gh), gh - (gh @ P) @ A
@@ -134,7 +134,7 @@ class _PseudoInverse(Function):
 
 
 def _tolerance(A: Tensor, largest: Tensor, atol: Any, rtol: Any) -> Tensor:
-    """What counts as zero beside the largest singular value."""
+    """The singular values up to which are treated as zero."""
     if rtol is None:
         rtol = 0.0 if atol is not None else rgrad.finfo(A.dtype).eps * max(A.shape[-2:])
 
@@ -154,12 +154,12 @@ def _spectrum(A: Tensor, hermitian: bool) -> Tensor:
 
 @_with_out
 def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
-    """The pseudo-inverse of each matrix, by its singular values.
+    """The pseudo-inverse of each matrix, computed by its singular values.
 
     Args:
         A: ``(*, m, n)``.
-        atol: singular values up to this are zero; none by default.
-        rtol: the same in parts of the largest; by default the precision times the larger size, if ``atol`` is None.
+        atol: singular values up to this are treated as zero; none by default.
+        rtol: the same relative to the largest; by default machine epsilon times the larger size, if ``atol`` is None.
         hermitian: whether the matrices are symmetric.
     """
     if A.dim() < 2:
@@ -172,7 +172,7 @@ def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """As `pinv`, under its older name: singular values up to `rcond` times the largest are zero."""
+    """As `pinv`, under its older name: singular values up to `rcond` times the largest are treated as zero."""
     if input.dim() < 2 or input.dtype not in (rgrad.float32, rgrad.float64):
         kind = input.type().removesuffix("Tensor").rpartition(".")[2]
         raise RuntimeError(
@@ -198,14 +198,14 @@ def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
 def matrix_rank(
     A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
-    """How many singular values of each matrix are not zero; see :func:`pinv` for what counts as zero.
+    """The number of non-zero singular values of each matrix; see :func:`pinv` for the threshold.
 
     Args:
         A: ``(*, m, n)``.
-        tol: an older name of ``atol``.
+        tol: the older name of ``atol``.
         hermitian: whether the matrices are symmetric.
-        atol: singular values up to this are zero.
-        rtol: the same in parts of the largest.
+        atol: singular values up to this are treated as zero.
+        rtol: the same relative to the largest.
     """
     if A.dim() < 2:
         raise RuntimeError("linalg.matrix_rank: The input tensor A must have at least 2 dimensions.")
@@ -224,7 +224,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 
     Args:
         A: ``(*, m, n)``, square unless ``p`` is None, 2 or -2.
-        p: the kind of norm, as of `rgrad.linalg.matrix_norm`; 2 by default.
+        p: the norm, as for `rgrad.linalg.matrix_norm`; 2 by default.
     """
     if A.dim() < 2:
         raise RuntimeError("linalg.cond: The input tensor A must have at least 2 dimensions.")
@@ -240,11 +240,11 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 
 @_with_out
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse under `tensordot` over ``ind`` dimensions.
+    """The inverse with respect to `tensordot` over ``ind`` dimensions.
 
     Args:
         A: a tensor whose first ``ind`` dimensions have as many elements as the others.
-        ind: how many dimensions the inverse takes over.
+        ind: the number of dimensions that are inverted.
     """
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
@@ -263,9 +263,9 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     """``X`` in ``tensordot(A, X, X.dim()) == B``.
 
     Args:
-        A: a tensor of the shape of ``B`` and then that of ``X``.
+        A: a tensor with the shape of ``B`` followed by that of ``X``.
         B: a tensor.
-        dims: dimensions of ``A`` that are moved to its end first.
+        dims: dimensions of ``A`` to move to its end first.
     """
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.dim() - len(dims), A.dim())))

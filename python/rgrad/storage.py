@@ -218,6 +218,24 @@ def elements_of(storage: TypedStorage | UntypedStorage) -> Tensor:
     return storage._elements()
 
 
+def part_of(storage: UntypedStorage, which: slice) -> UntypedStorage:
+    """A storage over some of the bytes of another, which it keeps.
+
+    Args:
+        storage: of the CPU.
+        which: a slice with a step of 1.
+    """
+    begin, end, step = which.indices(storage.nbytes())
+    if step != 1:
+        raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+    if storage.device.type != "cpu":
+        raise NotImplementedError(f"a storage on {storage.device} has no slices: move it by .cpu()")
+    if end <= begin:
+        return _C.empty(0, dtype=_C.uint8).untyped_storage()
+    memory = _C._storage_bytes(elements_of(storage))
+    return _C.frombuffer(memory[begin:end], dtype=_C.uint8).untyped_storage()
+
+
 def of_tensor(self: Tensor) -> TypedStorage:
     """The memory of this tensor and of all that share it, as elements of its dtype."""
     global _warned

@@ -1,20 +1,20 @@
-//! The operation that is being called on this thread, or the node that runs backward: the name that goes with a fault
-//! which a device finds later.
+//! The name of the operation running on this thread, or of the node running backward, for errors that a device reports
+//! asynchronously.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local!(static NAME: Cell<&'static str> = const { Cell::new("") });
 
-/// Whether there is a device that may find faults later.
+/// Whether any device reports errors asynchronously.
 static WANTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on calls are named.
+/// Enables recording of names.
 pub fn name_calls() {
     WANTED.store(true, Ordering::Relaxed);
 }
 
-/// Names what is called until it is dropped.
+/// Sets the current name until dropped.
 pub struct OpScope {
     before: Option<&'static str>,
 }
@@ -35,7 +35,7 @@ impl Drop for OpScope {
     }
 }
 
-/// The innermost name; empty outside of any.
+/// The innermost name; empty outside any operation.
 pub fn called() -> &'static str {
     NAME.with(Cell::get)
 }

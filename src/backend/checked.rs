@@ -34,7 +34,7 @@ use super::optim::Group;
 use super::plane::{PoolShape, ResizeShape, SpatialLinearMap, volume};
 use super::pointwise::{Operand, Primitives, Program};
 use super::random::{Draw, Philox};
-use super::reduce::{ReduceDims, ReduceOp};
+use super::reduce::{Fold, ReduceDims, ReduceOp};
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
 use super::sort::{Interpolation, QuantileRanks, Statistic};
@@ -166,6 +166,11 @@ impl Backend for Checked {
             reduced(op, x).count(d.len()),
             if let ReduceOp::All | ReduceOp::Any = op { result(out).of_bytes() } else { result(out).of(sum_of(op, x)) }
                 .count(d.lanes()),
+        ];
+        fn reduce_formula(fold: &Fold, out: View) -> Result<()> = [
+            views(fold.of.operands).map(|v| strided(v).sized(fold.shape)),
+            fold.then.iter().flat_map(|a| views(a.operands)).map(|v| strided(v).count(out.layout.numel())),
+            result(out).of(fold.reduced()).count(fold.dims.lanes()),
         ];
         fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> =
             [tensors.iter().map(|v| strided(*v)), strided_result(out).count(1)];
@@ -328,7 +333,7 @@ impl Backend for Checked {
         fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> =
             [[old, new].map(|v| strided(v).count(out.layout.numel()).or_output()), strided_result(out)];
         fn optimizer_step(groups: &[Group]) -> Result<()> = [
-            groups.iter().flat_map(|g| g.parts).map(|p| strided(p.gradient).shaped(p.written[0]).anywhere()),
+            groups.iter().flat_map(|g| g.parts).map(|p| strided(p.gradient()).shaped(p.written()[0]).anywhere()),
             groups.iter().flat_map(stepped).map(Seen::anywhere),
         ];
         fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> = [
@@ -419,7 +424,7 @@ fn met(v: View<'_>, how: Combine) -> Seen<'_> {
 fn stepped<'a>(g: &Group<'_, 'a>) -> Vec<Seen<'a>> {
     let formula = g.rule.formula();
     let tensors =
-        g.parts.iter().flat_map(|p| p.written.iter().enumerate().map(|(k, v)| (k, *v, p.written[0])));
+        g.parts.iter().flat_map(|p| p.written().iter().enumerate().map(|(k, v)| (k, *v, p.written()[0])));
     tensors
         .map(|(k, v, first)| {
             if formula.reads(1 + k) { strided_update(v) } else { strided_result(v) }.shaped(first)

@@ -1,9 +1,9 @@
-//! The three products of a convolution.
+//! The three products of a convolution: output, input gradient and weight gradient.
 
 use super::{View, of, same_device};
 use crate::error::Result;
 
-/// The sizes of a convolution. Lower ranks fill the leading spatial sizes with 1 (padding with 0).
+/// The sizes of a convolution. Lower ranks fill the leading spatial dimensions with size 1 and padding 0.
 ///
 /// Input `[n, c_in, input...]`, weight `[c_out, c_in / groups, kernel...]`, output `[n, c_out, output...]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct ConvShape {
     pub output: [usize; 3],
 }
 
-/// Which of input `x`, weight `w` and output `y` is computed, from the two others.
+/// Which of input `x`, weight `w` and output `y` is computed from the other two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Product {
     /// `y` from `x` and `w`.
@@ -31,13 +31,13 @@ pub enum Product {
     Weight,
 }
 
-/// The product of `a` and `b`, in the order in which [`Product`] names them; an output may have a bias per channel. All
-/// are dense, of float32 or float64.
+/// The product of `a` and `b`, in the order given at [`Product`]; an output may have a bias per channel. All are dense
+/// float32 or float64.
 pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     of(same_device([out, a, b].into_iter().chain(bias))?)?.convolution(which, s, a, b, bias, out)
 }
 
-/// The gradient of the bias: each channel's sum over images and positions of `g`, the gradient of the output.
+/// The gradient of the bias: sums `g`, the gradient of the output, over images and positions.
 pub fn bias_gradient(s: &ConvShape, g: View, out: View) -> Result<()> {
     of(same_device([g, out])?)?.convolution_bias(s, g, out)
 }

@@ -1,16 +1,16 @@
-//! Moving elements between layouts and dtypes, on one device.
+//! Copies between layouts and dtypes on one device.
 
 use super::{View, of, same_device};
 use crate::dtype::Scalar;
 use crate::error::Result;
 
-/// Copies `src` to `out`, which has the same shape, casting as needed. The two may be the same memory only if
-/// they are the same view.
+/// Copies `src` to `out`, which has the same shape, with a cast if the dtypes differ. The two may only overlap if they
+/// are the same view.
 pub fn copy(src: View, out: View) -> Result<()> {
     if !out.layout.is_contiguous()
         && let Some(order) = out.layout.memory_order()
     {
-        // In the order of the result's memory; what lies alike is then contiguous.
+        // Iterate in the memory order of the result; an input with the same order is then contiguous.
         let (from, to) = (src.layout.permute(&order), out.layout.permute(&order));
         return copy(View { layout: &from, ..src }, View { layout: &to, ..out });
     }
@@ -27,7 +27,7 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
     of(out.device())?.fill(out, value)
 }
 
-/// Adds `src` to `out`, where several indices of `out` may name one element.
+/// Adds `src` to `out`, in which several indices may refer to one element.
 pub fn accumulate(src: View, out: View) -> Result<()> {
     of(same_device([out, src])?)?.accumulate(src, out)
 }

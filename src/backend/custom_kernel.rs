@@ -1,4 +1,4 @@
-//! Kernels that users write, for the devices that take some.
+//! Kernels written by users, for devices that support them.
 
 pub use super::gpu::custom_kernel::Kernel as CustomKernel;
 pub use super::gpu::device::of;

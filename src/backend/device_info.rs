@@ -1,4 +1,4 @@
-//! What there is to know and to do about the devices themselves: their adapters, memory, profiles and caches.
+//! Queries and controls of devices: adapters, memory, profiling and caches.
 
 pub use super::gpu::cache;
 pub use super::gpu::device::{allocation, gpu, opened, reset};

@@ -1,28 +1,30 @@
-//! Factorizations of batches of matrices: in double precision on the CPU, in that of the matrices on a GPU.
+//! Factorizations of batches of matrices: in float64 on the CPU, in the dtype of the matrices on a GPU.
 
 use super::{View, of, same_device};
 use crate::dtype::DType;
 use crate::error::Result;
 
-/// What is made of a square matrix of `n` rows; of one that is not square in [`Factor::Qr`].
+/// An operation on square matrices of `n` rows (of any shape for [`Factor::Qr`]) and its results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Factor {
-    /// The solution for `k` right sides, and the first zero pivot, counted from 1. Zero pivots pass if `lenient`.
+    /// The solution for `k` right-hand sides, and the position of the first zero pivot, counted from 1. `lenient`
+    /// permits it.
     Solve { k: usize, lenient: bool },
-    /// The same of a triangle.
+    /// The solution for a triangular matrix.
     Triangular { k: usize, upper: bool, unit: bool },
-    /// The determinant, its sign, and the logarithm of its size.
+    /// The determinant, its sign, and the logarithm of its absolute value.
     Determinant,
-    /// The lower triangle, and the order of the first minor that is not positive.
+    /// The lower triangle, and the order of the first leading minor that is not positive.
     Cholesky,
-    /// As many columns of Q and rows of R, both stored by columns; the matrix is given by columns of `m` too.
+    /// `q` columns of Q and `r` rows of R, both column-major; the matrix is column-major too, with columns of `m`
+    /// elements.
     Qr { m: usize, q: usize, r: usize },
-    /// The values, the vectors as rows, and whether they were found.
+    /// The eigenvalues, the eigenvectors as rows, and whether the iteration converged.
     Eigh,
 }
 
 impl Factor {
-    /// Elements of the results of one matrix of `n` columns.
+    /// The number of result elements for one matrix of `n` columns.
     pub fn each(self, n: usize) -> usize {
         match self {
             Factor::Solve { k, .. } | Factor::Triangular { k, .. } => n * k + 1,
@@ -34,18 +36,18 @@ impl Factor {
     }
 }
 
-/// The type that matrices are factored in where `a` lies.
+/// The type in which matrices are factored on the device of `a`.
 pub fn compute_type(a: View) -> Result<DType> {
     of(a.device())?.factor_dtype(a)
 }
 
-/// Whether [`factor`] uses up the matrices where `a` lies, so that they have to be a copy.
+/// Whether [`factor`] overwrites the matrices on the device of `a`, so that the caller must pass a copy.
 pub fn overwrites(a: View) -> Result<bool> {
     Ok(of(a.device())?.overwrites_factored())
 }
 
-/// The results of dense matrices of `n` columns, one after the other; `out` holds the right sides, where there are any, in
-/// the places of the solutions. Both are of the computing type; a GPU uses `a` up.
+/// Factors a batch of contiguous matrices of `n` columns. `out` receives the results; right-hand sides, if any, are
+/// passed in the place of the solutions. Both have the compute type; a GPU overwrites `a`.
 pub fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
     of(same_device([out, a])?)?.factor(op, what, n, a, out)
 }

@@ -1,4 +1,4 @@
-//! Elements at positions that data decide: rows picked by lists, indices along a dimension, masks.
+//! Indexing with data-dependent positions: gather and scatter by lists, along a dimension, and by masks.
 
 use super::{View, of, same_device};
 use crate::dtype::{Element, Scalar};
@@ -7,16 +7,16 @@ use crate::layout::Layout;
 #[cfg(feature = "gpu")]
 use crate::storage::Storage;
 
-/// What an index may be, and which error tells that it is not. On a GPU that is an error of the next call that waits.
+/// The valid range of an index, and the error for an invalid one. A GPU reports the error at the next synchronization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BoundsPolicy {
-    /// A row of a list that does not count from the end.
+    /// A row number in a list; negative indices are invalid.
     Listed,
-    /// An index between brackets, of this dimension.
+    /// An index in brackets for this dimension.
     Dimension(usize),
-    /// A position in a dimension, one per element; does not count from the end.
+    /// A coordinate in this dimension, one per element; negative indices are invalid.
     Along(usize),
-    /// A position in a whole tensor.
+    /// A position in the flattened tensor.
     Flat,
 }
 
@@ -25,7 +25,7 @@ impl BoundsPolicy {
         matches!(self, BoundsPolicy::Dimension(_) | BoundsPolicy::Flat)
     }
 
-    /// The position that an index names.
+    /// The normalized index, checked against `size`.
     #[inline(always)]
     pub fn position(self, index: i64, size: usize) -> Result<usize> {
         let wrapped = if index < 0 && self.wraps() { index + size as i64 } else { index };
@@ -52,7 +52,7 @@ impl BoundsPolicy {
     }
 }
 
-/// How a value meets the element that it is written to.
+/// How a written value is combined with the element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Combine {
     Set,
@@ -63,7 +63,7 @@ pub enum Combine {
 }
 
 impl Combine {
-    /// Combines in the element's own type: what is written repeatedly is rounded each time.
+    /// Combines in the element type, so repeated writes round every time.
     #[inline(always)]
     pub fn apply<T: Element>(self, old: T, new: T) -> T {
         match self {
@@ -74,7 +74,7 @@ impl Combine {
         }
     }
 
-    /// Out of line, so that no loop is compiled for each.
+    /// Not inlined, so that loops do not contain a copy each.
     #[inline(never)]
     fn apply_rare<T: Element>(self, old: T, new: T) -> T {
         let nan = |v: T| T::DTYPE.is_float() && v.to_f64().is_nan();
@@ -88,7 +88,7 @@ impl Combine {
     }
 }
 
-/// Dense int64 indices of a dimension of some size and stride.
+/// Dense int64 indices for a dimension of the given size and stride.
 #[derive(Clone, Copy)]
 pub struct Pick<'a> {
     pub index: View<'a>,
@@ -97,14 +97,14 @@ pub struct Pick<'a> {
     pub rule: BoundsPolicy,
 }
 
-/// The elements of a tensor that indices pick. Position `[b, i, a]` lies where `b` points in the dimensions `before`,
-/// moved by what entry `i` of every pick says, moved by where `a` points in the dimensions `after`, whose own offset
-/// is 0.
+/// The elements of a tensor selected by indices. Element `[b, i, a]` is at the offset of `b` in the dimensions
+/// `before`, plus the offsets of entry `i` of all picks, plus the offset of `a` in the dimensions `after` (whose own
+/// storage offset is 0).
 #[derive(Clone, Copy)]
 pub struct IndexGrid<'a> {
     pub before: &'a Layout,
     pub picks: &'a [Pick<'a>],
-    /// Entries of each pick.
+    /// Number of entries in each pick.
     pub n: usize,
     pub after: &'a Layout,
 }
@@ -115,24 +115,24 @@ impl IndexGrid<'_> {
     }
 }
 
-/// The picked elements, dense, into `out`.
+/// Gathers the selected elements into `out`, contiguously.
 pub fn gather(x: View, l: &IndexGrid, out: View) -> Result<()> {
     let mut place = None;
     let x = x.aligned(&mut place)?;
     of(l.device_of(x, out)?)?.gather(x, l, out)
 }
 
-/// Combines dense `values` with the picked elements of `x`; on the host in the order of the indices.
+/// Combines dense `values` with the selected elements of `x`; on the CPU in the order of the indices.
 pub fn scatter(x: View, l: &IndexGrid, values: View, how: Combine) -> Result<()> {
     of(l.device_of(x, values)?)?.scatter(x, l, values, how)
 }
 
-/// The pick of an index per element along `dim` of a tensor of at least one dimension.
+/// The pick for one index per element along `dim` of a tensor of at least one dimension.
 fn along<'a>(x: View, dim: usize, index: View<'a>) -> Pick<'a> {
     Pick { index, size: x.layout.shape[dim], stride: x.layout.strides[dim], rule: BoundsPolicy::Along(dim) }
 }
 
-/// `out[..i..] = x[..index[..i..]..]`: the dense index, of the shape of `out`, replaces the position in `dim`.
+/// `out[..i..] = x[..index[..i..]..]`: the dense index, with the shape of `out`, replaces the coordinate in `dim`.
 pub fn gather_along(x: View, dim: usize, index: View, out: View) -> Result<()> {
     let mut place = None;
     let x = x.aligned(&mut place)?;
@@ -140,8 +140,8 @@ pub fn gather_along(x: View, dim: usize, index: View, out: View) -> Result<()> {
     of(same_device([x, index, out])?)?.gather_along(x, dim, pick, out)
 }
 
-/// Combines `src` with the elements of `out` whose position in `dim` the dense index gives. `src` has the shape of
-/// the index or is larger.
+/// Combines `src` with the elements of `out` whose coordinate in `dim` is given by the dense index. `src` has the
+/// shape of the index or is larger.
 pub fn scatter_along(out: View, dim: usize, index: View, src: View, how: Combine) -> Result<()> {
     let mut place = None;
     let src = src.aligned(&mut place)?;
@@ -149,15 +149,15 @@ pub fn scatter_along(out: View, dim: usize, index: View, src: View, how: Combine
     of(same_device([out, index, src])?)?.scatter_along(out, dim, pick, src, how)
 }
 
-/// Each row of `out` the sum of those rows of dense `g` whose index names it; 0 for the row `padding`. With
-/// `by_frequency` it is their mean.
+/// Sets each row of `out` to the sum (with `by_frequency`, the mean) of the rows of dense `g` with that index; the row
+/// `padding` to 0.
 pub fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool, out: View) -> Result<()> {
     of(same_device([g, index, out])?)?.sum_rows(g, index, padding, by_frequency, out)
 }
 
 // ---- masks
 
-/// The true elements of a mask: on the host how many precede each chunk, on a device their positions.
+/// The true elements of a mask: on the CPU the number before each chunk, on a GPU their positions.
 pub enum Found {
     Host(Vec<usize>),
     #[cfg(feature = "gpu")]
@@ -165,7 +165,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// How many precede each chunk of a mask of the host.
+    /// The number of true elements before each chunk of a CPU mask.
     pub(super) fn starts(&self) -> &[usize] {
         match self {
             Found::Host(starts) => starts,
@@ -174,7 +174,7 @@ impl Found {
         }
     }
 
-    /// Hands the positions, and how many there are, to `f`.
+    /// Calls `f` with the positions and their number.
     #[cfg(feature = "gpu")]
     pub(super) fn on_device(&self, f: impl FnOnce(&Storage, usize) -> Result<()>) -> Result<()> {
         match self {
@@ -192,27 +192,27 @@ impl Found {
     }
 }
 
-/// Finds the true elements of a dense mask; waits for a device.
+/// Finds the true elements of a dense mask; synchronizes with a GPU.
 pub fn find(mask: View) -> Result<Found> {
     of(mask.device())?.find(mask)
 }
 
-/// The positions of the true elements, in order, as int64.
+/// The positions of the true elements in ascending order, as int64.
 pub fn positions(mask: View, found: &Found, out: View) -> Result<()> {
     of(same_device([mask, out])?)?.positions(mask, found, out)
 }
 
-/// Dense `x` where the mask is true, one after the other.
+/// The elements of dense `x` at which the mask is true, contiguously.
 pub fn compress(x: View, mask: View, found: &Found, out: View) -> Result<()> {
     of(same_device([x, mask, out])?)?.compress(x, mask, found, out)
 }
 
-/// Writes dense `values`, one after the other, where the mask is true in dense `out`: what [`compress`] undoes.
+/// Writes contiguous `values` to the elements of dense `out` at which the mask is true: the inverse of [`compress`].
 pub fn expand(values: View, mask: View, found: &Found, out: View) -> Result<()> {
     of(same_device([values, mask, out])?)?.expand(values, mask, found, out)
 }
 
-/// Sets the elements of dense `out` at which a dense mask of its shape is true.
+/// Fills the elements of dense `out` at which a dense mask of the same shape is true.
 pub fn fill_masked(out: View, mask: View, value: Scalar) -> Result<()> {
     of(same_device([out, mask])?)?.fill_masked(out, mask, value)
 }
@@ -222,7 +222,7 @@ pub fn unravel(positions: View, step: usize, size: usize, out: View) -> Result<(
     of(same_device([positions, out])?)?.unravel(positions, step, size, out)
 }
 
-/// The first of dense int64 indices that is negative or not below `n`; the host waits to know it.
+/// The first of dense int64 indices that is not in `0..n`; synchronizes with a GPU.
 pub fn first_outside(indices: View, n: i64) -> Result<Option<i64>> {
     of(indices.device())?.first_outside(indices, n)
 }

@@ -1,24 +1,24 @@
-//! Questions about the elements of a tensor whose answer the host would have to wait for elsewhere.
+//! Predicates on the elements of a tensor, for checks that must not force a synchronization.
 
 use super::{View, of};
 use crate::error::Result;
 
-/// What is asked.
+/// The predicate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// Whether some element equals zero.
+    /// Whether any element is zero.
     AnyZero,
-    /// Whether some element differs from zero.
+    /// Whether any element is non-zero.
     AnyNonzero,
-    /// Whether all elements lie in [0, 1]; NaN does not.
+    /// Whether all elements are in [0, 1]; false for NaN.
     AllInUnitInterval,
-    /// Whether all elements are finite and not negative.
+    /// Whether all elements are finite and non-negative.
     AllWeights,
-    /// Whether each row of so many elements has a positive one.
+    /// Whether each row of the given length has a positive element.
     EachRowPositive(usize),
 }
 
-/// The answer, where it is there without waiting for what the device still has to do; else None.
+/// The value of the predicate, or None if that would require waiting for pending work of the device.
 pub fn known(question: Question, x: View) -> Result<Option<bool>> {
     of(x.device())?.known(question, x)
 }

@@ -1,7 +1,8 @@
-//! [`Backend`]: what a device can compute, one method per kernel family.
+//! [`Backend`]: the computations of a device, one method per kernel family.
 //!
-//! The modules of the families check that all operands lie on one device and call [`of`] that device; nothing above them
-//! asks where a tensor lies. Views of a method therefore lie on the backend's devices unless it says otherwise.
+//! The modules of the families check that all operands are on one device and call [`of`] for that device; code above
+//! them does not depend on the device. The views passed to a method are therefore on the backend's devices unless
+//! stated otherwise.
 
 use super::conv::{ConvShape, Product};
 use super::factor::Factor;
@@ -12,7 +13,7 @@ use super::optim::Group;
 use super::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use super::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use super::random::{Draw, Philox};
-use super::reduce::{ReduceDims, ReduceOp};
+use super::reduce::{self, Fold, ReduceDims, ReduceOp};
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
 use super::sort::{Interpolation, QuantileRanks, Statistic};
@@ -31,7 +32,7 @@ use crate::storage::Storage;
 /// The backend of a device.
 ///
 /// # Errors
-/// `NotImplementedError` where this build has none.
+/// `NotImplementedError` if this build does not include it.
 #[inline(always)]
 pub fn of(device: Device) -> Result<&'static dyn Backend> {
     match device {
@@ -44,46 +45,46 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
     }
 }
 
-/// 1 where the first operand is less than the second, else 0.
+/// 1 if the first operand is less than the second, else 0.
 const LESS: Program = Program {
     name: "bernoulli",
     kernel: Kernel::NONE,
     formula: &|| recorded!(|a| Arith::select(a[0].lt(a[1]), Arith::one(), Arith::zero())),
 };
 
-/// An operand times a mask of zeros and ones times a number.
+/// An operand times a mask of zeros and ones, times a number.
 const DROPOUT: Program =
     Program { name: "dropout", kernel: Kernel::NONE, formula: &|| recorded!(|a, p| a[0] * (a[1] * p[0])) };
 
-/// The kernels of one kind of device. What a method computes is told where the family's module offers it.
+/// The kernels of one type of device. Each method is documented at the function of the family's module that calls it.
 pub trait Backend: Sync {
     // ---- memory
 
-    /// Memory of unspecified contents.
+    /// Allocates memory with unspecified contents.
     fn allocate(&self, device: Device, bytes: usize) -> Result<Storage>;
-    /// The elements of a view in row-major order, in memory of the host.
+    /// Copies the elements of a view to host memory in row-major order.
     fn download(&self, src: View) -> Result<Storage>;
-    /// Writes elements of the host to memory of the device, with a cast where the dtypes differ.
+    /// Writes host elements to device memory, with a cast if the dtypes differ.
     fn upload(&self, src: View, out: View) -> Result<()>;
     fn synchronize(&self, device: Device) -> Result<()>;
 
-    // ---- what the device can do
+    // ---- capabilities
 
     fn computes(&self, device: Device, dtype: DType) -> bool;
     fn factor_dtype(&self, a: View) -> Result<DType>;
     fn svd_dtype(&self, x: View) -> Result<DType>;
 
-    /// Whether [`Backend::factor`] uses its matrices up.
+    /// Whether [`Backend::factor`] overwrites its matrices.
     fn overwrites_factored(&self) -> bool {
         true
     }
 
-    /// The dtype in which elements of a dtype are sorted and searched.
+    /// The dtype in which elements of `dtype` are sorted and searched.
     fn sort_dtype(&self, dtype: DType) -> DType {
         dtype
     }
 
-    /// The dtype in which extrema and running extrema are found.
+    /// The dtype in which extrema and cumulative extrema are computed.
     fn extremum_dtype(&self, dtype: DType) -> DType {
         dtype.wide()
     }
@@ -93,7 +94,7 @@ pub trait Backend: Sync {
         dtype.wide()
     }
 
-    /// The dtype in which PyTorch accumulates on such a device.
+    /// The dtype in which PyTorch accumulates on this type of device.
     fn accumulate_dtype(&self, dtype: DType) -> DType {
         if dtype.is_half() { DType::F32 } else { dtype }
     }
@@ -102,7 +103,7 @@ pub trait Backend: Sync {
         Ok(None)
     }
 
-    // ---- elements
+    // ---- pointwise
 
     fn copy(&self, src: View, out: View) -> Result<()>;
     fn fill(&self, out: View, value: Scalar) -> Result<()>;
@@ -136,7 +137,7 @@ pub trait Backend: Sync {
         self.composed(&DROPOUT, &[x, mask], &[Scalar::Float(scale)], out)
     }
 
-    /// Applies a formula without compiled loops.
+    /// Applies a formula that has no compiled loops.
     fn composed(&self, program: &Program, operands: &[View], params: &[Scalar], out: View) -> Result<()> {
         let operands: SmallVec<[Operand; 3]> = operands.iter().map(|v| Operand::View(*v)).collect();
         let ran = self.pointwise(program, compute_type(out.dtype), &operands, params, out)?;
@@ -152,6 +153,9 @@ pub trait Backend: Sync {
     // ---- along a dimension
 
     fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()>;
+    fn reduce_formula(&self, fold: &Fold, out: View) -> Result<()> {
+        reduce::in_turn(self, fold, out)
+    }
     fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()>;
     fn extremum(&self, largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()>;
     fn moments(&self, x: View, d: ReduceDims, mean: View, squares: View) -> Result<()>;
@@ -214,7 +218,7 @@ pub trait Backend: Sync {
         out: View,
     ) -> Result<()>;
 
-    // ---- positions that data decide
+    // ---- indexing
 
     fn gather(&self, x: View, grid: &IndexGrid, out: View) -> Result<()>;
     fn scatter(&self, x: View, grid: &IndexGrid, values: View, how: Combine) -> Result<()>;
@@ -282,7 +286,7 @@ pub trait Backend: Sync {
     fn factor(&self, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()>;
     fn svd(&self, m: &Matrices, w: View, out: View) -> Result<()>;
 
-    // ---- normalisation and optimizers
+    // ---- normalization and optimizers
 
     fn norm_forward(
         &self,

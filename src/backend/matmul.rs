@@ -1,18 +1,19 @@
-//! Products of matrices, alone or in batches.
+//! Matrix products, single or batched.
 
 use super::{View, of, same_device};
 use crate::dtype::DType;
 use crate::error::Result;
 
-/// `out = a @ b + bias` for matrices, or for each pair of a batch. The dtype is float32, float64 or int64; operands have
-/// any strides that are not negative, the bias is a dense row (of a matrix, not of a batch), the result is dense.
+/// `out = a @ b + bias` for matrices, or for each pair of a batch. The dtype is float32, float64 or int64; the
+/// operands have any non-negative strides, the bias is a dense row (for a matrix, not for a batch), the result is
+/// dense.
 pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     let (mut first, mut second) = (None, None);
     let (a, b) = (a.aligned(&mut first)?, b.aligned(&mut second)?);
     of(same_device([out, a, b].into_iter().chain(bias))?)?.matmul(a, b, bias, out)
 }
 
-/// The dtype that a product of a dtype is computed in.
+/// The dtype in which products of `d` are computed.
 pub const fn compute_type(d: DType) -> DType {
     match d {
         DType::F16 | DType::BF16 | DType::F32 => DType::F32,

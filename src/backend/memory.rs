@@ -1,4 +1,4 @@
-//! Memory on any device, and the ways between devices.
+//! Memory of any device, and transfers between devices.
 
 use super::cpu::copy::StridedCursor;
 use super::cpu::parallel::for_chunks_mut;
@@ -9,18 +9,18 @@ use crate::error::Result;
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-/// Memory of unspecified contents.
+/// Allocates memory with unspecified contents.
 #[inline]
 pub fn alloc(len: usize, device: Device) -> Result<Storage> {
     match device {
-        // The way of small operations does not go through a table of methods.
+        // Small CPU operations skip the dispatch through a vtable.
         Device::Cpu if !checked::on() => Storage::new(len),
         device => of(device)?.allocate(device, len),
     }
 }
 
-/// Writes the elements of `src` to `out`, which has the same shape: the way from one device to another, with a cast
-/// where the dtypes differ.
+/// Writes the elements of `src` to `out`, which has the same shape, from one device to another, with a cast if the
+/// dtypes differ.
 pub fn transfer(src: View, out: View) -> Result<()> {
     match (src.device(), out.device()) {
         (a, b) if a == b => copy::copy(src, out),
@@ -33,13 +33,13 @@ pub fn transfer(src: View, out: View) -> Result<()> {
     }
 }
 
-/// The elements of a view in memory of the host, in row-major order, and their layout there.
+/// Copies the elements of a view to host memory in row-major order; returns them with their layout.
 pub fn download(src: View) -> Result<(Storage, Layout)> {
     let host = of(src.device())?.download(src)?;
     Ok((host, Layout::contiguous(src.layout.shape.clone())))
 }
 
-/// Waits until a device has done everything it was asked to.
+/// Waits until all work submitted to a device has finished.
 pub fn synchronize(device: Device) -> Result<()> {
     of(device)?.synchronize(device)
 }
@@ -56,15 +56,15 @@ pub fn read<T: Element>(src: View, out: &mut [T]) -> Result<()> {
     Ok(())
 }
 
-/// As [`read`], of memory of the host, which need not be aligned.
+/// As [`read`], for host memory, which may be misaligned.
 pub fn read_host<T: Element>(src: View, out: &mut [T]) {
     StridedCursor::new(src, 0).read(out);
 }
 
-/// Elements that one task of [`fill_by_position`] computes.
+/// Elements per task of [`fill_by_position`].
 const CHUNK: usize = 1 << 14;
 
-/// Sets element `i` of dense memory of the host to `at(i)`.
+/// Sets element `i` of dense host memory to `at(i)`.
 pub fn fill_by_position<T: Element>(out: View, at: impl Fn(usize) -> T + Sync) -> Result<()> {
     out.on_host()?;
     for_chunks_mut(&mut results::<T>(out)?, CHUNK, |c, chunk| {

@@ -1,7 +1,7 @@
-//! Where the arithmetic happens: a driver per kernel family, on memory and layouts, knowing nothing of graphs.
+//! The backends: a driver per kernel family, which works on memory and layouts and does not know the graph.
 //!
-//! Each family stands here as a module of its own, which checks that all operands lie on one device and hands the call to
-//! the [`Backend`] of that device.
+//! Each family has a module here, which checks that all operands are on one device and calls the [`Backend`] of that
+//! device.
 
 pub mod calling;
 mod checked;
@@ -42,7 +42,7 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-/// A tensor as the backend sees it: memory, geometry, element type.
+/// A tensor as the backend sees it: storage, layout and dtype.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub storage: &'a Storage,
@@ -51,7 +51,8 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The view itself, or that of a copy of its memory in which the elements are aligned, which is put into `place`.
+    /// The view itself if its elements are aligned, else a view of an aligned copy of its memory, which is stored in
+    /// `place`.
     #[inline]
     pub fn aligned<'b>(self, place: &'b mut Option<Storage>) -> Result<View<'b>>
     where
@@ -68,7 +69,7 @@ impl<'a> View<'a> {
         self.storage.device()
     }
 
-    /// Errors unless the memory is the host's.
+    /// Errors unless the memory is on the host.
     #[inline(always)]
     pub fn on_host(&self) -> Result<()> {
         match self.device() {
@@ -77,20 +78,20 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the elements lie at multiples of their size; memory of others may begin anywhere.
+    /// Whether the elements are aligned to their size; borrowed memory may start at any address.
     #[inline(always)]
     pub fn is_aligned(&self) -> bool {
         self.storage.is_aligned(self.dtype.size())
     }
 
-    /// The addresses from the first byte that an element lies in to behind the last one; None where there are no elements.
+    /// The address range from the first to the last element; None if there are none.
     fn bytes(&self) -> Option<std::ops::Range<isize>> {
         let (start, size) = (self.storage.data_ptr() as isize, self.dtype.size() as isize);
         self.layout.extent().map(|(lo, hi)| start + lo * size..start + (hi + 1) * size)
     }
 
-    /// Whether some byte may belong to elements of both: judged by addresses, as one buffer can be the memory of several
-    /// storages. Elements may lie in the gaps of one another.
+    /// Whether the address ranges of both intersect; compared by address, since several storages may borrow one
+    /// buffer. The elements may still be distinct, lying in gaps of the other view.
     #[inline]
     pub fn overlaps(&self, other: &View) -> bool {
         self.storage.overlaps(other.storage)
@@ -100,7 +101,7 @@ impl<'a> View<'a> {
             }
     }
 
-    /// The dtype, and the name of the adapter.
+    /// The dtype and the name of the adapter, for messages.
     #[cold]
     fn described(&self) -> String {
         #[cfg(feature = "gpu")]
@@ -111,17 +112,17 @@ impl<'a> View<'a> {
     }
 }
 
-/// The elements of a dense view of the host. A view of none may start beyond the end of its memory.
+/// The elements of a dense host view. An empty view may have an offset beyond its memory.
 fn elements<'a, T: Element>(v: View<'a>) -> &'a [T] {
     &v.storage.slice::<T>().get(v.layout.offset..).unwrap_or_default()[..v.layout.numel()]
 }
 
-/// As `elements`, for writing; see Note [Outputs] in `cpu/output.rs`.
+/// As `elements`, writable; see Note [Outputs] in `cpu/output.rs`.
 fn results<T: Element>(v: View<'_>) -> Result<cpu::output::Output<'_, T>> {
     cpu::output::Output::of(v)
 }
 
-/// Errors unless all views lie on one device, which is returned.
+/// The device of all views; an error if they are on different devices.
 pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Device> {
     let mut found = None;
     for v in views {
@@ -134,7 +135,7 @@ pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Devi
     Ok(found.unwrap_or_default())
 }
 
-/// Whether a device computes in a dtype.
+/// Whether a device supports computation in a dtype.
 pub fn computes(device: Device, dtype: DType) -> bool {
     of(device).is_ok_and(|backend| backend.computes(device, dtype))
 }

@@ -1,28 +1,28 @@
-//! Layer, batch and group normalisation, forward and backward.
+//! Layer, batch and group normalization, forward and backward.
 //!
-//! Note [Formulas of normalisation]: a result is `normalize` of an element, the statistics of its lane and the weight and
-//! bias of its channel; the gradient of the input is `gradient` of the same and of two sums over the lane. These functions
-//! are generic over the numbers: the kernels of the CPU run them on elements in the cache, recorded they are the steps of a
-//! device's shaders. Kernels differ in where statistics and coefficients come from, not in what is computed.
+//! Note [Formulas of normalization]: a result is `normalize` of an element, the statistics of its lane, and the weight
+//! and bias of its channel; the gradient of the input is `gradient` of the same and two sums over the lane. These
+//! functions are generic over the number type: CPU kernels instantiate them for elements in cache, and recorded they
+//! become the steps of GPU shaders. Kernels differ only in where statistics and coefficients come from.
 
 use super::{View, of, same_device};
 use crate::error::Result;
 use crate::formula::Num;
 
-/// `x` less the mean, times the reciprocal deviation (and weight), plus the bias.
+/// `x` minus the mean, times the reciprocal deviation (and weight), plus the bias.
 #[inline(always)]
 pub fn normalize<E: Num>(x: E, mean: E, scale: E, shift: E) -> E {
     (x - mean) * scale + shift
 }
 
-/// What backward sums over a lane, of the gradient `g` (times the weight): it, and it times what is left of the mean.
+/// The terms that backward sums over a lane: the gradient `g` (times the weight), and `g` times the centered input.
 #[inline(always)]
 pub fn terms<E: Num>(g: E, x: E, mean: E) -> [E; 2] {
     [g, g * (x - mean)]
 }
 
-/// What a lane passes back to each of its `count` elements, from the sums of [`terms`]: `along` the centred input, and
-/// what is the same for all.
+/// The contributions of a lane's statistics to the gradient of each of its `count` elements, from the sums of
+/// [`terms`]: the factor `along` of the centered input, and a constant `shift`.
 #[inline(always)]
 pub fn passed_back<E: Num>([plain, product]: [E; 2], rstd: E, count: E) -> [E; 2] {
     [product * rstd * rstd / count * rstd, plain / count * rstd]
@@ -34,24 +34,25 @@ pub fn gradient<E: Num>(g: E, x: E, mean: E, scale: E, [along, shift]: [E; 2]) -
     g * scale - (x - mean) * along - shift
 }
 
-/// The reciprocal deviation.
+/// The reciprocal standard deviation.
 #[inline(always)]
 pub fn reciprocal_deviation<E: Num>(var: E, eps: E) -> E {
     E::one() / (var + eps).sqrt()
 }
 
-/// Over which elements statistics are taken.
+/// The elements that share statistics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// Each row of `[rows, n]`; weight and bias have `n` elements.
     Layer { n: usize },
     /// Each group of channels of each sample of `[n, c, inner]`.
     Group { n: usize, c: usize, inner: usize, groups: usize },
-    /// Each channel of `[n, c, inner]` over the batch, or as given statistics say.
+    /// Each channel of `[n, c, inner]` over the batch when training, else with given statistics.
     Batch { n: usize, c: usize, inner: usize, training: bool },
 }
 
-/// What a forward pass leaves: mean, variance (of a batch alone) and reciprocal deviation. Given statistics are read.
+/// The statistics of a forward pass: mean, variance (batch normalization only) and reciprocal deviation. Inputs when
+/// given.
 #[derive(Clone, Copy)]
 pub struct Stats<'a> {
     pub mean: View<'a>,
@@ -59,8 +60,8 @@ pub struct Stats<'a> {
     pub rstd: View<'a>,
 }
 
-/// Normalises a tensor that has elements; all views are dense and of one floating dtype. False where the device has no
-/// kernel for it: reductions and the formulas then do the same.
+/// Normalizes a non-empty tensor; all views are dense and of one floating point dtype. False if the device has no
+/// kernel for it; the caller then uses reductions and the formulas.
 pub fn forward(
     kind: Kind,
     x: View,
@@ -75,7 +76,7 @@ pub fn forward(
 }
 
 impl Kind {
-    /// PyTorch's name of the kernel, in messages.
+    /// PyTorch's name of the kernel, for messages.
     pub const fn kernel(self) -> &'static str {
         match self {
             Kind::Layer { .. } => "LayerNormKernelImpl",
@@ -85,17 +86,17 @@ impl Kind {
     }
 }
 
-/// Which gradients a kernel made.
+/// The gradients that a kernel computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Made {
     Nothing,
-    /// That of the input.
+    /// The gradient of the input.
     Input,
     All,
 }
 
-/// The gradients of input, weight and bias, the latter two per channel, from the statistics of the forward pass; all views
-/// are dense and of one floating dtype. Tells which of them the device has made.
+/// The gradients of input, weight and bias (the latter two per channel), from the statistics of the forward pass; all
+/// views are dense and of one floating point dtype. Returns which of them the device has computed.
 pub fn backward(
     kind: Kind,
     g: View,
@@ -114,13 +115,13 @@ pub fn backward(
     )
 }
 
-/// `old * kept + new * taken`: how running statistics follow a batch; all views are of one element per channel.
+/// `old * kept + new * taken`: the moving average of running statistics; all views have one element per channel.
 pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
     of(same_device([old, new, out])?)?.follow(old, new, kept, taken, out)
 }
 
-/// Lanes of `n` elements beside one another, each over channels of `inner` elements; `groups` of them have the channels of
-/// a sample.
+/// Contiguous lanes of `n` elements, each with channels of `inner` elements; `groups` lanes contain the channels of a
+/// sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
     pub count: usize,

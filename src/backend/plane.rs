@@ -1,10 +1,10 @@
-//! Maps between planes: maxima and means of windows, resizing, and what undoes them.
+//! Operations on spatial planes: max and average pooling, interpolation, and their adjoints.
 
 use super::{View, of, same_device};
 use crate::dtype::Real;
 use crate::error::Result;
 
-/// The sizes of a pooling. `padding` is 0 and `kernel`, `stride` and `dilation` are 1 on axes that are not pooled.
+/// The sizes of pooling. On axes that are not pooled `padding` is 0 and `kernel`, `stride` and `dilation` are 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
     pub planes: usize,
@@ -16,7 +16,7 @@ pub struct PoolShape {
     pub dilation: [usize; 3],
 }
 
-/// Of what each result of a pooling is made: a window of the plane, or a share of it.
+/// The windows of pooling: fixed, or adaptive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Windows {
     Fixed(PoolShape),
@@ -24,7 +24,7 @@ pub enum Windows {
 }
 
 impl Windows {
-    /// Elements of a plane, before and after.
+    /// Elements per plane of input and output.
     pub fn volumes(&self) -> (usize, usize) {
         let (input, output) = match self {
             Windows::Fixed(s) => (s.input, s.output),
@@ -38,18 +38,18 @@ pub(super) fn volume(sizes: [usize; 3]) -> usize {
     sizes.iter().product()
 }
 
-/// What the sum over each window is divided by.
+/// The divisor of the sum over each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Divisor {
-    /// The elements of the window, padding included but not what lies beyond it.
+    /// The number of elements in the window, including padding but not what exceeds it.
     WithPadding,
-    /// The elements of the window that are input.
+    /// The number of input elements in the window.
     WithoutPadding,
-    /// A number that the caller names.
+    /// A given number.
     Fixed(i64),
 }
 
-/// The sizes of an operation that takes a plane of any size to one of any other: adaptive pooling, interpolation.
+/// The sizes of a resampling from any size to any other: adaptive pooling, interpolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResizeShape {
     pub planes: usize,
@@ -57,8 +57,8 @@ pub struct ResizeShape {
     pub output: [usize; 3],
 }
 
-/// For each result along an axis, the input element that it copies. `scale` is the user's scale factor, if the
-/// result's size came from one. The arithmetic is PyTorch's, which decides near whole numbers: in the element type,
+/// For each result along an axis, the input element that it copies. `scale` is the user's scale factor, if it
+/// determined the output size. The arithmetic is exactly PyTorch's, which matters near integers: in the element type,
 /// with the coordinate rounded to `f32` at the end.
 pub fn nearest_sources<T: Real>(input: usize, output: usize, scale: Option<f64>) -> Vec<usize> {
     let step = match scale {
@@ -69,18 +69,18 @@ pub fn nearest_sources<T: Real>(input: usize, output: usize, scale: Option<f64>)
     (0..output).map(|o| (coordinate(o).floor() as usize).min(input - 1)).collect()
 }
 
-/// A linear map between planes.
+/// A linear map on planes.
 #[derive(Clone, Copy)]
 pub enum SpatialLinearMap<'a> {
-    /// Means of windows.
+    /// Average pooling.
     Average(PoolShape, Divisor),
-    /// Means of windows that share out the plane.
+    /// Adaptive average pooling.
     AdaptiveAverage(ResizeShape),
-    /// Copies of the nearest elements; the scales are those that the user gave.
+    /// Nearest-neighbor interpolation; the scale factors are those that the user gave.
     Nearest(ResizeShape, [Option<f64>; 3]),
-    /// Sums of weighted elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
+    /// Weighted sums of elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
     Axis { n: usize, inner: usize, taps: &'a [Vec<(usize, f64)>] },
-    /// One element of each window, by its index in the plane (int64).
+    /// Selects one element of each window by its index in the plane (int64).
     Pick { indices: View<'a>, windows: Windows },
 }
 
@@ -95,17 +95,17 @@ pub fn max_pool(s: &PoolShape, x: View, out: View, indices: View) -> Result<()> 
     of(same_device([out, indices, x])?)?.max_pool(s, x, out, indices)
 }
 
-/// The maximum of each share of the plane and its index in it.
+/// The maximum of each adaptive window and its index in the plane.
 pub fn adaptive_max_pool(s: &ResizeShape, x: View, out: View, indices: View) -> Result<()> {
     of(same_device([out, indices, x])?)?.adaptive_max_pool(s, x, out, indices)
 }
 
-/// The results of a map.
+/// Applies a map.
 pub fn forward(map: &SpatialLinearMap, x: View, out: View) -> Result<()> {
     of(same_device([out, x].into_iter().chain(map.indices()))?)?.resample(map, x, out)
 }
 
-/// What the adjoint of a map makes of `g`, of the shape of its results.
+/// Applies the adjoint of a map to `g`, which has the shape of its results.
 pub fn adjoint(map: &SpatialLinearMap, g: View, out: View) -> Result<()> {
     of(same_device([out, g].into_iter().chain(map.indices()))?)?.resample_adjoint(map, g, out)
 }

@@ -1,27 +1,28 @@
-//! A formula applied to tensors: compiled loops on the CPU, shaders rendered from recorded steps on a GPU.
+//! Pointwise formulas applied to tensors: compiled loops on the CPU, shaders rendered from recorded steps on a GPU.
 
-pub use super::cpu::interpret::Primitives;
 pub use super::cpu::pointwise::{SMALL_NUMEL, SmallOperand, run_few, run_pair};
 use super::{View, of, same_device};
 use smallvec::SmallVec;
 
 use crate::dtype::{Bool8, DType, Scalar};
 use crate::error::Result;
+use crate::formula::record::Prim;
 use crate::formula::{ARGS, Formula, Int};
 use crate::layout::Layout;
 
-/// A compiled loop: inputs, number parameters, output. It computes the whole groups of [`GROUP`] elements of its output
-/// and reads as many of each input: see Note [Whole groups].
+/// A compiled loop: inputs, parameters, output. It processes whole groups of [`GROUP`] elements and ignores a
+/// remainder; see Note [Whole groups].
 type Whole<T, O> = fn(&[&[T]], &[T], &mut [O]);
 
-/// Elements that a loop takes at a time: a multiple of what the vectoriser takes at a time of a formula of any length.
+/// Elements per group: a multiple of the elements that the vectorizer processes per iteration, for formulas of any
+/// length.
 pub const GROUP: usize = 16;
 
-// Note [Whole groups]: a loop that knows the number of its elements to be a multiple of its vectors is compiled to the
-// vectors alone. Without that each formula is there a second time, for single elements, which is a third of the code
-// and, for formulas of many steps, slower on the last 15 elements than on one more vector.
+// Note [Whole groups]: if the compiler knows that the number of elements is a multiple of its vectors, it emits vector
+// code only. Otherwise every formula is compiled a second time for single elements, which is a third of the code and,
+// for formulas of many steps, slower for the last 15 elements than one more vector.
 
-/// The loop of a formula for one type.
+/// The compiled loop of a formula for one type.
 #[derive(Clone, Copy)]
 pub struct Loop<T, O>(pub(super) Whole<T, O>);
 
@@ -31,17 +32,17 @@ impl<T, O> Loop<T, O> {
     }
 }
 
-/// The loops of a formula, by the type that it computes in.
+/// The compiled loops of a formula, by compute type.
 #[derive(Clone, Copy)]
 pub enum Kernel {
-    /// A result of the type computed in.
+    /// The result has the compute type.
     Same {
         f32: Option<Loop<f32, f32>>,
         f64: Option<Loop<f64, f64>>,
         i32: Option<Loop<Int<i32>, Int<i32>>>,
         i64: Option<Loop<Int<i64>, Int<i64>>>,
     },
-    /// A truth value.
+    /// The result is a boolean.
     Truth {
         f32: Option<Loop<f32, Bool8>>,
         f64: Option<Loop<f64, Bool8>>,
@@ -51,21 +52,43 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// No loops: a formula that is only rendered, or interpreted.
+    /// No loops, for a formula that is only rendered or interpreted.
     pub const NONE: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
+
+    /// Whether there is a loop that computes in a dtype.
+    pub const fn computes(&self, dtype: DType) -> bool {
+        macro_rules! has {
+            ($f32:ident $f64:ident $i32:ident $i64:ident) => {
+                match dtype {
+                    DType::F32 => $f32.is_some(),
+                    DType::F64 => $f64.is_some(),
+                    DType::I32 => $i32.is_some(),
+                    DType::I64 => $i64.is_some(),
+                    _ => false,
+                }
+            };
+        }
+        match self {
+            Kernel::Same { f32, f64, i32, i64 } => has!(f32 f64 i32 i64),
+            Kernel::Truth { f32, f64, i32, i64 } => has!(f32 f64 i32 i64),
+        }
+    }
 }
+
+/// The loops of the row that computes a primitive step.
+pub type Primitives<'a> = &'a (dyn Fn(Prim) -> Option<Kernel> + Sync);
 
 /// An operand of a formula.
 #[derive(Clone, Copy)]
 pub enum Operand<'a> {
-    /// Already expanded to the shape of the result.
+    /// Expanded to the shape of the result.
     View(View<'a>),
     Number(Scalar),
     /// Not read by the formula.
     Unread,
 }
 
-/// The type that a formula computes in for a common dtype.
+/// The type in which a formula computes, given the promoted dtype.
 pub const fn compute_type(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 | DType::F32 => DType::F32,
@@ -75,14 +98,32 @@ pub const fn compute_type(dtype: DType) -> DType {
     }
 }
 
-/// A formula, as each device wants it.
+/// A formula in the forms that the devices need.
 #[derive(Clone, Copy)]
 pub struct Program<'a> {
     /// The operation's name, for messages and profiles.
     pub name: &'static str,
     pub kernel: Kernel,
-    /// The recorded steps, made when a device first asks for them.
+    /// The recorded steps, created on first use.
     pub formula: &'a dyn Fn() -> &'a Formula,
+}
+
+/// A formula with one result, and what it is applied to as part of another kernel.
+#[derive(Clone, Copy)]
+pub struct Applied<'a> {
+    /// The operation's name, for messages and profiles.
+    pub name: &'static str,
+    pub kernel: Kernel,
+    pub formula: &'a Formula,
+    pub primitives: Primitives<'a>,
+    pub operands: &'a [Operand<'a>],
+    pub params: &'a [Scalar],
+}
+
+impl<'a> Applied<'a> {
+    pub fn views(&self) -> impl Iterator<Item = View<'a>> {
+        self.operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None })
+    }
 }
 
 /// Applies a formula that computes in `compute`; false where it has no loop for that.
@@ -103,11 +144,11 @@ pub fn run(
     of(same_device(std::iter::once(out).chain(views))?)?.pointwise(program, compute, operands, params, out)
 }
 
-/// Applies a formula with one result or more, each of the shape that all operands are expanded to, to any number of
-/// operands: block by block with the loops of the rows on the host, in one launch on a GPU.
+/// Applies a formula with any number of operands and one or more results. All operands are expanded to the shape of
+/// the results. Interpreted block by block on the CPU, one launch on a GPU.
 ///
 /// # Errors
-/// Where a step is not defined in `compute`.
+/// If a step is not defined for `compute`.
 pub fn run_all(
     name: &'static str,
     formula: &Formula,
@@ -143,17 +184,18 @@ pub fn run_all(
         .pointwise_all(name, formula, primitives, compute, operands, params, outs)
 }
 
-/// Errors where an integer among the divisors is zero; on a GPU that may be told later.
+/// Errors if an integer divisor is zero; a GPU may report it later.
 pub fn expect_divisors(x: View) -> Result<()> {
     of(x.device())?.expect_divisors(x)
 }
 
-/// Powers of int64, which wrap; a negative exponent leaves only those of 1 and -1. All are dense and of one shape.
+/// Powers of int64 with wraparound; for negative exponents only the powers of 1 and -1 are non-zero. All operands are
+/// dense and of one shape.
 pub fn integer_power(base: View, exponent: View, out: View) -> Result<()> {
     of(same_device([out, base, exponent])?)?.integer_power(base, exponent, out)
 }
 
-/// Walks the dimensions in the order that the result has in memory, in which operands that lie alike are contiguous.
+/// Iterates over dimensions in the result's memory order, in which operands with the same layout are contiguous.
 #[cold]
 fn run_in_order(
     program: &Program,

@@ -1,10 +1,15 @@
-//! Reductions of dense tensors, seen as `[outer, n, inner]`, over n.
+//! Reductions over n of dense tensors viewed as `[outer, n, inner]`.
 
-use super::{View, of, same_device};
+use smallvec::SmallVec;
+
+use super::pointwise::{Applied, Operand, Program};
+use super::{Backend, View, of, same_device};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::formula::ARGS;
+use crate::layout::{Dims, Layout};
 
-/// A contiguous array seen as `[outer, n, inner]`; kernels work along the middle dimension.
+/// A contiguous array viewed as `[outer, n, inner]`; kernels work along the middle dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReduceDims {
     pub outer: usize,
@@ -22,7 +27,7 @@ impl ReduceDims {
         ReduceDims { outer: rows, n, inner: 1 }
     }
 
-    /// Elements of the array.
+    /// The number of elements of the array.
     pub const fn len(self) -> usize {
         self.outer * self.n * self.inner
     }
@@ -31,36 +36,36 @@ impl ReduceDims {
         self.len() == 0
     }
 
-    /// Elements of the result of a reduction.
+    /// The number of elements of the reduced array.
     pub const fn lanes(self) -> usize {
         self.outer * self.inner
     }
 }
 
-/// What a reduction computes. Floats are reduced in their type; integers to int64 where they are added or multiplied, and
-/// bools where they are added; truth is asked of bools.
+/// The kind of a reduction. Floating point is reduced in its own type. Integers are summed and multiplied in int64,
+/// and so are bools. `All` and `Any` take bool input only.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ReduceOp {
     Sum,
     Product,
-    /// 1 where every element differs from zero, in bytes; NaN does.
+    /// 1 if every element is non-zero or NaN, stored as a byte.
     All,
-    /// 1 where some element does.
+    /// 1 if any element is non-zero or NaN.
     Any,
     Max,
     Min,
-    /// The norm of an order.
+    /// The p-norm.
     Norm(f64),
     /// The logarithm of the sum of exponentials.
     LogSumExp,
 }
 
-/// The dtype in which the device of `x` finds extrema, running ones too.
+/// The dtype in which the device of `x` computes extrema, including cumulative ones.
 pub fn extremum_dtype(x: View) -> Result<DType> {
     Ok(of(x.device())?.extremum_dtype(x.dtype))
 }
 
-/// The dtype in which the device of `x` takes the operand of [`ReduceOp::All`] and [`ReduceOp::Any`].
+/// The dtype of the operand of [`ReduceOp::All`] and [`ReduceOp::Any`] on the device of `x`.
 pub fn truth_dtype(x: View) -> Result<DType> {
     Ok(of(x.device())?.truth_dtype(x.dtype))
 }
@@ -75,20 +80,106 @@ pub fn fold(op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     of(same_device([out, x])?)?.reduce(op, x, d, out)
 }
 
+/// A reduction of a formula, and a formula of what it gives.
+///
+/// Note [Reduced formulas]
+/// What is reduced need not lie in memory: the kernel of a reduction computes a block of it when it comes to that block, and
+/// applies the formula of the results while it has them. Nothing else differs, so the results have the bits of the
+/// formula evaluated into memory, reduced, and evaluated again, which is what [`in_turn`] does.
+#[derive(Clone, Copy)]
+pub struct Fold<'a> {
+    pub op: ReduceOp,
+    /// The dtype that the formulas compute in.
+    pub compute: DType,
+    /// What the operands of `of` are expanded to; its elements, in row-major order, are `dims`.
+    pub shape: &'a Dims,
+    pub dims: ReduceDims,
+    /// What is reduced. Integers and truth values are reduced as [`ReduceOp`] says.
+    pub of: Applied<'a>,
+    /// What becomes of the reduced values, which take the place of the first operand; that may be any number. The others
+    /// have the shape of the result.
+    pub then: Option<Applied<'a>>,
+}
+
+impl Fold<'_> {
+    /// Whether truth values are reduced.
+    fn is_of_truth(&self) -> bool {
+        self.of.formula.is_truth(0)
+    }
+
+    /// The dtype that the elements would have in memory.
+    fn stored(&self) -> DType {
+        match self.op {
+            ReduceOp::All | ReduceOp::Any => DType::Bool,
+            ReduceOp::Sum if self.is_of_truth() => DType::Bool,
+            _ if self.compute.is_float() => self.compute,
+            _ => DType::I64,
+        }
+    }
+
+    /// The dtype of the reduced values, and of the result where no formula follows.
+    pub fn reduced(&self) -> DType {
+        match self.op {
+            ReduceOp::All | ReduceOp::Any => DType::U8,
+            ReduceOp::Sum if self.is_of_truth() => DType::I64,
+            _ => self.stored(),
+        }
+    }
+}
+
+/// Reduces a formula of any number of operands to `out`, which is dense and of dtype [`Fold::reduced`].
+///
+/// # Errors
+/// Where a step is not defined in the dtype computed in.
+pub fn fold_formula(fold: &Fold, out: View) -> Result<()> {
+    for a in [Some(&fold.of), fold.then.as_ref()].into_iter().flatten() {
+        a.views().try_for_each(|v| same_device([out, v]).map(drop))?;
+    }
+    of(out.device())?.reduce_formula(fold, out)
+}
+
+/// [`fold_formula`] by way of memory: see Note [Reduced formulas].
+pub(super) fn in_turn<B: Backend + ?Sized>(backend: &B, fold: &Fold, out: View) -> Result<()> {
+    let (dtype, layout) = (fold.stored(), Layout::contiguous(fold.shape.clone()));
+    let values = backend.allocate(out.device(), fold.dims.len() * dtype.size())?;
+    let values = View { storage: &values, layout: &layout, dtype };
+    evaluate(backend, &fold.of, fold.compute, fold.of.operands, values)?;
+    backend.reduce(fold.op, values, fold.dims, out)?;
+    let Some(then) = &fold.then else { return Ok(()) };
+    let mut operands: SmallVec<[Operand; ARGS]> = SmallVec::from_slice(then.operands);
+    operands.iter_mut().take(1).for_each(|first| *first = Operand::View(out));
+    evaluate(backend, then, fold.compute, &operands, out)
+}
+
+fn evaluate<B: Backend + ?Sized>(
+    backend: &B,
+    a: &Applied,
+    compute: DType,
+    operands: &[Operand],
+    out: View,
+) -> Result<()> {
+    let formula = || a.formula;
+    let program = Program { name: a.name, kernel: a.kernel, formula: &formula };
+    if a.kernel.computes(compute) && backend.pointwise(&program, compute, operands, a.params, out)? {
+        return Ok(());
+    }
+    backend.pointwise_all(a.name, a.formula, a.primitives, compute, operands, a.params, &[out])
+}
+
 /// The norm of a positive order of all elements of dense tensors, into one element.
 ///
 /// # Errors
-/// On a device other than the host, where the result is not float32.
+/// On a GPU, if the result is not float32.
 pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
     of(same_device(tensors.iter().copied().chain([out]))?)?.norm_of_all(order, tensors, out)
 }
 
-/// The extrema along n and the index of the first occurrence of each. Without elements nothing is written.
+/// The extrema along n and the index of the first occurrence of each. If n is 0, nothing is written.
 pub fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()> {
     of(same_device([values, indices, x])?)?.extremum(largest, x, d, values, indices)
 }
 
-/// The mean along n and the sum of the squares of what differs from it.
+/// The mean along n and the sum of squared deviations.
 pub fn moments(x: View, d: ReduceDims, mean: View, squares: View) -> Result<()> {
     of(same_device([mean, squares, x])?)?.moments(x, d, mean, squares)
 }

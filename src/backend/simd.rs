@@ -1,13 +1,13 @@
-//! Compiles a plain loop once per instruction set and picks one at run time.
+//! Compiles loops once per instruction set and dispatches at run time.
 //!
-//! A kernel is an ordinary function over slices. `multiversion!` wraps it: the body is inlined into a copy for
-//! AVX-512, one for AVX2 with FMA, and one for the baseline, and a call goes to the best copy that this machine
-//! runs. `RGRAD_CPU_ISA=baseline|avx2|avx512` forces one; the tests run each.
+//! A kernel is an ordinary function on slices. `multiversion!` wraps it: its body is inlined into a version for
+//! AVX-512, one for AVX2 with FMA, and one for the baseline, and a call dispatches to the best version that this
+//! machine supports. `RGRAD_CPU_ISA=baseline|avx2|avx512` forces one; tests run all of them.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The instruction sets that kernels are compiled for, in rising order.
+/// The instruction sets that kernels are compiled for, in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Isa {
@@ -18,7 +18,7 @@ pub enum Isa {
 
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// The instruction set in use: the best of this machine, or the one that `RGRAD_CPU_ISA` or [`force_isa`] names.
+/// The instruction set in use: the best of this machine, or the one set by `RGRAD_CPU_ISA` or [`force_isa`].
 #[inline(always)]
 pub fn isa() -> Isa {
     match CHOSEN.load(Ordering::Relaxed) {
@@ -29,7 +29,7 @@ pub fn isa() -> Isa {
     }
 }
 
-/// What this machine can run.
+/// The best instruction set that this machine supports.
 pub fn best_isa() -> Isa {
     #[cfg(target_arch = "x86_64")]
     {
@@ -58,14 +58,14 @@ fn choose() -> Isa {
     force_isa(wanted)
 }
 
-/// Uses `wanted`, or the best this machine runs if that is less, from now on; returns what was chosen.
+/// Limits the instruction set to `wanted`, or to the best of this machine; returns the one in use from now on.
 pub fn force_isa(wanted: Isa) -> Isa {
     let isa = wanted.min(best_isa());
     CHOSEN.store(isa as u8, Ordering::Relaxed);
     isa
 }
 
-/// Which copy of a kernel to call: its instruction set is no more than what is in use.
+/// Selects the version of a kernel to call. It never exceeds the instruction set in use.
 pub struct IsaDispatch(Isa);
 
 impl IsaDispatch {
@@ -74,23 +74,23 @@ impl IsaDispatch {
         IsaDispatch(isa())
     }
 
-    /// The best copy that is worth its place for elements of type `T`: of 8 bytes, a vector of AVX2 holds four, and few
-    /// programs compute in them what would be bound by that.
+    /// The best version for elements of type `T`, excluding AVX-512 for 8-byte types: AVX2 already processes four of
+    /// them at once, and few programs are bound by arithmetic on them.
     #[inline(always)]
     pub fn worth<T>() -> IsaDispatch {
         IsaDispatch(isa().min(if size_of::<T>() < 8 { Isa::Avx512 } else { Isa::Avx2 }))
     }
 
-    /// The best copy up to `isa`: what waits for memory, or is seldom met, gains nothing from wider ones.
+    /// The best version up to `best`, for kernels that are memory-bound or rarely used.
     #[inline(always)]
     pub fn up_to(best: Isa) -> IsaDispatch {
         IsaDispatch(isa().min(best))
     }
 
-    /// The copy for `isa`.
+    /// The version for `isa`.
     ///
     /// # Panics
-    /// If it is not in use.
+    /// If `isa` is not in use.
     #[inline(always)]
     pub fn of(isa: Isa) -> IsaDispatch {
         assert!(isa <= self::isa(), "the instruction set is not in use");
@@ -111,11 +111,11 @@ impl IsaDispatch {
 ///     pub fn sum[T: Real](x: &[T]) -> T { x.iter().copied().sum() }
 /// }
 /// ```
-/// Type parameters stand in square brackets, each with one bound. Closures and `#[inline(always)]` functions
-/// called in the body are compiled with the body's instruction set; other functions are not.
+/// Type parameters are in square brackets, with one bound each. Closures and `#[inline(always)]` functions called in
+/// the body are compiled for the version's instruction set; other functions are not.
 ///
-/// `version = expression;` before the function names the copy to call as a [`Version`]. Copies that a constant in the
-/// expression rules out are left out of the binary.
+/// `version = expression;` before the function selects the version to call as an [`IsaDispatch`]. Versions that a
+/// constant in the expression excludes are not compiled.
 #[macro_export]
 macro_rules! multiversion {
     ($(#[$m:meta])* $vis:vis fn $($rest:tt)*) => {
@@ -123,7 +123,7 @@ macro_rules! multiversion {
     };
     (version = $version:expr; $(#[$m:meta])* $vis:vis fn $name:ident $([$($g:ident: $b:path),+])? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
         $(#[$m])*
-        // One copy for all callers: each would have the baseline's body.
+        // Not inlined: every caller would contain the baseline version.
         #[inline(never)]
         #[allow(unsafe_code)]
         $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
@@ -137,7 +137,7 @@ macro_rules! multiversion {
                 fn avx2 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? { body $(::<$($g),+>)? ($($a),*) }
                 let version: $crate::backend::cpu::simd::IsaDispatch = $version;
                 match version.isa() {
-                    // SAFETY: the set is in use, and best_isa() allows Avx512 only with these features.
+                    // SAFETY: the set is in use, and best_isa() returns Avx512 only if these features are present.
                     $crate::backend::cpu::simd::Isa::Avx512 => return unsafe { avx512 $(::<$($g),+>)? ($($a),*) },
                     // SAFETY: as above, for AVX2 and FMA.
                     $crate::backend::cpu::simd::Isa::Avx2 => return unsafe { avx2 $(::<$($g),+>)? ($($a),*) },

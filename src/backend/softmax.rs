@@ -1,4 +1,4 @@
-//! Softmax and its logarithm along n of dense tensors seen as `[outer, n, inner]`, and the losses made of them.
+//! Softmax and log-softmax along n of dense tensors viewed as `[outer, n, inner]`, and the losses based on them.
 
 pub use super::reduce::ReduceDims;
 use super::{View, of, same_device};
@@ -16,13 +16,12 @@ pub fn softmax(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
     of(same_device([out, x])?)?.softmax(kind, x, d, out)
 }
 
-/// The gradient of the input, from the result `y` and the gradient `g` of that.
+/// The gradient of the input, from the result `y` and its gradient `g`.
 pub fn softmax_backward(kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
     of(same_device([out, g, y])?)?.softmax_backward(kind, g, y, d, out)
 }
 
-/// What selects the terms of a negative log likelihood: a class (int64) per position, the weights of the classes, and
-/// the class that does not count.
+/// The targets of a negative log likelihood: a class (int64) per position, class weights, and the ignored class.
 #[derive(Clone, Copy)]
 pub struct Targets<'a> {
     pub class: View<'a>,
@@ -36,26 +35,26 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// The error for a class that is none.
+/// The error for a class that is out of bounds.
 pub fn out_of_bounds(class: i64) -> Error {
     Error::Index(format!("Target {class} is out of bounds."))
 }
 
-/// The sum of the weights of the positions that count in a negative log likelihood.
+/// The total weight of the positions that are not ignored.
 pub enum TotalWeight {
     Known(f64),
-    /// The weight of each position, dense, which has still to be summed.
+    /// The dense weight of each position; the caller computes the sum.
     PerPosition(Storage),
 }
 
-/// The negative log likelihoods of `logp`, seen as `[n, classes, inner]`; 0 where ignored. On a device that is not waited
-/// for, a target that is no class is an error of the next call that waits.
+/// The negative log likelihoods of `logp`, viewed as `[n, classes, inner]`; 0 where ignored. A GPU reports an invalid
+/// target at the next synchronization.
 pub fn nll(logp: View, d: ReduceDims, targets: Targets, losses: View) -> Result<TotalWeight> {
     of(same_device([losses, logp].into_iter().chain(targets.views()))?)?.nll(logp, d, targets, losses)
 }
 
-/// The gradient of `logp` in [`nll`], or, with `logits`, of what it is the logarithm of the softmax of. `g` holds one
-/// value for all losses or one per loss.
+/// The gradient of `logp` in [`nll`], or, with `logits`, of the logits of which `logp` is the log-softmax. `g` holds
+/// one value for all losses or one per loss.
 pub fn nll_backward(
     g: View,
     logp: View,

@@ -1,10 +1,10 @@
-//! Singular values and vectors of matrices, stored by columns.
+//! Singular value decompositions of column-major matrices.
 
 use super::{View, of, same_device};
 use crate::dtype::DType;
 use crate::error::Result;
 
-/// Matrices of at least as many rows as columns, and how many of their vectors are wanted.
+/// A batch of matrices with at least as many rows as columns, and the requested numbers of singular vectors.
 pub struct Matrices {
     pub count: usize,
     pub rows: usize,
@@ -14,18 +14,18 @@ pub struct Matrices {
 }
 
 impl Matrices {
-    /// Elements of the results of one: its left vectors, its values, its right vectors.
+    /// The number of result elements per matrix: its left vectors, its values, its right vectors.
     pub fn each(&self) -> usize {
         self.left * self.rows + self.columns + self.right * self.columns
     }
 }
 
-/// The type that matrices are decomposed in where `x` lies.
+/// The type in which matrices are decomposed on the device of `x`.
 pub fn compute_type(x: View) -> Result<DType> {
     of(x.device())?.svd_dtype(x)
 }
 
-/// Decomposes dense finite matrices; `out` holds the results of one after the other. Both are of the computing type.
+/// Decomposes dense finite matrices; `out` receives the results of one after the other. Both have the compute type.
 pub fn decompose(m: &Matrices, w: View, out: View) -> Result<()> {
     if out.layout.numel() == 0 {
         return Ok(());

@@ -1,3 +1,3 @@
-//! How many threads kernels of the host use.
+//! The number of threads of CPU kernels.
 
 pub use super::cpu::parallel::{num_threads, set_num_threads};

@@ -1,4 +1,4 @@
-//! Leaves: adding to `.grad`, stealing buffers, hooks.
+//! Leaves: accumulation into `.grad` and hooks.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::layout::MemoryFormat;
 use crate::ops::{arith, rows};
 use crate::tensor::{Tensor, check_apart, check_inplace};
 
-/// `a + b`, in the memory of `a` if nobody else sees it and nothing is being recorded.
+/// `a + b`, computed in place if `a` has no other owner and nothing is recorded.
 pub fn sum(a: Tensor, b: Tensor) -> Result<Tensor> {
     if !grad_enabled() && a.is_sole_owner() && a.shape() == b.shape() && a.dtype() == b.dtype() {
-        // An expanded gradient shows one element in several places.
+        // In an expanded gradient several indices refer to one element.
         let writable = a.is_contiguous() || !a.layout().may_overlap_itself();
         if writable && rows::add.call_inplace(&[(&a).into(), (&b).into()], &[])? {
             return Ok(a);
@@ -23,7 +23,7 @@ pub fn sum(a: Tensor, b: Tensor) -> Result<Tensor> {
     arith::add(&a, &b)
 }
 
-/// Runs the hooks of a leaf on its gradient.
+/// Runs the gradient hooks of a leaf.
 pub fn run_leaf_hooks(leaf: &Tensor, mut g: Option<Tensor>) -> Result<Option<Tensor>> {
     if let Some(hooks) = leaf.meta().and_then(|m| m.hooks()) {
         for hook in hooks.grad.iter() {
@@ -35,7 +35,7 @@ pub fn run_leaf_hooks(leaf: &Tensor, mut g: Option<Tensor>) -> Result<Option<Ten
     Ok(g)
 }
 
-/// The work of a leaf's node.
+/// Executes a leaf's node.
 pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut input_buffer: Grads, create_graph: bool) -> Result<()> {
     let g = run_leaf_hooks(&acc.leaf, input_buffer[0].take())?;
     let hooks = node.hooks();
@@ -43,9 +43,9 @@ pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut input_buffer: Grads, create
     if let Some(h) = &hooks {
         run_pre_hooks(h, &mut grads)?;
     }
-    // A buffer that a hook is to see as well has two owners, and is copied into `.grad`.
+    // If post-hooks need the gradient too, it has two owners and is therefore copied into `.grad`.
     let seen = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| grads.clone());
-    // A leaf that was told meanwhile to want no gradient gets none.
+    // `requires_grad` may have been cleared during the run.
     if let Some(g) = grads[0].take().filter(|_| acc.leaf.requires_grad()) {
         add_to_leaf(acc, g, create_graph)?;
     }
@@ -62,7 +62,7 @@ pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut input_buffer: Grads, create
     Ok(())
 }
 
-/// Has the hooks that run before a node see, and perhaps replace, the gradients that enter it.
+/// Runs the pre-hooks of a node, which may replace the gradients that enter it.
 pub fn run_pre_hooks(hooks: &NodeHooks, grads: &mut Grads) -> Result<()> {
     for hook in hooks.pre.iter() {
         if let Some(new) = hook.call(grads, None)? {
@@ -80,14 +80,14 @@ pub fn run_pre_hooks(hooks: &NodeHooks, grads: &mut Grads) -> Result<()> {
 
 /// Adds `g` to the `.grad` of a leaf.
 ///
-/// Note [Who owns a leaf's gradient]
-/// Without a gradient, a buffer that nobody else holds and that lies in memory as the leaf does becomes `.grad` as it
-/// is; any other is copied, so that a later write to `.grad` changes nothing else. With one, the sum is made in place, so
-/// that `.grad` stays the same tensor, unless the sum itself is to be differentiated or that memory is read-only: then the
-/// sum is a new tensor.
+/// Note [Who owns a leaf's gradient] When `.grad` is empty, a gradient with no other owner and with the leaf's strides
+/// becomes `.grad` itself; any other is copied, so that later writes to `.grad` change nothing else. When `.grad` is
+/// present, the gradient is added in place, so that `.grad` stays the same tensor, unless the addition is to be
+/// differentiated or the memory is read-only: then the sum is a new tensor.
 ///
-/// Threads that reach one leaf add all their gradients. Additions in place take turns. A sum in a new tensor is stored if
-/// `.grad` is still what was added to, and of the same version; else it is made again.
+/// No gradient is lost when several threads reach one leaf. In-place additions hold the leaf's `turn`. A sum in a new
+/// tensor is stored only if `.grad` is still the tensor that was added to, at the same version; otherwise the addition
+/// is repeated.
 fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()> {
     let leaf = &acc.leaf;
     let meta: &Arc<AutogradMeta> = leaf.meta_or_new();
@@ -116,7 +116,7 @@ fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()
         }
         let version = old.version();
         let sum = arith::add(&old, &g)?;
-        // The turn keeps additions in place away from between the look at the version and the exchange.
+        // Holding `turn` excludes in-place additions between the version check and the exchange.
         let stored = acc
             .turn
             .with(|()| if old.version() == version { meta.replace_grad(Some(&old), sum) } else { Err(sum) });
@@ -126,11 +126,11 @@ fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()
     }
 }
 
-/// Adds `g` to `old` in place if `old` is still the gradient; whether it was. Refuses what any write in place refuses.
+/// Adds `g` to `old` in place if `old` is still the gradient; returns whether it was. Checks like any in-place write.
 fn add_in_turn(acc: &AccumulateGrad, meta: &AutogradMeta, old: &Tensor, g: &Tensor) -> Result<bool> {
     check_inplace(old, false)?;
     check_apart(old, g)?;
-    // A hook may have turned grad mode on; what is added in place has no history.
+    // A hook may have turned grad mode on; the in-place addition is not recorded.
     let _plain = ModeGuard::grad(false);
     let mut copy = None;
     loop {
@@ -143,14 +143,14 @@ fn add_in_turn(acc: &AccumulateGrad, meta: &AutogradMeta, old: &Tensor, g: &Tens
         match added? {
             None => return Ok(false),
             Some(true) => return Ok(true),
-            // They share elements without being the same ones in the same places.
+            // The two partially overlap.
             Some(false) => copy = Some(g.copied(g.dtype())?),
         }
     }
 }
 
-/// `g` if nobody else holds its memory and it lies as a gradient of `leaf` is to lie, else a copy that does: in the very
-/// strides of a dense leaf, and contiguous otherwise.
+/// `g` itself if it has no other owner and the strides required for a gradient of `leaf`, else a copy that has them:
+/// those of the leaf if it is dense, else contiguous.
 fn own(leaf: &Tensor, g: Tensor) -> Result<Tensor> {
     let dense = leaf.layout().is_non_overlapping_and_dense();
     let alike = || {
@@ -171,7 +171,7 @@ fn own(leaf: &Tensor, g: Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-/// Keeps the gradient of a tensor with history.
+/// Accumulates into the `.grad` of a non-leaf that retains its gradient.
 pub fn retain(meta: &Arc<AutogradMeta>, g: &Tensor) -> Result<()> {
     loop {
         let old = meta.grad();

@@ -1,4 +1,4 @@
-//! The runs that are under way on this thread: what hooks may ask about them, and how deep they nest.
+//! The graph tasks running on this thread: queries by hooks, and nesting depth.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashSet, VecDeque};
@@ -12,21 +12,21 @@ use crate::error::Result;
 use crate::graph::{Edge, GradFn, ThreadState};
 use crate::ops::{autocast, interpreter};
 
-/// A run, as hooks see it.
+/// A graph task, as hooks see it.
 struct Running {
     id: u32,
     roots: SmallVec<[Edge; 1]>,
     wanted: Option<Vec<Edge>>,
-    /// Addresses of the nodes that it runs, once somebody has asked.
+    /// Addresses of the nodes that it executes; computed on the first query.
     runs: Option<HashSet<usize>>,
-    /// What is to be called when all nodes have run.
+    /// Callbacks for after the last node.
     at_end: VecDeque<Callback>,
 }
 
-/// Something to be called at the end of a run.
+/// A callback for the end of a graph task.
 pub type Callback = Box<dyn FnOnce() -> Result<()>>;
 
-/// Whether there ever was one: while there was none, the end of a run looks no further.
+/// Whether any was ever queued; until then the end of a task skips the list.
 static ANY_AT_END: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -38,16 +38,16 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-// The threads of a model run on one thread of the system.
+// Under loom all modelled threads run on one system thread.
 #[cfg(loom)]
 loom::thread_local! {
     static DEPTH: Cell<u32> = Cell::new(0);
 }
 
-/// Takes the innermost run off the list when it ends.
+/// Removes the innermost task when dropped.
 pub struct Entry(());
 
-/// Puts a run on the list.
+/// Registers a task.
 pub fn enter(id: u32, roots: &[Edge], wanted: Option<&[Edge]>) -> Entry {
     let roots = roots.iter().cloned().collect();
     let running =
@@ -63,15 +63,15 @@ impl Drop for Entry {
     }
 }
 
-/// The number of this thread's innermost run.
+/// The number of this thread's innermost task.
 pub fn id() -> Option<u32> {
     RUNNING.with_borrow(|r| r.last().map(|r| r.id))
 }
 
-/// Has this thread's innermost run call `callback` when it has run all nodes; whether there is a run.
+/// Queues `callback` for the end of this thread's innermost task; returns whether there is a task.
 pub fn queue(callback: Callback) -> bool {
     ANY_AT_END.store(true, Ordering::Relaxed);
-    // What nobody takes is dropped when the list is not borrowed: its drop may run user code.
+    // A callback that was not queued is dropped after the borrow, since dropping it may run user code.
     let refused = RUNNING.with_borrow_mut(|r| match r.last_mut() {
         Some(r) => {
             r.at_end.push_back(callback);
@@ -82,7 +82,7 @@ pub fn queue(callback: Callback) -> bool {
     refused.is_none()
 }
 
-/// Calls what was queued, in order, and what that queues.
+/// Runs the queued callbacks in order, including those that they queue.
 #[inline(always)]
 pub fn finish() -> Result<()> {
     if ANY_AT_END.load(Ordering::Relaxed) { call_queued() } else { Ok(()) }
@@ -96,7 +96,7 @@ fn call_queued() -> Result<()> {
     Ok(())
 }
 
-/// Whether this thread's innermost run runs `node`, or returns a gradient that enters it; None outside a run.
+/// Whether this thread's innermost task executes `node` or returns one of its input gradients; None outside a task.
 pub fn runs(node: &GradFn) -> Option<bool> {
     RUNNING.with_borrow_mut(|r| {
         let r = r.last_mut()?;
@@ -105,7 +105,7 @@ pub fn runs(node: &GradFn) -> Option<bool> {
     })
 }
 
-/// Whether every run of this thread accumulates into all leaves, as a backward inside must to be of use.
+/// Whether every task of this thread accumulates into all leaves, which a nested backward requires.
 pub fn all_accumulate() -> bool {
     RUNNING.with_borrow(|r| r.iter().all(|r| r.wanted.is_none()))
 }
@@ -131,21 +131,20 @@ fn what_runs(roots: &[Edge], wanted: Option<&[Edge]>) -> HashSet<usize> {
     runs
 }
 
-/// Runs nested deeper than this on one thread continue on another.
+/// Tasks nested deeper than this on one thread continue on a new thread.
 const MAX_DEPTH: u32 = 60;
 
-/// What a nested run may use of stack, the interpreter's frames included.
+/// Stack size of such a thread, which includes the interpreter's frames.
 const STACK: usize = 16 << 20;
 
-/// Calls `f`, which may call this again from inside.
+/// Calls `f`, which may recursively call this function.
 ///
-/// Note [Runs inside runs]
-/// A hook or a user's function may run backward, whose hooks may run backward, and so on. Each level takes stack, here
-/// and in the interpreter, so every sixty levels go to a thread of their own, in the same state, for which the level
-/// above waits.
+/// Note [Runs inside runs] A hook or custom function may run backward, whose hooks may run backward again, and so on.
+/// Each level uses stack, here and in the interpreter, so after every sixty levels the next one runs on a new thread
+/// with the same thread state, and the level above waits for it.
 ///
 /// # Errors
-/// `RuntimeError` where the system has no more threads.
+/// `RuntimeError` when the system cannot create a thread.
 pub fn nested<R: Send>(f: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     let depth = DEPTH.with(Cell::get);
     if depth < MAX_DEPTH {

@@ -1,4 +1,4 @@
-//! Compares gradients with finite differences, in float64.
+//! Compares gradients with finite differences in float64.
 
 use super::{Options, Target, grad};
 use crate::bail;
@@ -14,13 +14,13 @@ const STEP: f64 = 1e-6;
 const RELATIVE: f64 = 1e-5;
 const ABSOLUTE: f64 = 1e-6;
 
-/// Weights that differ from element to element, so that a permuted gradient does not pass.
+/// Weights that differ between elements, so that a permuted gradient is detected.
 fn weights(like: &Tensor) -> Result<Tensor> {
     let w: Vec<f64> = (0..like.numel()).map(|i| 0.7 + ((i * 37 + 11) % 17) as f64 / 13.0).collect();
     Tensor::from_slice(&w, like.shape().clone())
 }
 
-/// Sum of `f(inputs)` times fixed weights.
+/// The sum of `f(inputs)` times fixed weights.
 fn weighted(f: Checked, inputs: &[Tensor]) -> Result<Tensor> {
     let y = f(inputs)?;
     let y = arith::mul(&y, &weights(&y)?)?;
@@ -40,10 +40,10 @@ fn leaves(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         .collect()
 }
 
-/// Checks the gradient of `f` by every float64 input, at `inputs`.
+/// Checks the gradient of `f` with respect to each float64 input, at `inputs`.
 ///
 /// # Errors
-/// `RuntimeError` that names the input and shows both numbers where they differ.
+/// `RuntimeError` that names the input and shows both numbers when they differ.
 pub fn gradcheck(f: Checked, inputs: &[Tensor]) -> Result<()> {
     check(f, inputs, |f, leaves| {
         let y = weighted(f, leaves)?;
@@ -51,7 +51,7 @@ pub fn gradcheck(f: Checked, inputs: &[Tensor]) -> Result<()> {
     })
 }
 
-/// Checks the gradient of the gradient.
+/// Checks the second derivatives.
 pub fn gradgradcheck(f: Checked, inputs: &[Tensor]) -> Result<()> {
     let slope = |x: &[Tensor]| -> Result<Tensor> {
         let y = weighted(f, x)?;
@@ -99,7 +99,7 @@ fn check(
                 moved[i] += d;
                 let mut x = inputs.to_vec();
                 x[k] = Tensor::from_slice(&moved, input.shape().clone())?;
-                // Leaves again: what is being checked may itself take a gradient.
+                // New leaves, since `f` may itself compute a gradient.
                 Ok(weighted(f, &self::leaves(&x)?)?.item()?.to_f64())
             };
             let numeric = (value(STEP)? - value(-STEP)?) / (2.0 * STEP);

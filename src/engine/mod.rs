@@ -1,6 +1,6 @@
-//! Reverse mode: runs the nodes of a graph from its roots to its leaves.
+//! Reverse-mode differentiation: runs the nodes of a graph from its roots to its leaves.
 //!
-//! A call of [`backward`] or [`grad`] is one task on the calling thread. Any number of threads may run tasks over
+//! Each call of [`backward`] or [`grad`] is one graph task on the calling thread. Several threads may run tasks over
 //! graphs that share nodes.
 
 mod accumulate;
@@ -21,11 +21,11 @@ use crate::layout::Dims;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// Where a run starts, or what it differentiates by.
+/// A root of a graph task, or an input to differentiate with respect to.
 #[derive(Clone)]
 pub enum Target {
     Tensor(Tensor),
-    /// The place in the graph that a gradient goes to.
+    /// An input of a node.
     Edge(Edge),
 }
 
@@ -43,7 +43,7 @@ impl Target {
         }
     }
 
-    /// What its gradient looks like; None where the node does not say.
+    /// Shape, dtype and device of its gradient; None when the node does not record them.
     fn looks(&self) -> Option<(&Dims, DType, Device)> {
         match self {
             Target::Tensor(t) => Some((t.shape(), t.dtype(), t.device())),
@@ -52,20 +52,20 @@ impl Target {
     }
 }
 
-/// What a run is asked for.
+/// Options of a graph task.
 #[derive(Clone, Copy, Default)]
 pub struct Options {
-    /// Keep what the nodes saved, so that the graph can be run again.
+    /// Keep saved tensors, so that backward can run again.
     pub retain_graph: bool,
-    /// Record the derivatives too.
+    /// Record the backward computation.
     pub create_graph: bool,
-    /// An input that the roots do not depend on has no gradient, rather than being an error.
+    /// Return no gradient, rather than an error, for an input on which the roots do not depend.
     pub allow_unused: bool,
-    /// Such an input has a gradient of zeros.
+    /// Return zeros for such an input.
     pub materialize: bool,
 }
 
-/// The gradients of the roots: those given, or ones for a root of one element.
+/// The gradients of the roots: the given ones, or 1 for a root of one element.
 fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool) -> Result<Vec<Tensor>> {
     ensure!(
         grads.is_empty() || grads.len() == roots.len(),
@@ -121,10 +121,10 @@ fn root_edges(roots: &[Target]) -> Result<Vec<Edge>> {
     Ok(edges)
 }
 
-/// Adds the gradients of `roots` to the `.grad` of the leaves that they depend on, or of `inputs` alone where given.
+/// Accumulates the gradients of `roots` into the `.grad` of all leaves, or only of `inputs` if given.
 ///
 /// # Errors
-/// `RuntimeError` where a root has no history, a gradient has another shape, or the graph was freed.
+/// `RuntimeError` when a root has no history, a gradient has the wrong shape, or the graph was freed.
 pub fn backward(
     roots: &[Target],
     grads: &[Option<Tensor>],
@@ -138,7 +138,7 @@ pub fn backward(
     };
     ensure!(!inputs.is_empty(), Runtime, "`inputs` argument to `backward()` cannot be empty.");
     for input in inputs {
-        // The gradient of an intermediate result is kept as if it had been asked for.
+        // The gradient of a non-leaf input is retained as if by `retain_grad`.
         if let Target::Tensor(t) = input {
             ensure!(t.requires_grad(), Runtime, "can't retain_grad on Tensor that has requires_grad=False");
             t.retain_grad();
@@ -159,10 +159,10 @@ fn input_edges(inputs: &[Target]) -> Result<Vec<Edge>> {
     Ok(edges)
 }
 
-/// The gradients of `roots` by `inputs`, without touching any `.grad`.
+/// The gradients of `roots` with respect to `inputs`, without accumulation.
 ///
 /// # Errors
-/// As [`backward`]; also where an input is not used and that is not allowed.
+/// As [`backward`]; also when an input is unused and `allow_unused` is off.
 pub fn grad(
     roots: &[Target],
     inputs: &[Target],

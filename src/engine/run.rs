@@ -1,4 +1,5 @@
-//! The loop: takes the ready node of the highest number, runs hooks and function, delivers what comes out.
+//! The main loop: takes the ready node with the highest sequence number, runs its hooks and function, delivers
+//! gradients.
 
 use std::collections::BinaryHeap;
 
@@ -11,22 +12,22 @@ use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad
 use crate::ops::{arith, reduce};
 use crate::tensor::Tensor;
 
-/// Ready nodes, the latest made first.
+/// Ready nodes, ordered by sequence number.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ready(u64, usize);
 
-/// What a run is to do with the gradients at its ends.
+/// What happens to the gradients that reach the leaves.
 #[derive(Clone, Copy)]
 pub enum Goal<'a> {
-    /// Every leaf that is reached accumulates.
+    /// All leaves accumulate.
     Leaves,
-    /// Of the leaves, only these accumulate.
+    /// Only these leaves accumulate.
     Into(&'a [Edge]),
-    /// These gradients are returned, and no leaf is touched.
+    /// These gradients are returned, and no leaf accumulates.
     Return(&'a [Edge]),
 }
 
-/// Runs the graph behind `roots`.
+/// Runs backward from `roots`.
 pub fn run(
     roots: Vec<Edge>,
     grads: Vec<Tensor>,
@@ -103,7 +104,7 @@ fn run_here(
     Ok(found)
 }
 
-/// A wanted leaf's own hooks see its gradient too.
+/// Runs the leaf hooks for a returned gradient too.
 fn captured(node: &GradFn, grad: Option<Tensor>) -> Result<Option<Tensor>> {
     match node.function().as_accumulator() {
         Some(acc) => accumulate::run_leaf_hooks(&acc.leaf, grad),
@@ -111,7 +112,7 @@ fn captured(node: &GradFn, grad: Option<Tensor>) -> Result<Option<Tensor>> {
     }
 }
 
-/// Hooks of the tensors that are this node's outputs, then the gradients to be kept.
+/// Runs the tensor hooks of a node's outputs, then stores retained gradients.
 fn run_tensor_hooks(node: &GradFn, input_buffer: &mut Grads) -> Result<()> {
     let Some(hooks) = node.hooks() else { return Ok(()) };
     for (output, hooks) in &hooks.tensor {
@@ -190,7 +191,7 @@ fn run_node(
     Ok(outs)
 }
 
-/// The function of a node alone, as if it were called: without hooks, and nothing that it saved is freed.
+/// Calls a node's function directly: without hooks, and without freeing saved tensors.
 pub fn apply(node: &GradFn, grads: Grads) -> Result<Grads> {
     if let Some(leaf) = node.function().as_accumulator() {
         accumulate::leaf(leaf, node, grads, grad_enabled())?;
@@ -206,7 +207,7 @@ pub fn apply(node: &GradFn, grads: Grads) -> Result<Grads> {
     fitted.collect()
 }
 
-/// Which gradients of a node somebody waits for, as bits.
+/// A bit mask of the inputs whose gradients are needed.
 fn wanted_edges(node: &GradFn, task: &GraphTask<'_>, wanted: Option<&[Edge]>) -> u64 {
     let mut needs = 0;
     for (k, e) in node.edges().iter().enumerate().take(63) {
@@ -223,7 +224,7 @@ fn wanted_edges(node: &GradFn, task: &GraphTask<'_>, wanted: Option<&[Edge]>) ->
     needs
 }
 
-/// The function itself; in anomaly mode whatever goes wrong is traced to where the node was made.
+/// Calls the function; in anomaly mode an error is traced to where the node was made.
 fn call(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
     let _calling = OpScope::new(|| node.function().name());
     if !anomaly::enabled() {
@@ -273,8 +274,8 @@ fn deliver(
     Ok(())
 }
 
-/// Gives a gradient the shape and dtype of the tensor that it belongs to: the one place that undoes a broadcast. An
-/// error names the node that the gradient is `from`, and its number there.
+/// Casts a gradient to the dtype and reduces it to the shape of its tensor; the only place where broadcasting is
+/// undone. Errors name the node and output number that `g` is `from`.
 fn validate_grad(g: Tensor, to: &Edge, from: (&GradFn, usize)) -> Result<Tensor> {
     let Some(OutputMeta { shape, dtype, device }) = to.node.outputs().get(to.input()) else { return Ok(g) };
     let g = if g.shape() == shape {
@@ -291,12 +292,12 @@ fn validate_grad(g: Tensor, to: &Edge, from: (&GradFn, usize)) -> Result<Tensor>
             shape
         );
     };
-    // A 0-d tensor may be used on a device other than its own.
+    // A 0-d tensor may be used on other devices.
     if g.dtype() == *dtype && g.device() == *device { Ok(g) } else { arith::to(&g, *device, *dtype) }
 }
 
-/// Adds a gradient to those that wait. The first is moved in; into a temporary that nobody else holds, later ones
-/// are added in place.
+/// Adds a gradient to an input buffer. The first one is moved in; later ones are added in place when the buffer has no
+/// other owner.
 fn add_into(input_buffer: &mut Grads, input: usize, g: Tensor) -> Result<()> {
     let Some(slot) = input_buffer.get_mut(input) else {
         bail!(Runtime, "a gradient goes to output {input} of a node that has only {}", input_buffer.len());

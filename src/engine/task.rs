@@ -1,30 +1,29 @@
-//! The state of one run: which nodes it visits, what each still waits for, and the gradients that wait for it.
+//! The state of one graph task: the visited nodes, their dependency counts and their input buffers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::graph::{Edge, GradFn, Grads};
 
-/// A node in a run.
+/// The state of a node in a graph task.
 pub struct NodeState<'g> {
     pub node: &'g GradFn,
-    /// Edges of visited nodes that lead here and have not delivered yet.
+    /// Number of edges to this node that have not delivered a gradient yet.
     pub waiting: u32,
-    /// Whether some wanted gradient lies behind this node.
+    /// Whether a wanted gradient is reachable from this node.
     pub needed: bool,
-    /// Gradients by output, as they arrive.
+    /// Accumulated gradients, by output.
     pub input_buffer: Grads,
 }
 
-/// One run.
+/// A graph task: one call of backward or grad.
 ///
-/// Note [Scratch in nodes]
-/// A run must find its state of a node quickly. Every node has a word of scratch: the number of the run that claimed
-/// it and the index of its state. A run claims a node with one compare-and-swap and gives it back when it ends. Only
-/// a node that another run holds at that moment, on another thread or further down this one's stack, is looked up in
-/// the run's own map instead.
+/// Note [Scratch in nodes] A graph task looks up its state of a node for every edge, so the lookup must be fast. Each
+/// node has one scratch word that holds the number of the task that claimed it and the index of the node's state in
+/// that task. A task claims a node by compare-and-swap and releases it at the end. Only for a node that another task
+/// has claimed, on another thread or further up this thread's stack, does the task use its own hash map instead.
 ///
-/// The nodes are borrowed from the roots, which hold what they reach: edges never change.
+/// Nodes are borrowed from the roots, which keep all reachable nodes alive: edges never change.
 pub struct GraphTask<'g> {
     pub id: u32,
     pub states: Vec<NodeState<'g>>,
@@ -36,12 +35,12 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 impl<'g> GraphTask<'g> {
     pub fn new() -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        // Zero means that nobody holds the node.
+        // Zero marks an unclaimed node.
         let id = if id == 0 { NEXT_ID.fetch_add(1, Ordering::Relaxed) } else { id };
         GraphTask { id, states: Vec::new(), shared: HashMap::new() }
     }
 
-    /// The index of the state of a node that was visited.
+    /// The index of the state of a visited node.
     pub fn find(&self, node: &GradFn) -> Option<usize> {
         if let Some(i) = node.scratch.place(self.id) {
             return Some(i as usize);
@@ -52,7 +51,7 @@ impl<'g> GraphTask<'g> {
         self.shared.get(&node.address()).map(|&i| i as usize)
     }
 
-    /// The index of the state of a node, and whether this is the first visit.
+    /// The index of the state of a node, and whether this was the first visit.
     fn visit(&mut self, node: &'g GradFn) -> (usize, bool) {
         if let Some(i) = self.find(node) {
             return (i, false);
@@ -69,7 +68,7 @@ impl<'g> GraphTask<'g> {
         (i, true)
     }
 
-    /// Visits everything that the roots reach and counts what each node waits for.
+    /// Visits all nodes reachable from the roots and counts dependencies.
     pub fn discover(&mut self, roots: &'g [Edge]) {
         let mut open: Vec<usize> = Vec::new();
         for e in roots {
@@ -89,7 +88,7 @@ impl<'g> GraphTask<'g> {
         }
     }
 
-    /// Marks the nodes through which a wanted gradient can be reached; the others are not run.
+    /// Marks the nodes from which a wanted gradient is reachable; others are not run.
     pub fn mark_needed(&mut self, wanted: &[Edge]) {
         for (_, i) in inputs_first(self.states.iter().map(|s| s.node)) {
             let behind = self.states[i].node.edges().iter().flatten().any(|e| {
@@ -101,9 +100,9 @@ impl<'g> GraphTask<'g> {
     }
 }
 
-/// The places of nodes in an order that has the inputs of each before it.
+/// Indices of nodes, sorted such that the inputs of each node precede it.
 pub fn inputs_first<'a>(nodes: impl Iterator<Item = &'a GradFn>) -> Vec<(u64, usize)> {
-    // Inputs were made before what is made of them; leaves, which have none, bear the highest number, and come first.
+    // Inputs have lower sequence numbers than their results; leaves have the highest, which wraps to zero.
     let mut order: Vec<_> = nodes.enumerate().map(|(i, n)| (n.seq.wrapping_add(1), i)).collect();
     order.sort_unstable();
     order

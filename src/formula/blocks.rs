@@ -1,26 +1,26 @@
-//! Blocks: the form of a pointwise shader for adapters on which memory costs by the number of accesses, not by bytes.
+//! Block form: pointwise shaders for adapters whose memory cost depends on the number of accesses rather than bytes.
 //!
-//! Software loads and stores lane by lane, so an invocation takes many elements at a time, in vectors of four words of
-//! 64 bits, and of a tensor that is broadcast along rows it reads a row once for several of the result.
+//! Software adapters load and store lane by lane, so each invocation processes many elements, in vectors of four
+//! 64-bit words; an input that is broadcast along rows is read once for several rows of the result.
 
 use super::template::{coordinates, encode, lanes, line, load, stored, unpack};
 use super::wgsl::{Form, Input, Pointwise};
 use crate::dtype::DType;
 
-/// What an invocation computes.
+/// The block of elements that one invocation computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Blocks {
-    /// Dimensions, from two on; 0 where all tensors are contiguous.
+    /// Number of dimensions, at least 2; 0 when all tensors are contiguous.
     pub rank: usize,
-    /// Elements beside one another.
+    /// Elements along the last dimension.
     pub run: usize,
-    /// Places of the dimension before the last; 1 where all tensors are contiguous.
+    /// Elements along the dimension before the last; 1 when all tensors are contiguous.
     pub rows: usize,
-    /// Inputs that have one element for all of the last dimension, by number of argument.
+    /// Bit mask of inputs that are broadcast along the last dimension.
     pub splat: u8,
-    /// Those that have one place for all of the dimension before it.
+    /// Bit mask of inputs that are broadcast along the dimension before the last.
     pub once: u8,
-    /// Those that lie as the result does, from the same vector on: the place of an element is then found once for both.
+    /// Bit mask of inputs with the same strides and offset as the result, which share its index computation.
     pub level: u8,
 }
 
@@ -29,7 +29,7 @@ impl Blocks {
         self.splat >> k & 1 == 1
     }
 
-    /// Elements of a vector that is loaded or stored at once.
+    /// Elements per vector load or store.
     pub fn vector(self, dtype: DType) -> usize {
         self.run.min(32 / dtype.size())
     }
@@ -42,7 +42,7 @@ fn component(vector: &str, count: usize, i: usize) -> String {
     if count == 1 { vector.into() } else { format!("{vector}.{}", LANES[i]) }
 }
 
-/// The type of such a vector, and how many components it has. Bits of float64 stay what they are.
+/// The vector type and its number of components. Bits of float64 values are not unpacked.
 fn vector(b: Blocks, dtype: DType) -> (String, usize) {
     let (kind, count) = match dtype.size() {
         8 => (stored(dtype), b.vector(dtype)),
@@ -51,7 +51,7 @@ fn vector(b: Blocks, dtype: DType) -> (String, usize) {
     (if count == 1 { kind.into() } else { format!("vec{count}<{kind}>") }, count)
 }
 
-/// The type of a binding's elements.
+/// The element type of a binding.
 pub fn element(b: Blocks, k: Option<usize>, dtype: DType) -> String {
     match k {
         Some(k) if b.is_splat(k) => stored(dtype).into(),
@@ -60,7 +60,7 @@ pub fn element(b: Blocks, k: Option<usize>, dtype: DType) -> String {
 }
 
 impl Pointwise<'_> {
-    /// The functions that the statements use: one for what is loaded alone, one for the bits of a result.
+    /// The functions used by the statements: to load a single element, and to get the bits of a result.
     pub(super) fn block_functions(&self, b: Blocks) -> String {
         let mut s = String::new();
         for (k, dtype) in self.tensors().filter(|t| b.is_splat(t.0)) {
@@ -73,7 +73,7 @@ impl Pointwise<'_> {
         s
     }
 
-    /// The statements that load, compute and store what invocation `word` is for.
+    /// The statements that load, compute and store the block of invocation `word`.
     pub(super) fn block(&self, b: Blocks) -> String {
         let mut s = String::from("    if word < params.count {\n        let i = word;\n");
         s += &coordinates(b.rank);
@@ -113,7 +113,7 @@ impl Pointwise<'_> {
             for (e, v) in values.enumerate() {
                 line(s, format!("        let b{m}_{e} = bits({v});"));
             }
-            // The bits of a word of 64, from its lowest element on.
+            // A 64-bit word from its elements, lowest first.
             let half = |e: usize| {
                 let terms = (0..4 / size).map(|i| format!("(b{m}_{} << {}u)", e + i, 8 * size * i));
                 terms.collect::<Vec<_>>().join(" | ")
@@ -128,7 +128,7 @@ impl Pointwise<'_> {
     }
 }
 
-/// The first vector of row `m` of what an invocation computes.
+/// The index of the first vector of row `m` of the block in the result.
 fn place(b: Blocks, dtype: DType, m: usize) -> String {
     let vectors = b.run / b.vector(dtype);
     match b.rank {
@@ -140,7 +140,7 @@ fn place(b: Blocks, dtype: DType, m: usize) -> String {
     }
 }
 
-/// The first vector of row `m` of an input, or its element where the row has one.
+/// The index of the first vector of row `m` in an input, or of its single element.
 fn place_of(b: Blocks, k: usize, vectors: usize, m: usize) -> String {
     if b.rank == 0 {
         return format!("params.first{k} + i * {vectors}u");
@@ -151,7 +151,7 @@ fn place_of(b: Blocks, k: usize, vectors: usize, m: usize) -> String {
     format!("params.first{k}{outer} + (c{row} * {rows}u + {m}u) * params.s{k}_{row}{along}")
 }
 
-/// Loads what row `m` of an input holds: `x{k}_{m}`, or vectors `x{k}_{m}_{v}` and their words `w{k}_{m}_{w}`.
+/// Loads row `m` of an input: `x{k}_{m}` if broadcast, else vectors `x{k}_{m}_{v}` and their words `w{k}_{m}_{w}`.
 fn block_loads(s: &mut String, b: Blocks, k: usize, dtype: DType, m: usize) {
     let vectors = b.run / b.vector(dtype);
     let at = if b.level >> k & 1 == 1 { place(b, dtype, m) } else { place_of(b, k, vectors, m) };

@@ -1,12 +1,13 @@
-//! The coefficients of the elementary functions, for the loops of the CPU and for shaders.
+//! Coefficients of the elementary functions, shared by the CPU kernels and the shaders.
 //!
-//! Rust reads them as constants. Shaders get those that they use as text, one constant for each number: see
-//! `template.rs`. Names with `MID` are for functions of float32 that the CPU computes in float64, those with `GPU` for
-//! shaders of float32, which have no wider type and so other polynomials. Coefficients are in rising order unless it says otherwise.
+//! Rust uses them as constants. Shaders get the ones they use as text, one constant per number; see `template.rs`.
+//! Names with `MID` are for float32 functions that the CPU computes in float64, names with `GPU` for float32 shaders,
+//! which have no wider type and therefore other polynomials. Coefficients are in ascending order unless stated
+//! otherwise.
 
 use super::template::line;
 
-/// A constant or an array, by its name.
+/// The name of a constant or array, its values, and whether it is an array.
 type Entry<T> = (&'static str, &'static [T], bool);
 
 macro_rules! table {
@@ -28,7 +29,8 @@ macro_rules! table {
     (@list is) => { false };
     (@list of) => { true };
 }
-/// The constants that shaders which compute in float32 or float64 may use: `NAME`, or `NAME_0` and on for an array.
+/// The constants available to shaders that compute in float32 or float64: `NAME`, or `NAME_0`, `NAME_1`, … for an
+/// array.
 pub(super) fn wgsl(is_double: bool) -> String {
     fn text<T: std::fmt::Debug>(table: &[Entry<T>], kind: &str, suffix: &str) -> String {
         let mut s = String::new();
@@ -51,53 +53,53 @@ table! { single f32:
     /// (erf x - x) / x from x², for |x| <= 0.65.
     ERF_NEAR of [0.12837915, -0.37612414, 0.11279462, -0.026573736, 0.0044049034];
     LN2 is [std::f32::consts::LN_2];
-    /// The upper 16 bits of ln 2, so that products with an exponent are exact, and the rest.
+    /// ln 2 in two parts; the first has 16 significant bits, so that its product with an exponent is exact.
     LN2_HI is [0.69314575];
     LN2_LO is [1.4286068e-6];
     LOG2_E is [std::f32::consts::LOG2_E];
     PI is [std::f32::consts::PI];
     HALF_PI is [std::f32::consts::FRAC_PI_2];
-    /// π/2 less its rounded value.
+    /// π/2 minus its rounded value.
     HALF_PI_LO is [-4.371139e-8];
     /// (tanh x - x) / x³ from x², for |x| < 0.625.
     TANH of [-0.33333284, 0.13331491, -0.053743497, 0.020650584, -0.0057170414];
     /// log₂ erfc a / a, for a up to 4.
     ERFC_EXPONENT of [-1.6281148, -0.91711646, -0.15188287, 0.033022836, -0.0046327054, 0.00030728895];
-    /// (2^r - 1) / r, beyond its first coefficient, for |r| <= 1/2.
+    /// (2^r - 1) / r without its first coefficient, for |r| <= 1/2.
     EXP2 of [0.24022648, 0.055503324, 0.009618437, 0.0013398875, 0.00015353362];
-    /// log₂ of the chance that a normal variable is below -a, beyond its first coefficient.
+    /// log₂ of the probability that a normal variable is below -a, without its first coefficient.
     NORMAL_EXPONENT of [-1.1511061, -0.45919725, -0.052540127, 0.0071431943, -0.00021110322, -0.00014977953, 3.0460167e-05, -1.9807012e-06];
-    /// As `EXP2`, with fewer digits.
+    /// As `EXP2`, less accurate.
     NORMAL_EXP2 of [0.24022242, 0.055507336, 0.009671513, 0.0013264727];
-    /// Where the result is infinite.
+    /// Above this argument the result is infinite.
     EXP_OVERFLOW is [88.72284];
-    /// Where the result is infinite.
+    /// Above this argument the result is infinite.
     SINH_OVERFLOW is [89.415985];
-    /// Of log10: the upper bits of log10 2, the rest of it, and log10 e.
+    /// For log10: the upper bits of log10 2, its remainder, and log10 e.
     GPU_LOG10 of [0.3010254, 4.605039e-6, 0.4342945];
-    /// 2/3 and the rest of the series of atanh, and what 2/3 was rounded by.
+    /// 2/3 and the rest of the series of atanh, and the rounding error of 2/3.
     GPU_LOG_PAIR of [0.6666667, 0.2857143, 0.22222222, 0.18181819, -1.9868215e-8];
     /// 2/π, and π/2 in four parts.
     GPU_ANGLE_NEAR of [0.63661975, 1.5703125, 0.0004837513, 7.5495336e-8, 2.563344e-12];
-    /// (sin r - r) / r³ from r², the highest first.
+    /// (sin r - r) / r³ from r², in descending order.
     GPU_SIN_NEAR of [-0.00019516978, 0.008332176, -0.16666655];
-    /// (cos r - 1 + r²/2) / r⁴ from r², the highest first.
+    /// (cos r - 1 + r²/2) / r⁴ from r², in descending order.
     GPU_COS_NEAR of [2.4438088e-5, -0.0013887364, 0.041666646];
-    /// (asin s - s) / s³ from s², the highest first.
+    /// (asin s - s) / s³ from s², in descending order.
     GPU_ASIN_NEAR of [0.04227853, 0.024114482, 0.045483336, 0.07495196, 0.16666755];
-    /// tan 3π/8 and tan π/8, then (atan t - t) / t³ from t², the highest first.
+    /// tan 3π/8 and tan π/8, then (atan t - t) / t³ from t², in descending order.
     GPU_ATAN_POSITIVE of [2.4142137, 0.41421357, 0.08055444, -0.13878453, 0.19977808, -0.33332953];
-    /// (erf x - x) / x from x², then log erfc x from x, the highest first.
+    /// (erf x - x) / x from x², then log erfc x from x, both in descending order.
     GPU_ERF of [7.889115e-5, -0.00080208405, 0.005189535, -0.026854444, 0.112836, -0.37612626, 0.12837917, 0.00019242159, -0.0030084958, 0.022087486, -0.10364002, -0.63751733, -1.1274748, -0.00024475664];
-    /// As `MID_ERFC_NEAR` and `MID_ERFC_FAR`, the highest first.
+    /// As `MID_ERFC_NEAR` and `MID_ERFC_FAR`, in descending order.
     GPU_ERFC of [0.004717988, -0.026757183, 0.112828225, -0.37612608, 1.1283791, 0.0052751023, -0.016571816, 0.036992963, -0.0662626, 0.09376768, -0.10104432, 0.06809456, 0.015379813, -0.13962106, 1.2329952];
-    /// As `MID_ERFINV_NEAR`, then from the root less 3, the highest first; half the root of π.
+    /// As `MID_ERFINV_NEAR`, then in powers of the square root minus 3, in descending order; then √π / 2.
     GPU_ERFINV of [-8.791015e-9, 2.2103046e-7, -1.9764607e-6, 3.983235e-6, 4.4565226e-5, -0.00012748168, -0.0023342962, 0.011548654, 0.23201382, 0.8862269, 0.00012972722, -0.00031911978, -7.7766425e-5, 0.001496297, -0.0035863952, 0.0056830286, -0.007639526, 0.009445698, 1.0016751, 2.8329768];
-    /// As in double precision, the highest first.
+    /// As the float64 table of this function, in descending order.
     GPU_LGAMMA_NEAR_TWO of [0.00012271047, -0.0002536583, 0.0005013332, -0.0011859423, 0.002891765, -0.007386161, 0.020580733, -0.06735228, 0.32246703, 0.42278433];
     /// Stirling's series, and log √(2π).
     GPU_LGAMMA_POSITIVE of [0.083333336, 0.0027777778, 0.0007936508, 0.4189385];
-    /// As in double precision.
+    /// As the float64 table of this function.
     GPU_DIGAMMA_POSITIVE of [0.008333334, 0.003968254, 0.004166667];
 }
 
@@ -124,13 +126,13 @@ table! { double f64:
     MID_ERFC_FAR of [1.2329951188405555, -0.13962111759249066, 0.015379607901792255, 0.06809708365764314, -0.10103758075981599, 0.0937332830305197, -0.06634811806219722, 0.03715031493933643, -0.016113067529785332, 0.005165774379513412, -0.0008668513952097844, -0.0005149435433429086];
     /// erfinv x / x from -log(1 - x²).
     MID_ERFINV_NEAR of [0.8862269274514648, 0.23201355602958998, 0.011550335399423855, -0.002338540345789589, -0.00012200285340648895, 4.0486889634077856e-05, 5.83561225602367e-06, -2.4978847860217115e-06, 3.0979875565963217e-07, -1.716160331145573e-08, 3.355530275020257e-10];
-    /// The same from its root, near ±1.
+    /// The same in powers of √(-log(1 - x²)), near ±1.
     MID_ERFINV_FAR of [-1.5244225831701663, 8.087774546621146, -11.478132005656084, 9.547236902676758, -4.79140293087677, 1.5444450613553231, -0.3239020864472038, 0.042927967245299646, -0.003277024772951216, 0.00011009861856337408];
     /// (e^r - 1 - r) / r² for |r| <= ln 2 / 2.
     EXP of [0.5, 0.16666666666666685, 0.04166666666666673, 0.008333333333316739, 0.0013888888888858428, 0.00019841269897059863, 2.4801587373702355e-05, 2.7557234236107333e-06, 2.7557233416056126e-07, 2.5112240020425072e-08, 2.092692288803174e-09];
     /// (log((1 + s)/(1 - s)) - 2s) / s³ from s².
     LOG of [0.6666666666666734, 0.399999999994143, 0.2857142874247897, 0.22222198563131837, 0.18183564883178302, 0.1531403543691255, 0.14796109336156382];
-    /// What follows 2/3 in the same series, for a sum of two numbers.
+    /// The coefficients after 2/3 of the same series, for evaluation in double-double.
     LOG_PAIR of [0.40000000000002256, 0.28571428570099316, 0.22222222519966092, 0.18181784363551284, 0.15386757488375064, 0.13256814218961563, 0.13196360515563998];
     /// (sin r - r) / r³ from r², for |r| <= π/4.
     SIN of [-0.16666666666666632, 0.008333333333322413, -0.00019841269829807778, 2.755731369191555e-06, -2.5050758115698192e-08, 1.5896795713489568e-10];
@@ -142,19 +144,19 @@ table! { double f64:
     ASIN of [0.16666666666666763, 0.074999999999701, 0.0446428571752842, 0.03038194267536432, 0.02237221590355906, 0.017351595542757704, 0.013981018009907982, 0.011397297476858578, 0.010789295728802686, 0.0036722827165789475, 0.021790407291922515, -0.0211163785293054, 0.032701949027685466];
     /// (erf x - x) / x from x², for |x| <= 1/2.
     ERF_NEAR of [0.1283791670955126, -0.37612638903183754, 0.11283791670955123, -0.02686617064513004, 0.0052239776254033605, -0.0008548327016184278, 0.00012055332133458677, -1.4925586688507622e-05, 1.6459038692484508e-06, -1.6273220918473915e-07, 1.3215035394554606e-08];
-    /// e^(x²) (1 + 2x) erfc x, less its first coefficient, divided by t = (x - 4)/(x + 4).
+    /// e^(x²) (1 + 2x) erfc x, minus its first coefficient, divided by t = (x - 4)/(x + 4).
     ERFC_FAR of [-0.1396211168405625, 0.015379652102619743, 0.06809705425468857, -0.10103906603630315, 0.0937328349985285, -0.06633036581227535, 0.03716751553391755, -0.01619773405672781, 0.005031970017176362, -0.0007577732990131736, -0.00019925695629064558, 0.00015062173708792765, -2.439809534783307e-05, -1.1222261572717078e-05, 5.7065920452585614e-06, 2.943753819155672e-07, -8.196595157354299e-07, 7.378621138670587e-08, 1.033864943742347e-07, -1.72172778800151e-08, -9.699634960062647e-09, 1.5945541349218626e-09];
     /// log Γ(2 + d) / d for |d| <= 1/2.
     LGAMMA_NEAR_TWO of [0.42278433509846713, 0.3224670334241132, -0.06735230105319814, 0.020580808427784925, -0.007385551028668399, 0.002890510330713682, -0.0011927539119909515, 0.0005096695256872947, -0.00022315475095214732, 9.945749519460973e-05, -4.4926348714669414e-05, 2.050740901482789e-05, -9.438474921215471e-06, 4.3735033900604345e-06, -2.0448560806479785e-06, 9.61054116352912e-07, -4.3049247423737734e-07, 1.966716359550894e-07, -1.3400683564656892e-07, 6.916075746069743e-08];
-    /// Stirling's series of log Γ(x), in powers of 1/x².
+    /// Stirling's series for log Γ(x), in powers of 1/x².
     STIRLING of [1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0, -691.0 / 360360.0, 1.0 / 156.0, -3617.0 / 122400.0];
-    /// The series of the derivative of log Γ(x), in powers of 1/x².
+    /// The series for the derivative of log Γ(x), in powers of 1/x².
     DIGAMMA of [1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32760.0, 1.0 / 12.0, -3617.0 / 8160.0];
     LN2 is [std::f64::consts::LN_2];
-    /// The upper 40 bits of ln 2, so that products with an exponent are exact, and the rest.
+    /// ln 2 in two parts; the first has 40 significant bits, so that its product with an exponent is exact.
     LN2_HI is [0.6931471805592082];
     LN2_LO is [7.371002565167799e-13];
-    /// ln 2 less its rounded value; so the others of this name.
+    /// ln 2 minus its rounded value; likewise the other `_REST` constants.
     LN2_REST is [2.3190468138462996e-17];
     LOG2_E is [std::f64::consts::LOG2_E];
     LOG2_E_REST is [2.0355273740931033e-17];
@@ -176,11 +178,11 @@ table! { double f64:
     HALF_ROOT_PI is [0.886226925452758];
     /// log √(2π).
     HALF_LOG_TAU is [0.4189385332046727];
-    /// The first coefficient of what `ERFC_FAR` belongs to.
+    /// The constant coefficient that `ERFC_FAR` omits.
     ERFC_FAR_FIRST is [1.2329951186255526];
     LEAST_NORMAL is [2.2250738585072014e-308];
     BELOW_ONE is [0.9999999999999999];
-    /// π/2 in parts of 33 bits.
+    /// π/2 in parts of 33 bits each.
     ANGLE_NEAR of [1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32];
     /// Winitzki's approximation.
     ERFINV of [4.330746750799873, 6.802721088435375];

@@ -1,4 +1,4 @@
-//! The intermediate representation of formulas: checked steps, several results, an identity, one text form.
+//! The intermediate representation of formulas: checked steps, several results, an identity hash, a text form.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 
 use super::record::{Prim, Step, Steps};
 
-/// Recorded steps with one or more results.
+/// A formula in single static assignment form, with one or more results.
 ///
-/// Steps are in order of evaluation, no two are the same and each is needed by some result, so that two formulas that
-/// compute the same in the same way are equal. See [`Formula::new`].
+/// Steps are in order of evaluation, without duplicates and without dead steps, so that two formulas that compute the
+/// same values in the same way compare equal. See [`Formula::new`].
 #[derive(Clone, Debug)]
 pub struct Formula {
     steps: Steps,
@@ -24,7 +24,7 @@ impl PartialEq for Formula {
     }
 }
 
-/// Of which kind the value of a step is.
+/// The type of a step's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Number,
@@ -32,12 +32,12 @@ enum Kind {
 }
 
 impl Prim {
-    /// Whether a step gives a truth value.
+    /// Whether the step's value is a boolean.
     pub const fn is_truth(self) -> bool {
         matches!(self, Prim::Lt | Prim::Le | Prim::Eq | Prim::Not | Prim::And | Prim::Or)
     }
 
-    /// Whether operand `k` is a truth value.
+    /// Whether operand `k` is a boolean.
     pub const fn takes_truth(self, k: usize) -> bool {
         match self {
             Prim::Not | Prim::And | Prim::Or => true,
@@ -48,18 +48,17 @@ impl Prim {
 }
 
 impl Formula {
-    /// A formula of these steps; `results` are numbers of steps. Equal steps become one, and steps that no result needs are
-    /// left out.
+    /// Builds a formula; `results` are indices of steps. Duplicate steps are merged and dead steps removed.
     ///
     /// # Errors
-    /// What is wrong with the steps: operands that do not come before their step, or truth values in the place of
-    /// numbers or the other way round.
+    /// A description of the fault: an operand that does not precede its step, or a boolean in place of a number or the
+    /// reverse.
     pub fn new(steps: &[Step], results: &[usize]) -> Result<Formula, String> {
         check(steps, results)?;
         Ok(Formula::tidied(steps, results))
     }
 
-    /// As [`Formula::new`] of steps that were checked, or recorded and so right by their types.
+    /// As [`Formula::new`], for steps that were checked, or recorded and therefore well typed.
     pub(super) fn tidied(all: &[Step], wanted: &[usize]) -> Formula {
         let mut live = vec![false; all.len()];
         wanted.iter().for_each(|&r| live[r] = true);
@@ -92,23 +91,23 @@ impl Formula {
         &self.steps
     }
 
-    /// The numbers of the steps that are the results.
+    /// The indices of the result steps.
     pub fn results(&self) -> &[usize] {
         &self.results
     }
 
-    /// A hash of steps and results, which stands for the formula in the keys of pipelines: 128 bits, so that no two
-    /// formulas of a program share it.
+    /// A 128-bit hash of steps and results that identifies the formula in pipeline keys; it is wide enough that no two
+    /// formulas of a program collide.
     pub fn identity(&self) -> u128 {
         self.identity
     }
 
-    /// How many arguments there are: one more than the last that is read.
+    /// The number of arguments: one more than the last one that is read.
     pub fn args(&self) -> usize {
         self.steps.iter().map(|s| if let Step::Arg(k) = s { k + 1 } else { 0 }).max().unwrap_or(0)
     }
 
-    /// How many number parameters there are: one more than the last that is read.
+    /// The number of parameters: one more than the last one that is read.
     pub fn params(&self) -> usize {
         self.steps.iter().map(|s| if let Step::Param(k) = s { k + 1 } else { 0 }).max().unwrap_or(0)
     }
@@ -118,20 +117,20 @@ impl Formula {
         self.steps.contains(&Step::Arg(k))
     }
 
-    /// Whether result `k` is a truth value.
+    /// Whether result `k` is a boolean.
     pub fn is_truth(&self, k: usize) -> bool {
         self.results.get(k).is_some_and(|&r| self.is_truth_at(r))
     }
 
-    /// Whether the value of step `i` is a truth value.
+    /// Whether the value of step `i` is a boolean.
     pub fn is_truth_at(&self, i: usize) -> bool {
         matches!(self.steps[i], Step::Do(p, _) if p.is_truth())
     }
 
-    /// Reads the form that [`fmt::Display`] writes.
+    /// Parses the text form that [`fmt::Display`] writes.
     ///
     /// # Errors
-    /// The line that is not understood, or what [`Formula::new`] finds.
+    /// The line that cannot be parsed, or the fault that [`Formula::new`] finds.
     pub fn parse(text: &str) -> Result<Formula, String> {
         let (mut steps, mut results) = (Vec::new(), Vec::new());
         let reference = |word: &str| {
@@ -170,7 +169,7 @@ impl Formula {
     }
 }
 
-/// A step a line and the results at the end: `%0 = x0`, `%1 = p0`, `%2 = 2.0`, `%3 = mul %0 %1`, `return %2, %3`.
+/// One step per line and the results at the end: `%0 = x0`, `%1 = p0`, `%2 = 2.0`, `%3 = mul %0 %1`, `return %2, %3`.
 impl fmt::Display for Formula {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, step) in self.steps.iter().enumerate() {

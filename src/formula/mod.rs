@@ -1,10 +1,10 @@
-//! What a pointwise formula may say.
+//! The expression language of pointwise formulas.
 //!
-//! A row of the operation table is written once, generic over these traits. Run on `f32`, `f64`, `i32` or `i64`
-//! it is the CPU kernel; run on [`record::Sym`] it writes down its steps, from which follow what backward saves,
-//! the differentiable backward, and the WGSL text.
+//! A pointwise operation is written once, generic over these traits. Instantiated for `f32`, `f64`, `i32` or `i64` it
+//! is the CPU kernel; run on [`record::Sym`] it records its steps, from which the saved tensors, the differentiable
+//! backward and the WGSL code are derived.
 
-/// The text of a file in `shaders`, as the build shortened it.
+/// The text of a file in `shaders`, minified by the build script.
 macro_rules! shader_text {
     ($file:literal) => {
         include_str!(concat!(env!("OUT_DIR"), "/shaders/", $file))
@@ -26,7 +26,7 @@ use crate::backend::cpu::math::Math;
 
 pub use ir::Formula;
 
-/// A formula that is recorded once, when it is first asked for: `recorded!(|a| a[0] * a[1].exp())`.
+/// A formula recorded on first use: `recorded!(|a| a[0] * a[1].exp())`.
 macro_rules! recorded {
     (|$a:ident| $value:expr) => {
         $crate::formula::recorded!(|$a, _p| $value)
@@ -39,12 +39,12 @@ macro_rules! recorded {
 }
 pub(crate) use recorded;
 
-/// Most arguments a formula sees: a gradient, three inputs and the result.
+/// Maximum number of arguments of a formula: a gradient, three inputs and the result.
 pub const ARGS: usize = 5;
-/// Most number parameters of a row.
+/// Maximum number of parameters of a pointwise operation.
 pub const PARAMS: usize = 3;
 
-/// Arithmetic that integers have too.
+/// Operations that integers support too.
 pub trait Arith:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self> + 'static
 {
@@ -57,12 +57,12 @@ pub trait Arith:
     fn and(a: Self::Bool, b: Self::Bool) -> Self::Bool;
     fn or(a: Self::Bool, b: Self::Bool) -> Self::Bool;
     fn select(c: Self::Bool, yes: Self, no: Self) -> Self;
-    /// The larger; NaN if either is NaN.
+    /// Maximum; NaN if either is NaN.
     fn maximum(self, o: Self) -> Self;
-    /// The smaller; NaN if either is NaN.
+    /// Minimum; NaN if either is NaN.
     fn minimum(self, o: Self) -> Self;
     fn abs(self) -> Self;
-    /// Quotient rounded toward minus infinity.
+    /// Quotient rounded down.
     fn floor_div(self, o: Self) -> Self;
     /// Quotient rounded toward zero.
     fn trunc_div(self, o: Self) -> Self;
@@ -98,7 +98,7 @@ pub trait Arith:
 
 macro_rules! num_functions {
     ($($f:ident $prim:ident $m:ident),*) => {
-        /// Real numbers: arithmetic, division and the elementary functions.
+        /// Floating point numbers: arithmetic, division and the elementary functions.
         pub trait Num: Arith + Div<Output = Self> {
             $(fn $f(self) -> Self;)*
             fn pow(self, e: Self) -> Self;
@@ -148,7 +148,7 @@ macro_rules! arith_float {
         #[inline(always)] fn minimum(self, o: Self) -> Self { if (self < o) | (self != self) { self } else { o } }
         #[inline(always)] fn abs(self) -> Self { $t::abs(self) }
         #[inline(always)] fn floor_div(self, o: Self) -> Self {
-            // Python's rule: exact even where the rounded quotient would cross an integer.
+            // As Python's floor division: exact where rounding the quotient would cross an integer.
             let m = Math::m_fmod(self, o);
             let q = (self - m) / o;
             let q = if (m != 0.0) & ((o < 0.0) != (m < 0.0)) { q - 1.0 } else { q };
@@ -167,7 +167,7 @@ macro_rules! arith_float {
 }
 arith_float!(f32 f64);
 
-/// An integer as a formula sees it: arithmetic wraps, as PyTorch's does.
+/// An integer in a formula: arithmetic wraps, as in PyTorch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub struct Int<T>(pub T);
@@ -191,7 +191,7 @@ macro_rules! arith_int {
             #[inline(always)] fn maximum(self, o: Self) -> Self { self.max(o) }
             #[inline(always)] fn minimum(self, o: Self) -> Self { self.min(o) }
             #[inline(always)] fn abs(self) -> Self { Int(self.0.wrapping_abs()) }
-            // Callers refuse a zero divisor before the loop; the zero here only keeps the loop total.
+            // Drivers reject zero divisors before the loop; the 0 here only makes the loop total.
             #[inline(always)] fn floor_div(self, o: Self) -> Self {
                 if o.0 == 0 { return Int(0); }
                 let (q, r) = (self.0.wrapping_div(o.0), self.0.wrapping_rem(o.0));
@@ -225,7 +225,7 @@ macro_rules! arith_int {
 }
 arith_int!(i32 i64);
 
-/// Integers alone.
+/// Integer-only operations.
 pub trait Bits: Arith {
     fn bit_and(self, o: Self) -> Self;
     fn bit_or(self, o: Self) -> Self;

@@ -1,4 +1,4 @@
-//! A number that records what is done to it.
+//! A symbolic number that records the operations applied to it.
 
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -7,7 +7,7 @@ use super::{ARGS, Arith, Bits, Formula, PARAMS};
 
 macro_rules! prims {
     ($($p:ident $name:literal $arity:literal),* $(,)?) => {
-        /// The primitive steps that formulas are made of. Names are those of the rows that compute them.
+        /// The primitive operations of formulas. Each has the name of the pointwise operation that computes it alone.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum Prim { $($p),* }
         impl Prim {
@@ -32,7 +32,7 @@ prims! {
     Shr "bitwise_right_shift" 2, Gcd "gcd" 2,
 }
 
-/// One recorded step. Operands are the numbers of earlier steps; those beyond the arity are 0.
+/// One recorded step. Operands are indices of earlier steps; unused operands are 0.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Arg(usize),
@@ -42,7 +42,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What tells a step from others: literals by their bits, as zeros of both signs are equal numbers.
+    /// The words that identify a step: literals by their bits, since the zeros of both signs compare equal.
     pub(super) fn words(&self) -> [u64; 5] {
         match *self {
             Step::Arg(k) => [0, k as u64, 0, 0, 0],
@@ -64,11 +64,11 @@ pub type Steps = Vec<Step>;
 
 thread_local!(static TAPE: RefCell<Steps> = const { RefCell::new(Vec::new()) });
 
-/// The number of a recorded step.
+/// The index of a recorded step.
 #[derive(Clone, Copy)]
 pub struct Sym(usize);
 
-// Recording runs once per formula, and the calls of hundreds of formulas would each hold a copy of it.
+// Not inlined: hundreds of formulas would each contain a copy.
 #[inline(never)]
 fn push(s: Step) -> Sym {
     TAPE.with_borrow_mut(|t| {
@@ -173,14 +173,19 @@ impl Bits for Sym {
     }
 }
 
-/// Runs a formula of a row on recorded arguments.
+/// Records a pointwise operation's formula.
 pub fn record(f: impl FnOnce([Sym; ARGS], [Sym; PARAMS]) -> Sym) -> Formula {
-    begin();
-    let out = f(std::array::from_fn(arg), std::array::from_fn(param));
-    finish(&[out])
+    let (args, params) = inputs();
+    finish(&[f(args, params)])
 }
 
-/// As [`record`], of a truth value or number for each result, from so many arguments and parameters.
+#[inline(never)]
+fn inputs() -> ([Sym; ARGS], [Sym; PARAMS]) {
+    begin();
+    (std::array::from_fn(arg), std::array::from_fn(param))
+}
+
+/// As [`record`], with the given numbers of arguments and parameters, and one or more numbers or booleans as results.
 pub fn record_all(args: usize, params: usize, f: impl FnOnce(&[Sym], &[Sym]) -> Vec<Sym>) -> Formula {
     begin();
     let args: Vec<Sym> = (0..args).map(arg).collect();
@@ -189,7 +194,6 @@ pub fn record_all(args: usize, params: usize, f: impl FnOnce(&[Sym], &[Sym]) -> 
     finish(&out)
 }
 
-#[inline(never)]
 fn begin() {
     TAPE.with_borrow_mut(Vec::clear);
 }

@@ -1,4 +1,4 @@
-//! How shaders are put together: a frame with slots, elements of each dtype, and the prelude's functions they reach.
+//! Assembly of shaders: a template with slots, load and store code per dtype, and the prelude functions in use.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use crate::dtype::DType;
 
 const STORAGE: &str = shader_text!("storage.wgsl");
 
-/// What declares `T`, the type computed in.
+/// Declares `T`, the type in which the shader computes.
 pub fn types(compute: DType) -> &'static str {
     match compute {
         DType::F32 => "alias T = f32;\n",
@@ -17,12 +17,12 @@ pub fn types(compute: DType) -> &'static str {
     }
 }
 
-/// Elements in a 32-bit word, and the bits of each; wider ones are stored one by one.
+/// Elements per 32-bit word, and bits per element; wider elements are stored individually.
 pub fn lanes(dtype: DType) -> (usize, usize) {
     (4 / dtype.size().min(4), 8 * dtype.size())
 }
 
-/// The type of the elements of a binding: packed dtypes are bound as words.
+/// The element type of a storage binding: dtypes below 32 bits are bound as words.
 pub fn stored(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "f32",
@@ -33,12 +33,12 @@ pub fn stored(dtype: DType) -> &'static str {
     }
 }
 
-/// The declaration of a binding of some element type.
+/// The declaration of a storage binding.
 pub fn binding(n: usize, access: &str, name: &str, element: &str) -> String {
     format!("@group(0) @binding({n}) var<storage, {access}> {name}: array<{element}>;\n")
 }
 
-/// The expression of element `i` of a binding, of some number type.
+/// The expression that loads element `i` of a binding as a number.
 pub fn load(name: &str, dtype: DType) -> String {
     let (count, bits) = lanes(dtype);
     match stored(dtype) {
@@ -50,7 +50,7 @@ pub fn load(name: &str, dtype: DType) -> String {
     }
 }
 
-/// The expression of an element that lies in some bits of a word.
+/// The expression for an element in a range of bits of a word.
 pub fn unpack(dtype: DType, word: &str, range: &str) -> String {
     match dtype {
         DType::Bool | DType::U8 => format!("extractBits({word}, {range})"),
@@ -61,10 +61,10 @@ pub fn unpack(dtype: DType, word: &str, range: &str) -> String {
     }
 }
 
-/// The bits of `value`, of type `T`, as an element that is packed into a word.
+/// The expression that encodes `value`, of type `T`, as bits to be packed into a word.
 pub fn encode(dtype: DType) -> String {
     match dtype {
-        // NaN is true.
+        // NaN converts to true.
         DType::Bool => "select(1u, 0u, value == T(0))".into(),
         DType::U8 | DType::I8 | DType::I16 => {
             format!("bitcast<u32>(i32(value)) & {}u", mask(dtype))
@@ -75,12 +75,12 @@ pub fn encode(dtype: DType) -> String {
     }
 }
 
-/// The bits of an element in the lowest place of a word.
+/// The mask of the lowest element in a word.
 pub fn mask(dtype: DType) -> u32 {
     u32::MAX >> (32 - 8 * dtype.size().min(4))
 }
 
-/// The statements that compute and write word `word` of a dense result, `element(i)` being its element `i`.
+/// The statements that compute and store word `word` of a contiguous result, whose element `i` is `element(i)`.
 pub fn store(result: DType) -> String {
     let (count, bits) = lanes(result);
     if count == 1 {
@@ -102,7 +102,7 @@ pub fn store(result: DType) -> String {
     )
 }
 
-/// The fields of the sizes and strides of some dimensions, and the function that says where position `i` of them lies.
+/// The parameter fields for sizes and strides, and the function that maps a linear position to an offset.
 pub fn place(function: &str, rank: usize) -> (String, String) {
     let (mut fields, mut s) = (String::new(), format!("fn {function}(i: u32) -> u32 {{\n"));
     (0..rank)
@@ -122,7 +122,7 @@ pub fn place(function: &str, rank: usize) -> (String, String) {
     (fields, s)
 }
 
-/// The statements that give element `i` its coordinates `c0, c1, …` among the sizes `params.n0, params.n1, …`.
+/// The statements that compute coordinates `c0, c1, …` of element `i` from the sizes `params.n0, params.n1, …`.
 pub fn coordinates(rank: usize) -> String {
     let mut s = String::new();
     let mut rest = "i".to_owned();
@@ -137,13 +137,13 @@ pub fn coordinates(rank: usize) -> String {
     s
 }
 
-/// What a frame has in a slot by itself.
+/// The default content of a template's slot.
 pub fn content<'a>(frame: &'a str, slot: &str) -> &'a str {
     let after = frame.split_once(&format!("// @slot {slot}\n")).map_or("", |f| f.1);
     after.split_once("// @end").map_or("", |f| f.0)
 }
 
-/// Replaces what stands between a `// @slot name` line and its `// @end` line.
+/// Replaces the lines between `// @slot name` and `// @end`.
 pub fn fill(frame: &str, fillings: &[(&str, &str)]) -> String {
     let mut out = String::new();
     let mut inside = false;
@@ -160,13 +160,12 @@ pub fn fill(frame: &str, fillings: &[(&str, &str)]) -> String {
     out
 }
 
-/// A shader of a family that computes in `compute`: its frame with the slots filled, `types` and `prelude` by what the
-/// rest asks for.
+/// A shader of a kernel family that computes in `compute`: its template with the slots filled, and the `types` and
+/// `prelude` that it needs.
 ///
-/// Note [Functions of a frame]
-/// What a frame has between `// @slot functions` and `// @end` is a library of its own: unless the slot is filled, the
-/// shader gets those of its functions that it reaches. So alternatives stand in the file, are validated as they
-/// stand there, and the host names the one that is called.
+/// Note [Functions of a frame] The functions between `// @slot functions` and `// @end` of a template form a library:
+/// unless the slot is filled, only those that the shader calls are included. So a template file may hold alternatives,
+/// all of which are validated as part of the file, and the host code selects one by the name that it calls.
 pub fn shader(frame: &str, compute: DType, slots: &[(&str, &str)]) -> Result<String, String> {
     let library = library(compute)?;
     let mut all = vec![("types", types(compute)), ("prelude", "")];
@@ -181,13 +180,13 @@ pub fn shader(frame: &str, compute: DType, slots: &[(&str, &str)]) -> Result<Str
     Ok(fill(frame, &all))
 }
 
-/// A declaration of a prelude.
+/// A declaration of the prelude.
 pub struct Item {
     pub name: String,
     text: String,
 }
 
-/// The declarations of the coefficients that the functions of a dtype use.
+/// The declarations of the coefficients used by functions of a dtype.
 pub fn coefficients(compute: DType) -> String {
     match compute {
         DType::F32 => super::coefficients::wgsl(false),
@@ -196,7 +195,7 @@ pub fn coefficients(compute: DType) -> String {
     }
 }
 
-/// The functions that shaders computing in a dtype may use.
+/// The prelude functions available to shaders that compute in a dtype.
 pub fn library(compute: DType) -> Result<&'static [Item], String> {
     macro_rules! library {
         ($file:literal, $compute:expr) => {{
@@ -216,7 +215,7 @@ pub fn library(compute: DType) -> Result<&'static [Item], String> {
     }
 }
 
-/// The declarations of a prelude, without its comments and its slots, which a frame declares itself.
+/// The declarations of a prelude, without comments and without slots, which the template declares itself.
 fn items(source: &str) -> Vec<Item> {
     const KEYWORDS: [&str; 4] = ["fn ", "const ", "struct ", "var<private> "];
     let mut items: Vec<Item> = Vec::new();
@@ -237,7 +236,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty())
 }
 
-/// The items that some texts use, directly or through one another, in the order of the library.
+/// The items that `texts` use, directly or transitively, in the order of the library.
 pub fn reached(library: &[Item], texts: &[&str]) -> String {
     let mut used = vec![false; library.len()];
     let mut open = texts.to_vec();
@@ -255,7 +254,7 @@ pub fn reached(library: &[Item], texts: &[&str]) -> String {
 }
 
 pub fn line(out: &mut String, text: impl std::fmt::Display) {
-    // Writing to a String does not fail.
+    // Writing to a String cannot fail.
     let _ = writeln!(out, "{text}");
 }
 

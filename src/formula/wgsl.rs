@@ -1,7 +1,7 @@
-//! Recorded steps → WGSL.
+//! Renders recorded steps as WGSL.
 //!
-//! A shader is a frame (`shaders/pointwise.wgsl`) whose slots are filled with what depends on the formula, on the dtypes
-//! and on the layouts, and those functions of the prelude that it reaches. Nothing here needs a device.
+//! A shader is a template (`shaders/pointwise.wgsl`) whose slots depend on the formula, the dtypes and the layouts,
+//! plus the prelude functions in use. Nothing here needs a device.
 
 use super::Formula;
 use super::blocks::{self, Blocks};
@@ -11,31 +11,32 @@ use super::template::{
 };
 use crate::dtype::DType;
 
-/// Where the argument of a formula comes from.
+/// The source of a formula's argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Input {
     Tensor(DType),
-    /// A number among the parameters.
+    /// A number, passed in the parameters.
     Number,
     /// Not read by the formula.
     Unread,
 }
 
-/// How the tensors of a formula lie in memory.
+/// The memory layout of a formula's tensors, and the work per invocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// All are contiguous; an invocation computes a word of the result.
+    /// All tensors are contiguous; an invocation computes one word of the result.
     Dense,
-    /// All are contiguous, of 32 bits, and begin at a multiple of four elements, which an invocation computes.
+    /// All tensors are contiguous, of 32-bit elements, with offsets that are multiples of four; an invocation computes
+    /// four elements.
     Quads,
-    /// As quads, in so many dimensions: of the last, inputs hold fours beside one another, or one element for all of it
-    /// if their bit is set, by number of argument. Sizes and strides count fours.
+    /// As `Quads`, with this many dimensions: along the last one, an input either holds quads of adjacent elements or
+    /// is broadcast (bit set in the mask of arguments). Sizes and strides count quads.
     Rows(usize, u8),
-    /// So many strides for each input; the result is contiguous.
+    /// Inputs with this many strides each; the result is contiguous.
     Strided(usize),
-    /// So many strides for each input and for the result.
+    /// Inputs and result with this many strides each.
     Scattered(usize),
-    /// As quads and rows, of any dtypes and with more for an invocation to do.
+    /// As `Quads` and `Rows`, for any dtypes and with more elements per invocation.
     Blocks(Blocks),
 }
 
@@ -49,30 +50,30 @@ impl Form {
     }
 }
 
-/// A formula, and the types and layouts it is applied to.
+/// A formula with the dtypes and layouts to render it for.
 #[derive(Clone, Copy, Debug)]
 pub struct Pointwise<'a> {
     pub formula: &'a Formula,
     pub inputs: &'a [Input],
-    /// Number parameters that are given.
+    /// Number of parameters passed.
     pub params: usize,
-    /// The type computed in: float32, float64, int32 or int64.
+    /// The type to compute in: float32, float64, int32 or int64.
     pub compute: DType,
-    /// The dtype of each result; several are `Dense`, `Strided` or `Scattered`.
+    /// The dtype of each result; with several results the form is `Dense`, `Strided` or `Scattered`.
     pub results: &'a [DType],
     pub form: Form,
 }
 
 impl Pointwise<'_> {
-    /// The whole shader, or the reason why no device can run it.
+    /// The complete shader, or the reason why no device can run it.
     ///
-    /// Bindings from 1 on hold the results, then the tensors that are read, in order. Binding 0 holds the parameters: the
-    /// count of elements (of quads or blocks, where those are computed), the zero, the row's parameters and the numbers in type
-    /// `compute`, the first element of each tensor that is read, the first element of each result (its first word,
-    /// where an invocation computes a word), the sizes, the strides of each tensor, and those of each result.
+    /// Binding 0 holds the parameters: the number of elements (or of quads or blocks), the zero, the operation's
+    /// parameters and the number arguments in type `compute`, the offset of each input tensor, the offset of each
+    /// result (in words where an invocation computes a word), the sizes, the strides of each input tensor, and those
+    /// of each result. The results and then the input tensors follow from binding 1 on, in order.
     pub fn render(&self) -> Result<String, String> {
         let library = library(self.compute)?;
-        self.check(library)?;
+        self.check()?;
         let op = self.op();
         let (bindings, loads) = self.bindings();
         let (place, element, store) = (self.place(), self.element(), self.store());
@@ -93,7 +94,7 @@ impl Pointwise<'_> {
         ))
     }
 
-    fn check(&self, library: &[Item]) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let (found, wanted) = (self.results.len(), self.formula.results().len());
         if found != wanted {
             return Err(format!("{found} results are stored of {wanted}"));
@@ -101,11 +102,9 @@ impl Pointwise<'_> {
         if self.is_several() && (self.in_fours() || self.form.blocks().is_some()) {
             return Err("several results are stored element by element".into());
         }
+        supports(self.formula, self.compute)?;
         for step in self.formula.steps() {
             match *step {
-                Step::Do(p, _) if !has(library, self.compute, p) => {
-                    return Err(format!("{} has no `{}` on a GPU", self.compute.name(), p.name()));
-                }
                 Step::Arg(k) if !matches!(self.inputs.get(k), Some(Input::Tensor(_) | Input::Number)) => {
                     return Err(format!("argument {k} is read but not given"));
                 }
@@ -115,12 +114,12 @@ impl Pointwise<'_> {
         Ok(())
     }
 
-    /// The arguments that the formula reads.
+    /// The arguments that the formula uses.
     fn arguments(&self) -> impl Iterator<Item = usize> {
         (0..self.inputs.len()).filter(|k| self.formula.reads(*k))
     }
 
-    /// Those of them that are tensors.
+    /// The arguments that are tensors, and their dtypes.
     pub(super) fn tensors(&self) -> impl Iterator<Item = (usize, DType)> {
         self.arguments()
             .filter_map(|k| if let Input::Tensor(d) = self.inputs[k] { Some((k, d)) } else { None })
@@ -152,7 +151,7 @@ impl Pointwise<'_> {
         s
     }
 
-    /// The declarations of the tensors, and the functions that load an element of each.
+    /// The declarations of the tensor bindings, and a load function for each input.
     fn bindings(&self) -> (String, String) {
         if let Some(b) = self.form.blocks() {
             let mut bindings = binding(1, "read_write", "result", &blocks::element(b, None, self.result()));
@@ -167,7 +166,7 @@ impl Pointwise<'_> {
         };
         let (mut bindings, mut loads) = (String::new(), String::new());
         for (r, dtype) in self.results.iter().copied().enumerate() {
-            // Neighbours in a word may be written by another invocation.
+            // Other elements of the same word may be written by another invocation.
             let shared = matches!(self.form, Form::Scattered(_)) && lanes(dtype).0 > 1;
             let kind = if shared { "atomic<u32>".into() } else { element(dtype, quads) };
             bindings += &binding(1 + r, "read_write", &result_name(r), &kind);
@@ -222,7 +221,7 @@ impl Pointwise<'_> {
         s
     }
 
-    /// The dtype of the result, where there is one.
+    /// The dtype of the only result.
     pub(super) fn result(&self) -> DType {
         self.results[0]
     }
@@ -231,12 +230,12 @@ impl Pointwise<'_> {
         self.results.len() > 1
     }
 
-    /// Whether what is computed as a float is stored as an integer.
+    /// Whether a floating point result is stored as an integer.
     fn becomes_whole(&self, r: usize) -> bool {
         self.compute.is_float() && self.results[r].is_int() && !self.formula.is_truth(r)
     }
 
-    /// Result `r`, as a number that its dtype holds.
+    /// Result `r`, converted to a number representable in its dtype.
     fn as_number(&self, r: usize, value: String) -> String {
         match self.results[r] {
             _ if self.formula.is_truth(r) => format!("select(T(0), T(1), {value})"),
@@ -246,7 +245,7 @@ impl Pointwise<'_> {
         }
     }
 
-    /// The formula applied to tensors' elements, which `tensor` gives.
+    /// The call of the formula; `tensor` gives the expression of a tensor's element.
     pub(super) fn call(&self, tensor: impl Fn(usize) -> String) -> String {
         let arguments = self.arguments().map(|k| match self.inputs[k] {
             Input::Number => format!("params.x{k}"),
@@ -268,12 +267,12 @@ impl Pointwise<'_> {
         }
     }
 
-    /// Whether an invocation computes four elements.
+    /// Whether an invocation computes a quad.
     fn in_fours(&self) -> bool {
         matches!(self.form, Form::Quads | Form::Rows(..))
     }
 
-    /// Whether an input has one element for all of the last dimension.
+    /// Whether an input is broadcast along the last dimension.
     fn is_splat(&self, k: usize) -> bool {
         matches!(self.form, Form::Rows(_, splat) if splat >> k & 1 == 1)
     }
@@ -304,7 +303,7 @@ impl Pointwise<'_> {
         format!("fn element(i: u32) -> {kind} {{\n{}    return {value};\n}}\n", coordinates(self.form.rank()))
     }
 
-    /// The statements that compute and write what invocation `word` is for.
+    /// The statements that compute and store the elements of invocation `word`.
     fn store(&self) -> String {
         if self.is_several() {
             return self.store_several();
@@ -355,7 +354,7 @@ impl Pointwise<'_> {
         s
     }
 
-    /// As [`Self::store`], of several results, whose words may hold different counts of elements.
+    /// As [`Self::store`], for several results, whose words may hold different numbers of elements.
     fn store_several(&self) -> String {
         let scattered = matches!(self.form, Form::Scattered(_));
         let count = if scattered { 1 } else { elements_at_once(self.results) };
@@ -410,7 +409,7 @@ impl Pointwise<'_> {
     }
 }
 
-/// Elements that an invocation computes of several dense results: those of a word of the narrowest.
+/// Elements per invocation for several contiguous results: those in a word of the narrowest dtype.
 pub fn elements_at_once(results: &[DType]) -> usize {
     results.iter().map(|d| lanes(*d).0).max().unwrap_or(1)
 }
@@ -420,7 +419,7 @@ fn result_name(r: usize) -> String {
     if r == 0 { "result".into() } else { format!("result_r{r}") }
 }
 
-/// What a step is called in a rendered formula.
+/// The WGSL name of a step.
 fn name(formula: &Formula, i: usize) -> String {
     match formula.steps()[i] {
         Step::Arg(a) => format!("a{a}"),
@@ -429,13 +428,13 @@ fn name(formula: &Formula, i: usize) -> String {
     }
 }
 
-/// Result `r` of a formula after its [`steps`].
+/// The WGSL name of result `r` after [`steps`].
 pub fn value(formula: &Formula, r: usize) -> String {
     name(formula, formula.results()[r])
 }
 
-/// A function of a formula without parameters: its arguments are those of the formula, in order; several results are the
-/// fields `r0, r1, …` of what it returns.
+/// A WGSL function for a formula without parameters: it takes the formula's arguments in order, and returns several
+/// results as a struct with fields `r0, r1, …`.
 pub fn function(function: &str, formula: &Formula, compute: DType) -> String {
     let arguments: Vec<String> = (0..formula.args()).map(|k| format!("a{k}: T")).collect();
     let results = formula.results().len();
@@ -455,13 +454,13 @@ pub fn function(function: &str, formula: &Formula, compute: DType) -> String {
     s
 }
 
-/// Renders the steps of a formula whose arguments are `a0, a1, …` and whose parameters are `p0, p1, …`, all of type `T`,
-/// which is `compute`. Mathematics goes through the prelude's functions (`m_exp`, …); a truth value is a `bool`.
+/// Renders the steps of a formula with arguments `a0, a1, …` and parameters `p0, p1, …`, all of type `T`, which is
+/// `compute`. Elementary functions are those of the prelude (`m_exp`, …); booleans have type `bool`.
 pub fn steps(formula: &Formula, compute: DType) -> String {
     let mut s = String::new();
     let steps = formula.steps();
     let name = |i: usize| name(formula, i);
-    // What is multiplied by zero may be NaN, which a compiler need not mind that sees the zero.
+    // Multiplying by zero must keep NaN, but a compiler may fold a product with a literal zero.
     let multiplies =
         |i: usize| steps.iter().any(|s| matches!(s, Step::Do(Prim::Mul, [a, b, _]) if *a == i || *b == i));
     for (i, step) in steps.iter().enumerate() {
@@ -476,7 +475,7 @@ pub fn steps(formula: &Formula, compute: DType) -> String {
     s
 }
 
-/// A number in the type computed in, converted as the CPU converts it. WGSL has no literal for an infinity or NaN.
+/// A literal of the compute type, converted as on the CPU. WGSL has no literal for infinity or NaN.
 fn literal(v: f64, compute: DType) -> String {
     let float = |finite: bool| match v {
         _ if v.is_nan() => "m_nan()".into(),
@@ -488,7 +487,7 @@ fn literal(v: f64, compute: DType) -> String {
         DType::F32 => float((v as f32).is_finite()),
         DType::F64 => float(v.is_finite()),
         DType::I32 => format!("T({})", v as i32),
-        // The least integer is the opposite of a number that is no literal.
+        // The magnitude of the smallest integer is not a valid literal.
         _ if v as i64 == i64::MIN => format!("(T({}) - T(1))", -i64::MAX),
         _ => format!("T({})", v as i64),
     }
@@ -505,7 +504,7 @@ fn call(p: Prim, [a, b, c]: [String; 3]) -> String {
     }
 }
 
-/// Steps that are operators of WGSL. `==` is none of them: it may assume that no NaN occurs.
+/// Steps that are WGSL operators. Not `==`, which a compiler may evaluate assuming that no operand is NaN.
 fn infix(p: Prim) -> Option<&'static str> {
     Some(match p {
         Prim::Add => "+",
@@ -520,6 +519,17 @@ fn infix(p: Prim) -> Option<&'static str> {
         Prim::BitOr => "|",
         Prim::BitXor => "^",
         _ => return None,
+    })
+}
+
+/// Errors where a formula that computes in `compute` has a step that no shader has.
+pub fn supports(formula: &Formula, compute: DType) -> Result<(), String> {
+    let library = library(compute)?;
+    formula.steps().iter().try_for_each(|step| match *step {
+        Step::Do(p, _) if !has(library, compute, p) => {
+            Err(format!("{} has no `{}` on a GPU", compute.name(), p.name()))
+        }
+        _ => Ok(()),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Anomaly mode: nodes remember where they were made, and a run that fails tells.
+//! Anomaly mode: records where nodes were made, and reports it when their backward fails.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -10,25 +10,25 @@ use crate::error::Result;
 const ON: u8 = 1;
 const CHECK_NAN: u8 = 2;
 
-/// As in PyTorch, the mode is the process's, not a thread's.
+/// The mode is per process, as in PyTorch, not per thread.
 static MODE: AtomicU8 = AtomicU8::new(CHECK_NAN);
 
 thread_local! {
-    /// The node whose backward this thread runs: what is made meanwhile is its doing.
+    /// The node whose backward runs on this thread: the parent of nodes made meanwhile.
     static RUNNING: RefCell<Option<GradFn>> = const { RefCell::new(None) };
 }
 
-/// What the host language does about nodes in anomaly mode.
+/// Callbacks of the host language for anomaly mode.
 pub struct Observer {
-    /// Notes where a node was made, and in the backward of which other.
+    /// Records where a node was made, and the node (if any) whose backward made it.
     pub made: fn(node: &GradFn, during: Option<&GradFn>),
-    /// Tells where the node that failed was made.
+    /// Reports where the failed node was made.
     pub failed: fn(node: &GradFn) -> Result<()>,
 }
 
 static OBSERVER: OnceLock<Observer> = OnceLock::new();
 
-/// Installs the observer. The first call counts.
+/// Installs the observer; later calls have no effect.
 pub fn set_observer(observer: Observer) {
     OBSERVER.get_or_init(|| observer);
 }
@@ -38,12 +38,12 @@ pub fn enabled() -> bool {
     MODE.load(Ordering::Relaxed) & ON != 0
 }
 
-/// Whether gradients that hold NaN are errors while the mode is on.
+/// Whether the mode also makes gradients with NaN an error.
 pub fn checks_nan() -> bool {
     MODE.load(Ordering::Relaxed) & CHECK_NAN != 0
 }
 
-/// Sets whether the mode is on and whether it looks for NaN; returns both as they were.
+/// Sets the mode and its NaN check; returns the previous values of both.
 pub fn set(on: bool, check_nan: bool) -> (bool, bool) {
     let mode = if on { ON } else { 0 } | if check_nan { CHECK_NAN } else { 0 };
     let before = MODE.swap(mode, Ordering::Relaxed);
@@ -58,7 +58,7 @@ pub(super) fn node_made(node: &GradFn) {
     }
 }
 
-/// Runs the backward of `node` under observation.
+/// Runs the backward of `node` with the observer.
 #[cold]
 pub fn observe<R>(node: &GradFn, run: impl FnOnce() -> Result<R>) -> Result<R> {
     let outer = RUNNING.replace(Some(node.clone()));

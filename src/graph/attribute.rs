@@ -1,9 +1,9 @@
-//! What a node shows beside the tensors that it saved.
+//! The `_saved_*` attributes of nodes other than tensors.
 
 use crate::dtype::Scalar;
 
-/// A value that PyTorch's node keeps under a name. Most are what the function holds for its own use; the others are told
-/// from the node's edges and outputs when somebody asks, so that nothing is kept for them.
+/// A named value of a PyTorch node. Most are fields of the function; the others are derived from the node's edges and
+/// outputs on access, so that nothing is stored for them.
 #[derive(Clone, Copy)]
 pub enum Attribute<'a> {
     Nothing,
@@ -13,19 +13,19 @@ pub enum Attribute<'a> {
     Text(&'static str),
     Ints(&'a [i64]),
     Sizes(&'a [usize]),
-    /// The dimensions of a mask, in order.
+    /// A bit mask of dimensions, shown in ascending order.
     Dims(u64),
-    /// A number that PyTorch keeps as a 0-d tensor; whether it is gone.
+    /// A number that PyTorch saves as a 0-d tensor, and whether it was freed.
     Tensor(Scalar, bool),
     /// The shape of the first input.
     InputShape,
-    /// How many elements the first input has.
+    /// The number of elements of the first input.
     InputCount,
-    /// Whether the output has as many dimensions as the first input.
+    /// Whether the output has the rank of the first input.
     KeepsDim,
-    /// The shape of the output from some dimension on.
+    /// The shape of the output from this dimension on.
     OutputShape(usize),
 }
 
-/// Receives the attributes of a node by name.
+/// Visitor of the attributes of a node, by name.
 pub type Visit<'v> = dyn FnMut(&'static str, Attribute<'_>) + 'v;

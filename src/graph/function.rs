@@ -1,4 +1,4 @@
-//! Functions, nodes and edges; how a result gets its history; how a long graph is dropped.
+//! Functions, nodes and edges; recording; dropping a long graph.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -22,58 +22,58 @@ use crate::layout::Dims;
 use crate::storage::shared::shared;
 use crate::tensor::Tensor;
 
-/// Gradients, by output of a forward or by input; None stands for zero.
+/// Gradients, by output or by input of the forward; None is an undefined (zero) gradient.
 pub type Grads = SmallVec<[Option<Tensor>; 2]>;
-/// Where the gradients by input go; None where nobody wants one.
+/// The next edges, by input; None for inputs that need no gradient.
 pub type Edges = SmallVec<[Option<Edge>; 2]>;
 
-/// The derivative of an operation: what it kept, and how gradients pass through it.
+/// The backward function of an operation and its saved state.
 pub trait Function: Send + Sync + 'static {
-    /// PyTorch's name of the node, such as `MulBackward0`.
+    /// PyTorch's name of the node, for example `MulBackward0`.
     fn name(&self) -> &'static str;
 
-    /// Names made at run time (a user's class) override the static one.
+    /// The name at run time: that of a custom function's class replaces the static one.
     fn full_name(&self) -> Cow<'static, str> {
         Cow::Borrowed(self.name())
     }
 
-    /// Gradients by input from the gradients by output. Written with operations, so that it is itself
-    /// differentiable where grad mode is on. A gradient may have the broadcast shape: the engine sums it.
+    /// Computes gradients by input from gradients by output. Written with operations, so that it is itself
+    /// differentiable in grad mode. A gradient may have the broadcast shape; the engine reduces it.
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads>;
 
-    /// Visits what was saved, by PyTorch's names.
+    /// Visits the saved tensors, by PyTorch's names.
     fn saved(&self, _visit: &mut dyn FnMut(&'static str, &SavedTensor)) {}
 
-    /// Visits what PyTorch's node keeps beside tensors, by its names.
+    /// Visits PyTorch's other saved attributes, by name.
     fn attributes(&self, _visit: &mut Visit<'_>) {}
 
-    /// The edges that PyTorch's node has, where they are not all of this one's.
+    /// The edges to show as PyTorch's `next_functions` where they differ from this node's edges.
     fn shown_edges(&self, edges: &Edges) -> Edges {
         edges.clone()
     }
 
-    /// Frees what was saved; called when the node has run and the graph is not retained.
+    /// Frees the saved tensors; called after the node has run unless the graph is retained.
     fn release(&self) {
         self.saved(&mut |_, s| s.free());
     }
 
-    /// Whether the function calls code outside the core.
+    /// Whether the function runs user code.
     fn is_foreign(&self) -> bool {
         false
     }
 
-    /// The accumulator of a leaf, which the engine treats itself.
+    /// The accumulator of a leaf, which the engine runs itself.
     fn as_accumulator(&self) -> Option<&AccumulateGrad> {
         None
     }
 
-    /// For the binding, which knows its own functions.
+    /// For downcasts in the binding, which defines functions of its own.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }
 
-/// What a function knows of the run that calls it.
+/// The context of one call of `backward`.
 pub struct Cx<'a> {
     pub node: &'a GradFn,
     needs: u64,
@@ -84,18 +84,18 @@ impl<'a> Cx<'a> {
         Cx { node, needs }
     }
 
-    /// Whether the gradient by input `i` is wanted.
+    /// Whether the gradient of input `i` is needed.
     #[inline(always)]
     pub fn needs(&self, i: usize) -> bool {
         i >= 63 || self.needs >> i & 1 == 1
     }
 }
 
-/// An input of a node.
+/// One input of a node.
 #[derive(Clone)]
 pub struct Edge {
     pub node: GradFn,
-    /// One more than the number of the input, which leaves the absent edge no word of its own.
+    /// The input number plus one, so that `Option<Edge>` needs no tag.
     input: NonZeroU32,
 }
 
@@ -111,7 +111,7 @@ impl Edge {
     }
 }
 
-/// What the gradient by an output must look like.
+/// The expected shape, dtype and device of the gradient of one output.
 #[derive(Clone, Debug)]
 pub struct OutputMeta {
     pub shape: Dims,
@@ -125,55 +125,55 @@ impl OutputMeta {
     }
 }
 
-/// A function in the graph.
+/// A function with its place in the graph.
 pub struct Node<F: ?Sized = dyn Function> {
-    /// Nodes are numbered as they are made: backward runs the highest ready number first.
+    /// Creation order: backward runs the ready node with the highest number first.
     pub seq: u64,
-    /// The run that is visiting this node and its place there; see Note [Scratch in nodes] in the engine.
+    /// The graph task visiting this node, and the node's slot in it; see Note [Scratch in nodes] in the engine.
     pub scratch: Scratch,
     edges: Edges,
     outputs: SmallVec<[OutputMeta; 1]>,
     extras: OnceLock<Box<Extras>>,
-    /// Note [Dimensions as they were named].
+    /// See Note [Dimensions as they were named].
     pub named_dims: NamedDims,
     f: F,
 }
 
-/// What few nodes have.
+/// Fields that few nodes need.
 #[derive(Default)]
 struct Extras {
     hooks: Guarded<Option<Arc<NodeHooks>>>,
     host: OnceLock<HostData>,
 }
 
-/// What the host language keeps about a node; only the binding knows its type.
+/// The host language's data for a node; only the binding knows its type.
 type HostData = Box<dyn Any + Send + Sync>;
 
-/// Hooks on a node.
+/// The hooks of a node.
 #[derive(Default, Clone)]
 pub struct NodeHooks {
-    /// On the gradient by one output: hooks of the tensor that this output is.
+    /// Pre-hooks of output gradients: the hooks of the tensors that are these outputs.
     pub tensor: SmallVec<[(usize, Hooks<dyn TensorHook>); 1]>,
-    /// On the tensor whose `.grad` is to be kept, by output.
+    /// Tensors that retain their gradient, by output.
     pub retain: SmallVec<[(usize, Weak<AutogradMeta>); 1]>,
     pub pre: Hooks<dyn NodeHook>,
     pub post: Hooks<dyn NodeHook>,
 }
 
-/// A shared handle to a node.
+/// A shared pointer to a node.
 pub struct GradFn(Option<Arc<Node>>);
 
 static SEQUENCE: AtomicU64 = AtomicU64::new(1);
 
-/// The number that accumulators carry: they run as soon as they are ready.
+/// The sequence number of accumulators: they run as soon as they are ready.
 pub const LEAF_SEQUENCE: u64 = u64::MAX;
 
-/// The number of the next node: those made from now on have it or a higher one.
+/// The next sequence number to be given out.
 pub fn next_sequence() -> u64 {
     SEQUENCE.load(Ordering::Relaxed)
 }
 
-/// Makes a node whose outputs look like `outputs`.
+/// Makes a node with outputs like `outputs`.
 #[inline]
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
     made(Arc::new(Node {
@@ -199,7 +199,8 @@ fn made<F: Function>(node: Arc<Node<F>>) -> GradFn {
     made
 }
 
-/// Gives `out` its history if any input is tracked and grad mode is on. The only way that a result gets one.
+/// Records `out` if grad mode is on and any input requires grad. Every result gets its history through this function
+/// or its variants below.
 #[inline]
 pub fn record<F: Function>(
     mut out: Tensor,
@@ -219,7 +220,7 @@ pub fn record<F: Function>(
     Ok(out)
 }
 
-/// As [`record`], for inputs that may be absent: these have no edge, and keep their place.
+/// As [`record`], with optional inputs: an absent one has an empty edge.
 pub fn record_optional<F: Function>(
     mut out: Tensor,
     inputs: &[Option<&Tensor>],
@@ -238,8 +239,8 @@ pub fn record_optional<F: Function>(
     Ok(out)
 }
 
-/// As [`record`], where something is tracked, for what is met most: `complete` fills in the function and its `count` edges
-/// where they lie.
+/// As [`record`], optimized for the most frequent operations, when some input requires grad: `complete` fills in the
+/// function and its `count` edges in place.
 #[inline(always)]
 pub fn record_in_place<F: Function>(
     mut out: Tensor,
@@ -259,7 +260,7 @@ pub fn record_in_place<F: Function>(
     };
     let node = shared(node, |node| {
         done = complete(&out, &mut node.f, &mut node.edges);
-        // Now: the nodes of inputs, some of which are made when asked for, are older.
+        // Numbered only now, after the nodes of inputs that are made on demand.
         node.seq = SEQUENCE.fetch_add(1, Ordering::Relaxed);
     });
     let grad_fn = made(node);
@@ -269,7 +270,7 @@ pub fn record_in_place<F: Function>(
     Ok(out)
 }
 
-/// So many edges that lead nowhere.
+/// `count` empty edges.
 #[inline(always)]
 fn no_edges(count: usize) -> Edges {
     const NONE: [Option<Edge>; 2] = [const { None }; 2];
@@ -286,7 +287,7 @@ pub fn record_all<F: Function>(
     inputs: &[&Tensor],
     make: impl FnOnce(&[Tensor]) -> F,
 ) -> Result<Vec<Tensor>> {
-    // What does not depend on the function is compiled once.
+    // Compiled once, since it does not depend on the function type.
     #[inline(never)]
     fn edges(inputs: &[&Tensor]) -> Result<Option<Edges>> {
         if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) {
@@ -303,7 +304,7 @@ pub fn record_all<F: Function>(
     if let Some(edges) = edges(inputs)? {
         let f = make(&outs);
         check_saved()?;
-        // Indices have no gradient, so that the node does not count them.
+        // Integer outputs (indices) have no gradient and are not outputs of the node.
         let differentiable: Vec<_> = outs.iter().filter(|o| o.dtype().is_float()).collect();
         let grad_fn = node(f, edges, &differentiable);
         hang(&mut outs, &grad_fn);
@@ -324,7 +325,7 @@ impl<F: Function + ?Sized> Node<F> {
         &self.outputs
     }
 
-    /// The hooks, if there ever was one.
+    /// The hooks, if any were ever registered.
     pub fn hooks(&self) -> Option<Arc<NodeHooks>> {
         self.extras.get().and_then(|e| e.hooks.with(|hooks| hooks.clone()))
     }
@@ -333,17 +334,17 @@ impl<F: Function + ?Sized> Node<F> {
         change_shared(&self.extras.get_or_init(Box::default).hooks, |hooks| hooks, change)
     }
 
-    /// What the host language keeps about this node, if anything.
+    /// The host language's data for this node, if any.
     pub fn host(&self) -> Option<&HostData> {
         self.extras.get().and_then(|e| e.host.get())
     }
 
-    /// As [`Node::host`], made if absent.
+    /// As [`Node::host`], created if absent.
     pub fn host_or_new(&self, make: impl FnOnce() -> HostData) -> &HostData {
         self.extras.get_or_init(Box::default).host.get_or_init(make)
     }
 
-    /// Calls `visit` with the hooks if nobody is at them or holds them at this moment.
+    /// Calls `visit` with the hooks unless they are locked or shared at the moment.
     pub(super) fn visit_hooks(&self, visit: impl FnOnce(&NodeHooks)) {
         let Some(extras) = self.extras.get() else { return };
         extras.hooks.try_with(|hooks| {
@@ -353,7 +354,7 @@ impl<F: Function + ?Sized> Node<F> {
         });
     }
 
-    /// Drops every hook.
+    /// Removes all hooks.
     pub fn clear_hooks(&self) {
         let old = self.extras.get().and_then(|e| e.hooks.with(Option::take));
         drop(old);
@@ -371,14 +372,14 @@ impl<F: Function + ?Sized> Node<F> {
         })
     }
 
-    /// Keeps the gradient by `output` in the `.grad` of the tensor that `meta` belongs to.
+    /// Stores the gradient of `output` in the `.grad` of the tensor with metadata `meta`.
     pub fn retain_grad(&self, output: usize, meta: &Arc<AutogradMeta>) {
         if !self.retains_grad(output, meta) {
             self.change_hooks(|h| h.retain.push((output, Arc::downgrade(meta))));
         }
     }
 
-    /// Undoes [`Node::retain_grad`]; whether there was something to undo.
+    /// Undoes [`Node::retain_grad`]; returns whether it was set.
     pub(crate) fn drop_retained_grad(&self, meta: &Arc<AutogradMeta>) -> bool {
         let is_it = |(_, m): &(usize, Weak<AutogradMeta>)| m.as_ptr() == Arc::as_ptr(meta);
         if !self.hooks().is_some_and(|h| h.retain.iter().any(is_it)) {
@@ -423,7 +424,7 @@ impl GradFn {
     pub fn get(&self) -> &Arc<Node> {
         match &self.0 {
             Some(n) => n,
-            // The handle is emptied only by its own drop.
+            // Only `drop` takes the pointer out.
             None => unreachable!(),
         }
     }
@@ -441,17 +442,17 @@ impl GradFn {
         Arc::strong_count(self.get()) == 1
     }
 
-    /// A handle that does not keep the node alive.
+    /// A weak reference to the node.
     pub fn downgrade(&self) -> Weak<Node> {
         Arc::downgrade(self.get())
     }
 
-    /// The node of a weak handle, if it is still there.
+    /// The node of a weak reference, if still alive.
     pub fn upgrade(weak: &Weak<Node>) -> Option<GradFn> {
         weak.upgrade().map(|n| GradFn(Some(n)))
     }
 
-    /// Tells nodes apart.
+    /// Identifies the node.
     pub fn address(&self) -> usize {
         Arc::as_ptr(self.get()).cast::<()>() as usize
     }
@@ -477,14 +478,14 @@ thread_local! {
     static CONDEMNED: RefCell<Vec<Arc<Node>>> = const { RefCell::new(Vec::new()) };
 }
 
-// Note [Dropping a long graph]
-// A node holds its inputs' nodes, by edges and through saved tensors, so dropping the last handle to a chain of a
-// million nodes would recurse a million deep. Every handle to a node is a GradFn. While one of them drops a node,
-// the handles inside only put their nodes on a list, and the outermost drop empties the list in a loop.
+// Note [Dropping a long graph] A node owns the nodes of its inputs, through edges and saved tensors, so a naive drop
+// of a chain of a million nodes would recurse a million levels deep. All owning pointers to nodes are GradFns. While a
+// GradFn drops its node, the GradFns inside that node only append their nodes to a thread-local list, and the
+// outermost drop then empties the list in a loop.
 impl Drop for GradFn {
     fn drop(&mut self) {
-        // If there is another handle and it is dropped at this moment, that drop or this one frees the node, and the
-        // handles inside the node take care of what hangs below.
+        // If another handle is dropped at the same moment, one of the two drops frees the node, and the GradFns inside
+        // it then take care of the nodes below.
         if self.0.as_ref().is_some_and(|node| Arc::strong_count(node) == 1) {
             self.drop_last();
         }
@@ -497,7 +498,7 @@ impl GradFn {
         let outermost = DRAINING.try_with(|d| !d.replace(true)).unwrap_or(false);
         let mut node = self.0.take();
         if !outermost {
-            // While the thread is ending the list may be gone; then the node is dropped here.
+            // The list may be gone while the thread ends; the node is then dropped recursively.
             let _ = CONDEMNED.try_with(|c| c.borrow_mut().extend(node.take()));
             return;
         }
@@ -509,7 +510,7 @@ impl GradFn {
     }
 }
 
-/// The node of an operation that has no derivative though its inputs may want one.
+/// The node of an operation without a derivative, recorded when an input requires grad. Its backward is an error.
 pub struct NotImplemented {
     pub op: &'static str,
 }
@@ -528,10 +529,10 @@ impl Function for NotImplemented {
     }
 }
 
-/// The node of a leaf: adds to its `.grad`. While there is one, every graph leads to the same.
+/// The node of a leaf: accumulates into its `.grad`. All graphs share one accumulator per leaf while it is alive.
 pub struct AccumulateGrad {
     pub leaf: Tensor,
-    /// Held while a gradient is added in place; see Note [Locks of the graph].
+    /// Locked while a gradient is added in place; see Note [Locks of the graph].
     pub(crate) turn: Guarded<()>,
 }
 
@@ -556,7 +557,7 @@ impl Function for AccumulateGrad {
     }
 
     fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
-        // The engine recognises accumulators and does their work itself.
+        // The engine recognizes accumulators and accumulates itself.
         Ok(smallvec![])
     }
 

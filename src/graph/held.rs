@@ -1,14 +1,14 @@
-//! Which objects of the host language the graph keeps alive, for that language's cycle collector.
+//! Finds the objects of the host language that a part of the graph owns, for that language's cycle collector.
 //!
-//! Note [Cycles through the graph]
-//! A hook may close over its tensor, and a user's function may keep its output: cycles that run through handles that the
-//! collector does not see. It is told of them by whatever holds a tensor or a node alone. What belongs to that owner is
-//! found by counting: a node or a tensor is the owner's if every handle to it was met on the way there, and then what it
-//! holds is looked at in turn. Nothing else can reach what was found, so it cannot change while the collector looks, and
-//! to drop the owner's handle drops it all.
+//! Note [Cycles through the graph] A hook may capture its tensor, and a custom function may save its output. Such
+//! cycles run through Rust handles that the collector cannot see. So each object that owns a tensor or a node reports,
+//! when it is traversed, the host objects that are reachable only through it. These are found by counting references:
+//! a node or tensor belongs to the owner if the traversal found as many handles to it as its reference count, and only
+//! then is its own content visited. Nothing outside can reach what was found, so it cannot change during the
+//! collection, and dropping the owner's handle frees all of it.
 //!
-//! A young collection comes every few hundred objects, and would walk all of a graph that grows by as many: it looks at a
-//! thousand parts from each owner at most. What lies deeper passes for referenced from elsewhere, until a full one.
+//! Young collections run every few hundred objects and would traverse the whole of a graph that grows as fast, so they
+//! visit at most a thousand parts per owner. Anything deeper counts as externally referenced until a full collection.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -18,19 +18,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{AutogradMeta, GradFn, SavedTensor};
 use crate::tensor::Tensor;
 
-/// Objects of the host language that hooks and functions hold; while there are none, nobody searches.
+/// The number of host objects held by hooks and functions; while it is 0, nothing is traversed.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// How many parts a search looks at.
+/// The largest number of parts that one traversal visits.
 static PARTS: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Has searches be those of a young collection, or of a full one. To be called between collections: one of them must
-/// find the same whenever it searches.
+/// Selects the limit for a young or a full collection. Must be called between collections: within one, all traversals
+/// of an owner must give the same answer.
 pub fn set_young_collection(young: bool) {
     PARTS.store(if young { 1000 } else { usize::MAX }, Ordering::Relaxed);
 }
 
-/// Counts an object that the graph holds, for as long as it lives.
+/// Increments the number of held objects for as long as it lives.
 pub struct HeldGuard(());
 
 impl HeldGuard {
@@ -52,30 +52,30 @@ impl Drop for HeldGuard {
     }
 }
 
-/// Whether the graph holds any object at all.
+/// Whether the graph holds any host object.
 #[inline(always)]
 pub fn anything_held() -> bool {
     HELD.load(Ordering::Relaxed) != 0
 }
 
-/// Something whose owners are counted.
+/// A reference-counted part of the graph.
 enum Part {
     Tensor(Tensor),
     AutogradMeta(Arc<AutogradMeta>),
     Node(GradFn),
 }
 
-/// A search from one owner.
+/// A traversal from one owner.
 #[derive(Default)]
 pub struct GcVisitor {
-    /// Handles met so far, by address, of what has others too.
+    /// Handles found so far, by address, for parts with several handles.
     met: HashMap<usize, usize>,
     open: Vec<Part>,
 }
 
 impl GcVisitor {
-    /// Counts a handle to a tensor that was met. Here and in the next two the kept handle is cloned last: the strong
-    /// count is compared above.
+    /// Counts a handle to a tensor. In this method and the next two, clone the kept handle last: the strong count is
+    /// compared before.
     pub fn tensor(&mut self, t: &Tensor) {
         if self.complete(t.address(), t.handles()) {
             self.open.push(Part::Tensor(t.clone()));
@@ -95,7 +95,7 @@ impl GcVisitor {
         }
     }
 
-    /// Visits a saved tensor, or what a hook packed in its place.
+    /// Visits a saved tensor, or the packed object in its place.
     pub fn saved(&mut self, s: &SavedTensor, visit: &mut dyn FnMut(&dyn Any)) {
         s.visit_held(&mut |t| self.tensor(t), visit);
     }
@@ -109,7 +109,7 @@ impl GcVisitor {
         *met == handles
     }
 
-    /// Visits what belongs to the handles that were met, and all below.
+    /// Visits the host objects owned through the handles counted so far.
     pub fn visit(mut self, visit: &mut dyn FnMut(&dyn Any)) {
         for _ in 0..PARTS.load(Ordering::Relaxed) {
             let Some(part) = self.open.pop() else { return };
@@ -144,7 +144,7 @@ impl GcVisitor {
     }
 }
 
-/// Visits a hook that nobody else has: a running task may have copies.
+/// Visits a hook that has no other handle, such as that of a running graph task.
 pub(super) fn visit_hook<H: ?Sized>(
     hook: &Arc<H>,
     object: Option<&dyn Any>,

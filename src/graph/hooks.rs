@@ -1,4 +1,4 @@
-//! User code that runs during backward, in the order in which it was registered.
+//! User code that runs during backward, in order of registration.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,52 +9,52 @@ use super::Grads;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// Sees, and may replace, the gradient of a tensor; None where it is undefined.
+/// Receives the gradient of a tensor (None if undefined) and may replace it.
 pub trait TensorHook: Send + Sync {
     fn call(&self, grad: Option<&Tensor>) -> Result<Option<Tensor>>;
 
-    /// For the binding, which knows its own hooks.
+    /// For downcasts in the binding, which defines hooks of its own.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }
 
-/// Sees a leaf after a gradient was added to it.
+/// Receives a leaf after a gradient was accumulated into it.
 pub trait PostAccumulateHook: Send + Sync {
     fn call(&self, leaf: &Tensor) -> Result<()>;
 
-    /// For the binding, which knows its own hooks.
+    /// For downcasts in the binding.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }
 
-/// Sees the gradients that enter a node (`outputs` is None) or that left it, and may replace the latter.
+/// Receives the gradients that enter a node (`outputs` is None) or those it returned, and may replace the latter.
 pub trait NodeHook: Send + Sync {
     fn call(&self, grads: &Grads, outputs: Option<&Grads>) -> Result<Option<Grads>>;
 
-    /// For the binding, which knows its own hooks.
+    /// For downcasts in the binding.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }
 
-/// Decides what is kept in the place of a tensor that a node saves.
+/// Packs tensors that nodes save.
 pub trait SavedTensorHooks: Send + Sync {
     fn pack(&self, t: &Tensor) -> Result<Box<dyn PackedTensor>>;
 }
 
-/// What was kept in the place of a saved tensor.
+/// The packed form of a saved tensor.
 pub trait PackedTensor: Send + Sync {
     fn unpack(&self) -> Result<Tensor>;
 
-    /// For the binding, which knows its own hooks.
+    /// For downcasts in the binding.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }
 
-/// Names a registered hook.
+/// Identifies a registered hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handle(u64);
 
@@ -64,7 +64,7 @@ impl Handle {
         Handle(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// What the host language calls the hook by.
+    /// The number by which the host language refers to the hook.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -76,7 +76,7 @@ impl Default for Handle {
     }
 }
 
-/// Hooks of one kind, in order. A change makes a new list, so that a hook may register and remove hooks.
+/// Hooks of one kind, in order. Copied on change, so that a hook may register and remove hooks while it runs.
 pub struct Hooks<H: ?Sized>(SmallVec<[(Handle, std::sync::Arc<H>); 1]>);
 
 impl<H: ?Sized> Default for Hooks<H> {
@@ -98,7 +98,7 @@ impl<H: ?Sized> Hooks<H> {
         handle
     }
 
-    /// Removes the hook if it is here.
+    /// Removes the hook if present.
     pub fn remove(&mut self, handle: Handle) -> bool {
         let before = self.0.len();
         self.0.retain(|(h, _)| *h != handle);
@@ -113,7 +113,7 @@ impl<H: ?Sized> Hooks<H> {
         self.0.len()
     }
 
-    /// Each hook under its number.
+    /// The hooks with their numbers.
     pub fn numbered(&self) -> impl Iterator<Item = (u64, &std::sync::Arc<H>)> {
         self.0.iter().map(|(handle, h)| (handle.number(), h))
     }

@@ -1,4 +1,4 @@
-//! What autograd keeps about one tensor.
+//! The autograd metadata of one tensor.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,15 +11,15 @@ use super::sync::{Guarded, change_shared};
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
-// How a tensor takes part in recorded operations: not, as a leaf, or with a history.
+// How operations treat the tensor: no grad required, a leaf that requires grad, or a recorded result.
 const UNTRACKED: u8 = 0;
 const LEAF: u8 = 1;
 const RECORDED: u8 = 2;
 
-/// Gradient, history and hooks of a tensor. Two tensors share it only when one replaced the other's data.
+/// Gradient, history and hooks of a tensor. Two tensors share it only when one replaced the data of the other.
 pub struct AutogradMeta {
     tracked: AtomicU8,
-    /// The dtype of a leaf's gradient: 0 for the leaf's own, 1 for any, else its place among all dtypes and 2.
+    /// The dtype of a leaf's gradient: 0 for the leaf's own, 1 for any, else 2 plus the index of the dtype.
     grad_dtype: AtomicU8,
     state: Guarded<State>,
 }
@@ -30,17 +30,17 @@ struct State {
     output: u32,
     grad: Option<Tensor>,
     grad_fn: Option<GradFn>,
-    /// A leaf's accumulator lives as long as a graph holds it.
+    /// Kept alive by the graphs that contain it.
     accumulator: Option<Weak<Node<AccumulateGrad>>>,
     hooks: Option<Arc<LeafHooks>>,
 }
 
-/// A leaf's hooks; those of a tensor with history sit on its node.
+/// The hooks of a leaf; those of a non-leaf are on its node.
 #[derive(Default, Clone)]
 pub struct LeafHooks {
-    /// On its gradient, before that is accumulated.
+    /// On its gradient, before accumulation.
     pub grad: Hooks<dyn TensorHook>,
-    /// On the leaf, after.
+    /// On the leaf, after accumulation.
     pub post: Hooks<dyn PostAccumulateHook>,
 }
 
@@ -53,7 +53,7 @@ impl AutogradMeta {
         }
     }
 
-    /// The meta of a fresh result of a recorded operation.
+    /// The metadata of a new recorded result.
     #[inline(always)]
     pub(crate) fn with_history(grad_fn: GradFn, output: usize) -> AutogradMeta {
         let state = State {
@@ -76,7 +76,7 @@ impl AutogradMeta {
         self.tracked.load(Ordering::Relaxed) != UNTRACKED
     }
 
-    /// Whether the tensor has a history.
+    /// Whether the tensor is a recorded result.
     #[inline(always)]
     pub fn is_recorded(&self) -> bool {
         self.tracked.load(Ordering::Relaxed) == RECORDED
@@ -89,7 +89,7 @@ impl AutogradMeta {
         });
     }
 
-    /// The dtype that a gradient of a leaf of dtype `own` is to have; None where it may have any.
+    /// The required dtype of the gradient of a leaf of dtype `own`; None when any is allowed.
     pub fn grad_dtype(&self, own: DType) -> Option<DType> {
         match self.grad_dtype.load(Ordering::Relaxed) {
             0 => Some(own),
@@ -111,7 +111,7 @@ impl AutogradMeta {
         drop(old);
     }
 
-    /// Sets the gradient to `new` if it is still `old`; gives `new` back if it is not.
+    /// Sets the gradient to `new` if it is still `old`; otherwise returns `new`.
     pub fn replace_grad(&self, old: Option<&Tensor>, new: Tensor) -> Result<(), Tensor> {
         let replaced = self.state.with(|s| {
             let is_old = match (&s.grad, old) {
@@ -123,7 +123,7 @@ impl AutogradMeta {
         replaced.map(drop)
     }
 
-    /// Whether `t` is the gradient at this moment.
+    /// Whether `t` currently is the gradient.
     pub fn has_grad(&self, t: &Tensor) -> bool {
         self.state.with(|s| s.grad.as_ref().is_some_and(|g| g.same(t)))
     }
@@ -132,17 +132,17 @@ impl AutogradMeta {
         self.state.with(|s| s.grad_fn.clone())
     }
 
-    /// The node that made the tensor and which of its outputs the tensor is.
+    /// The node that produced the tensor, and the output number.
     pub fn history(&self) -> Option<(GradFn, usize)> {
         self.state.with(|s| s.grad_fn.clone().map(|node| (node, s.output as usize)))
     }
 
-    /// Which output of its node the tensor is.
+    /// The output number of the tensor in its node.
     pub fn output(&self) -> usize {
         self.state.with(|s| s.output as usize)
     }
 
-    /// The tensor is from now on output `output` of `grad_fn`.
+    /// Makes the tensor output `output` of `grad_fn`.
     pub fn set_history(&self, grad_fn: GradFn, output: usize) {
         let old = self.state.with(|s| {
             s.output = output as u32;
@@ -153,7 +153,7 @@ impl AutogradMeta {
         drop(old);
     }
 
-    /// Forgets the history, as `detach_` does.
+    /// Clears the history, as `detach_` does.
     pub fn clear_history(&self) {
         let old = self.state.with(|s| {
             s.output = 0;
@@ -164,7 +164,7 @@ impl AutogradMeta {
         drop(old);
     }
 
-    /// Writes the edge to what made `t`, or to its accumulator, into `place`, which is empty; leaves it so where there is
+    /// Writes the edge to the node of `t` or to its accumulator to `place`, which is empty; leaves it empty if `t` has
     /// neither.
     pub(crate) fn put_edge(&self, t: &Tensor, place: &mut Option<Edge>) {
         let needs_accumulator = self.state.with(|s| {
@@ -185,10 +185,10 @@ impl AutogradMeta {
         }
     }
 
-    /// The accumulator of a leaf, made if it has none.
+    /// The accumulator of a leaf, created if absent.
     fn accumulator(&self, t: &Tensor) -> Arc<Node<AccumulateGrad>> {
         let new = AccumulateGrad::node(t);
-        // Another thread may have been first. The weak handle that goes was the last to its node's memory.
+        // Another thread may have been first. The replaced weak handle may be the last one to the old node's memory.
         let (found, _old) = self.state.with(|s| match s.accumulator.as_ref().and_then(Weak::upgrade) {
             Some(found) => (Some(found), None),
             None => (None, s.accumulator.replace(Arc::downgrade(&new))),
@@ -198,7 +198,7 @@ impl AutogradMeta {
 
     // ---- hooks of a leaf
 
-    /// The hooks, if there ever was one.
+    /// The hooks, if any were ever registered.
     pub fn hooks(&self) -> Option<Arc<LeafHooks>> {
         self.state.with(|s| s.hooks.clone())
     }
@@ -222,7 +222,7 @@ impl AutogradMeta {
     /// Visits what this tensor holds for Python's garbage collector; see Note [Cycles through the graph].
     pub(super) fn visit_held(&self, held: &mut GcVisitor, visit: &mut dyn FnMut(&dyn Any)) {
         self.state.try_with(|state| {
-            // A run that calls the hooks holds them too.
+            // A running graph task may hold the hooks too.
             if let Some(hooks) = state.hooks.as_ref().filter(|h| Arc::strong_count(h) == 1) {
                 hooks.grad.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
                 hooks.post.iter().for_each(|h| visit_hook(h, h.as_any(), visit));

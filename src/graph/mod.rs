@@ -1,13 +1,13 @@
-//! The graph of what was computed.
+//! The autograd graph.
 //!
 //! ```text
-//!   w (leaf) ──┐                       a tensor with history holds its node (grad_fn) and which output it is
-//!   x (leaf) ──┤ mul ── y ── sum ── s  a node holds edges to the nodes of its inputs, and what backward needs
+//!   w (leaf) ──┐                       a result's tensor points to its node (grad_fn) and its output number
+//!   x (leaf) ──┤ mul ── y ── sum ── s  a node has edges to the nodes of its inputs, and saved tensors
 //!              ▼                       a leaf's edge leads to its accumulator, which adds to `.grad`
 //!   AccumulateGrad(w) ◄── MulBackward0 ◄── SumBackward0
 //! ```
-//! *Node*: a [`Function`] with its edges. *Edge*: a node and which of its gradients is meant. *Leaf*: a tensor
-//! without a node. *Saved*: a tensor that a function keeps for backward, at the version it had.
+//! *Node*: a [`Function`] with its edges. *Edge*: a node and one of its inputs. *Leaf*: a tensor without a node.
+//! *Saved tensor*: a tensor kept by a function for backward, with its version at that time.
 
 pub mod anomaly;
 mod attribute;

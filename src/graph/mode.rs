@@ -1,4 +1,4 @@
-//! Per-thread switches: gradients and inference.
+//! Per-thread modes: grad mode and inference mode.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,13 +18,13 @@ thread_local! {
     static MODES: Cell<Modes> = const { Cell::new(START) };
 }
 
-// The threads of a model run on one thread of the system.
+// Under loom all modelled threads run on one system thread.
 #[cfg(loom)]
 loom::thread_local! {
     static MODES: Cell<Modes> = Cell::new(START);
 }
 
-/// Whether operations on tracked tensors are recorded.
+/// Whether operations on tensors that require grad are recorded.
 #[inline(always)]
 pub fn grad_enabled() -> bool {
     MODES.with(|m| {
@@ -41,19 +41,19 @@ fn change(f: impl FnOnce(&mut Modes)) {
     });
 }
 
-/// The grad mode as it was set; in inference mode nothing is recorded though it be on.
+/// The grad mode as set; inference mode overrides it.
 pub fn grad_mode() -> bool {
     MODES.with(|m| m.get().grad)
 }
 
-/// Sets the mode of this thread and returns the one before.
+/// Sets the grad mode of this thread and returns the previous one.
 pub fn set_grad_enabled(on: bool) -> bool {
     let before = grad_mode();
     change(|m| m.grad = on);
     before
 }
 
-/// Threads in inference mode: while there are none, a new tensor looks no further.
+/// The number of threads in inference mode; while it is 0, a new tensor skips the thread-local check.
 static INFERRING: AtomicUsize = AtomicUsize::new(0);
 
 #[inline(always)]
@@ -72,7 +72,7 @@ pub fn set_inference_enabled(on: bool) -> bool {
     before
 }
 
-/// Restores the grad mode when it goes out of scope.
+/// Restores the grad mode when dropped.
 pub struct ModeGuard(bool);
 
 impl ModeGuard {
@@ -87,19 +87,19 @@ impl Drop for ModeGuard {
     }
 }
 
-/// The switches of a thread, for one that continues its work.
+/// The modes of a thread, for another thread that continues its work.
 pub struct ThreadState {
     modes: Modes,
     hooks: saved::HookStack,
 }
 
 impl ThreadState {
-    /// Those of this thread.
+    /// Captures those of this thread.
     pub fn capture() -> ThreadState {
         ThreadState { modes: MODES.with(Cell::get), hooks: saved::HookStack::capture() }
     }
 
-    /// Makes them this thread's.
+    /// Installs them in this thread.
     pub fn install(self) {
         MODES.with(|m| m.set(self.modes));
         self.hooks.install();

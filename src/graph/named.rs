@@ -1,19 +1,18 @@
-//! Dimensions as a caller named them.
+//! Dimension arguments as the caller wrote them.
 //!
-//! Note [Dimensions as they were named]
-//! Operations count dimensions from the first on, and so do their functions. A node of PyTorch shows them as they were given:
-//! from the last on, or in another order. Only the binding knows, so it writes them into the fresh node of a result
-//! (`python/attributes.rs`), which shows them where they are the dimensions that it counts. Nothing is computed from them, and
-//! results in place or in `out=` go without.
+//! Note [Dimensions as they were named] Operations and their functions normalize dimensions to non-negative numbers.
+//! PyTorch's nodes show them as given: negative, or in another order. Only the binding sees the original arguments, so
+//! it stores them in the new node of a result (`python/attributes.rs`), which shows them wherever they agree with the
+//! normalized ones. They affect no computation, and in-place and `out=` results do without.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
 
-/// Up to four dimensions, a byte each. More are not kept.
+/// Up to four dimensions of one byte each; longer lists are not kept.
 pub struct NamedDims(AtomicU32);
 
-/// No dimension: no tensor has as many.
+/// Marks an unused byte; no tensor has that many dimensions.
 const NONE: i8 = i8::MAX;
 
 impl Default for NamedDims {
@@ -35,7 +34,7 @@ impl NamedDims {
         self.0.store(u32::from_le_bytes(bytes), Ordering::Relaxed);
     }
 
-    /// What was set; nothing if that was never done.
+    /// The stored dimensions; empty if never set.
     pub fn get(&self) -> SmallVec<[i64; 4]> {
         let bytes = self.0.load(Ordering::Relaxed).to_le_bytes();
         bytes.into_iter().map(|b| b as i8).take_while(|&d| d != NONE).map(i64::from).collect()

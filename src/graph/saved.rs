@@ -1,4 +1,4 @@
-//! A tensor that a function keeps for its backward, and the hooks that may keep something else in its place.
+//! Saved tensors, and hooks that pack them.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -13,33 +13,33 @@ use crate::error::{Error, Result};
 use crate::tensor::{Tensor, operation_of};
 use crate::{bail, ensure};
 
-/// A tensor at the version that it had when it was saved. Freed when its node has run.
+/// A tensor with its version when it was saved. Freed when its node has run.
 ///
-/// Note [Outputs that their own node saves]
-/// A result that kept its node, saved by that node, would be a cycle that nothing frees. A saved result is
-/// therefore stored without history, and given its node again when it is asked for in a differentiable backward.
+/// Note [Outputs that their own node saves] An output that is saved by its own node would form a reference cycle with
+/// it. A saved output is therefore stored without history, and gets its node again when it is unpacked in a
+/// differentiable backward.
 pub struct SavedTensor(Guarded<Slot>);
 
 #[derive(Clone)]
 enum Slot {
-    /// Nothing was needed.
+    /// Not needed by backward.
     Unused,
-    /// No tensor, but what the node needs is gone when it has run all the same.
+    /// No tensor, but reported as freed once the node has run.
     Mark,
     Kept {
         tensor: Tensor,
         version: u32,
-        /// Which output of the node the tensor is, if it is one.
+        /// The output number, if the tensor is an output of the node.
         number: u16,
         output: bool,
-        /// It had a history, which `detach_` may have taken since.
+        /// It had a history when saved, which `detach_` may have removed since.
         recorded: bool,
     },
     Packed(Arc<Packed>),
     Freed,
 }
 
-/// What a pack hook made of a tensor, and the history that the unpacked tensor is to have.
+/// A packed tensor, and the history that the unpacked tensor gets.
 struct Packed {
     object: Box<dyn PackedTensor>,
     history: History,
@@ -61,7 +61,7 @@ impl SavedTensor {
         saved
     }
 
-    /// As [`SavedTensor::input`], written where it is to stay.
+    /// As [`SavedTensor::input`], written in place.
     #[inline]
     pub fn put_input(&mut self, t: &Tensor) {
         if t.is_inference() {
@@ -82,7 +82,7 @@ impl SavedTensor {
         SavedTensor::numbered_output(t, 0)
     }
 
-    /// As [`SavedTensor::output`], for an operation with several.
+    /// As [`SavedTensor::output`], for an operation with several outputs.
     #[inline]
     pub fn numbered_output(t: &Tensor, number: usize) -> SavedTensor {
         let (tensor, number) = (t.detach(), number as u16);
@@ -108,12 +108,12 @@ impl SavedTensor {
         SavedTensor(Guarded::new(Slot::Unused))
     }
 
-    /// No tensor: stands for a number or a shape that PyTorch saves as one, and is freed as one.
+    /// Stands for a number or a shape that PyTorch saves as a tensor, so that it is freed like one.
     pub fn mark() -> SavedTensor {
         SavedTensor(Guarded::new(Slot::Mark))
     }
 
-    /// An input, or nothing where the caller knows that backward will not ask.
+    /// Saves an input if backward will need it.
     pub fn input_if(wanted: bool, t: &Tensor) -> SavedTensor {
         if wanted { SavedTensor::input(t) } else { SavedTensor::unused() }
     }
@@ -122,7 +122,7 @@ impl SavedTensor {
         t.map_or(SavedTensor::unused(), SavedTensor::input)
     }
 
-    /// The saved tensor.
+    /// Unpacks the saved tensor.
     ///
     /// # Errors
     /// `RuntimeError` when it was freed by an earlier backward, or written in place since it was saved.
@@ -133,12 +133,12 @@ impl SavedTensor {
         }
     }
 
-    /// As [`SavedTensor::get`], with None where nothing was saved.
+    /// As [`SavedTensor::get`]; None when nothing was saved.
     pub fn try_get(&self, cx: &Cx) -> Result<Option<Tensor>> {
         self.unpack(Some(cx.node))
     }
 
-    /// As [`SavedTensor::try_get`], for the node that saved it, if that is known.
+    /// As [`SavedTensor::try_get`], given the node that saved it, if known.
     pub fn unpack(&self, node: Option<&GradFn>) -> Result<Option<Tensor>> {
         match self.0.with(|slot| slot.clone()) {
             Slot::Unused | Slot::Mark => Ok(None),
@@ -173,7 +173,7 @@ impl SavedTensor {
         }
     }
 
-    /// As [`SavedTensor::unpack`]; an output has its history again also where nothing is recorded.
+    /// As [`SavedTensor::unpack`], but an output has its history even in no-grad mode.
     pub fn unpack_with_history(&self, node: &GradFn) -> Result<Option<Tensor>> {
         let number = self.0.with(|slot| match slot {
             Slot::Kept { number, output: true, .. } => Some(*number as usize),
@@ -186,10 +186,10 @@ impl SavedTensor {
         })
     }
 
-    /// Packs what was kept as it is.
+    /// Packs the saved tensor with `hooks`.
     ///
     /// # Errors
-    /// `RuntimeError` when nothing is kept, or hooks were given before; what the hook raises.
+    /// `RuntimeError` when there is none or it is packed already; errors of the hook.
     pub fn register_hooks(&self, hooks: &dyn SavedTensorHooks) -> Result<()> {
         let (tensor, history) = match self.0.with(|slot| slot.clone()) {
             Slot::Unused | Slot::Mark => {
@@ -219,7 +219,7 @@ impl SavedTensor {
             Slot::Kept { .. } => Ok(std::mem::replace(slot, packed)),
             _ => Err(packed),
         });
-        // While the hook ran, the tensor was freed or given other hooks: then it is that which is refused.
+        // While the hook ran, the tensor was freed or packed by others: trying again returns the error for that.
         replaced.map(drop).or_else(|_| self.register_hooks(hooks))
     }
 
@@ -232,7 +232,7 @@ impl SavedTensor {
         });
     }
 
-    /// Lets go of the tensor.
+    /// Frees the tensor.
     pub fn free(&self) {
         let old = self.0.with(|slot| match slot {
             Slot::Kept { .. } | Slot::Packed(_) | Slot::Mark => std::mem::replace(slot, Slot::Freed),
@@ -249,7 +249,7 @@ fn with_history(t: &Tensor, node: GradFn, number: usize) -> Tensor {
 }
 
 fn history_of(t: &Tensor) -> History {
-    // Where there is no way back, the node that saves was refused already.
+    // `grad_edge` fails for a view whose history cannot be regenerated; making the saving node failed already then.
     match (t.grad_edge().unwrap_or(None), t.meta()) {
         (None, _) => History::None,
         (Some(_), Some(meta)) if t.is_leaf() => History::Leaf(meta.clone()),
@@ -270,20 +270,20 @@ impl Packed {
     }
 }
 
-// ---- hooks on whatever is saved
+// ---- saved tensor hooks
 
 thread_local! {
     static HOOKS: RefCell<Vec<Arc<dyn SavedTensorHooks>>> = const { RefCell::new(Vec::new()) };
-    /// Inside a pack hook, what is saved is saved as it is.
+    /// Set inside a pack hook, where tensors are saved unpacked.
     static PACKING: Cell<bool> = const { Cell::new(false) };
     static FAILED: Cell<Option<Error>> = const { Cell::new(None) };
     static FORBIDDEN: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Pairs of hooks on the stacks of all threads: while there are none, a save looks no further.
+/// The number of hook pairs on the stacks of all threads; while it is 0, saving skips the thread-local check.
 static PAIRS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether what this thread saves goes through hooks.
+/// Whether hooks pack what this thread saves.
 #[inline(always)]
 pub fn saved_tensor_hooks_active() -> bool {
     PAIRS.load(Ordering::Relaxed) != 0 && active_here()
@@ -294,7 +294,7 @@ fn active_here() -> bool {
     !PACKING.get() && HOOKS.with_borrow(|h| !h.is_empty())
 }
 
-/// Has `hooks` pack what this thread saves from now on.
+/// Makes `hooks` pack what this thread saves from now on.
 ///
 /// # Errors
 /// `RuntimeError` with the message given to [`forbid_saved_tensor_hooks`].
@@ -307,7 +307,7 @@ pub fn push_saved_tensor_hooks(hooks: Arc<dyn SavedTensorHooks>) -> Result<()> {
     Ok(())
 }
 
-/// Takes back the last push.
+/// Undoes the last push.
 pub fn pop_saved_tensor_hooks() {
     let last = HOOKS.with_borrow_mut(Vec::pop);
     if last.is_some() {
@@ -315,10 +315,10 @@ pub fn pop_saved_tensor_hooks() {
     }
 }
 
-/// While there is a message, a push fails with it. Returns the one before.
+/// While a message is set, pushing hooks fails with it. Returns the previous message.
 ///
 /// # Errors
-/// `RuntimeError` with the message, where hooks are in use.
+/// `RuntimeError` with the message when hooks are already in use.
 pub fn forbid_saved_tensor_hooks(message: Option<String>) -> Result<Option<String>> {
     if let Some(message) = &message
         && HOOKS.with_borrow(|h| !h.is_empty())
@@ -328,7 +328,7 @@ pub fn forbid_saved_tensor_hooks(message: Option<String>) -> Result<Option<Strin
     Ok(FORBIDDEN.replace(message))
 }
 
-/// The hooks of a thread, for one that continues its work.
+/// The hooks of a thread, for another thread that continues its work.
 pub(super) struct HookStack {
     hooks: Vec<Arc<dyn SavedTensorHooks>>,
     packing: bool,
@@ -345,7 +345,7 @@ impl HookStack {
     }
 
     pub(super) fn install(self) {
-        // They stay counted by the thread that pushed them, which waits for this one.
+        // PAIRS already includes them: the thread that pushed them waits for this one.
         HOOKS.replace(self.hooks);
         PACKING.set(self.packing);
         FORBIDDEN.replace(self.forbidden);
@@ -356,7 +356,7 @@ const INFERENCE: &str = "Inference tensors cannot be saved for backward. Please 
                          in computation tracked by autograd. To work around this, you can make a clone to get a normal tensor \
                          and use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.";
 
-/// Errors that wait on all threads: while there are none, a check looks no further.
+/// The number of pending errors on all threads; while it is 0, checking skips the thread-local.
 static FAILURES: AtomicUsize = AtomicUsize::new(0);
 
 fn take_failure() -> Option<Error> {
@@ -367,14 +367,14 @@ fn take_failure() -> Option<Error> {
     e
 }
 
-/// Has [`check_saved`] return an error, unless one waits already.
+/// Makes [`check_saved`] return an error, unless one is pending.
 fn fail(e: Error) {
     let first = take_failure().unwrap_or(e);
     FAILED.set(Some(first));
     FAILURES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The first error of a save since the last call. Whoever makes a node asks once its function has saved.
+/// Takes the first pending error. Called by code that makes a node, after its function has saved.
 #[inline(always)]
 pub fn check_saved() -> Result<()> {
     if FAILURES.load(Ordering::Relaxed) == 0 {
@@ -383,7 +383,7 @@ pub fn check_saved() -> Result<()> {
     take_failure().map_or(Ok(()), Err)
 }
 
-/// Packs with the last pair of hooks. An error waits for [`check_saved`], and until then nothing more is packed.
+/// Packs with the innermost hooks. An error stays pending until [`check_saved`]; until then nothing more is packed.
 #[cold]
 fn pack(t: &Tensor, history: impl FnOnce() -> History) -> Slot {
     let failed = FAILED.take();

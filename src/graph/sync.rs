@@ -1,22 +1,23 @@
-//! What threads share in the graph, in the few shapes in which they share it.
+//! Synchronization primitives for the state that threads share in the graph.
 //!
-//! Note [Locks of the graph]
-//! A lock of the graph is held while values are moved or compared and handles to them cloned, and for nothing else: no
-//! kernel, no allocation of a tensor or node, no drop of a tensor, node or hook, no user code, no other lock. Each of these
-//! may come back to the lock that is held: recording a sum asks the leaf for its edge; dropping a hook of Python's runs
-//! `__del__`, which may register another hook; and a thread that waits here may hold the interpreter's lock.
+//! Note [Locks of the graph] While a lock of the graph is held, values may be moved and compared and handles to them
+//! cloned, and nothing else may happen: no kernel, no allocation of a tensor or node, no drop of a tensor, node or
+//! hook, no user code, no other lock. Any of these may need the held lock again: recording a sum asks the leaf for its
+//! edge; dropping a Python hook runs `__del__`, which may register another hook; and a thread waiting here may hold
+//! the interpreter's lock.
 //!
-//! The shapes below keep to that. There is no guard to carry around: [`Guarded::with`] takes a closure, and what is replaced
-//! leaves through its result and is dropped after it. What needs work is read, worked on without the lock, and stored if the
-//! place still holds what was read; otherwise it is done again ([`change_shared`], `AutogradMeta::replace_grad`). Two exceptions:
-//! - A leaf's `turn` (in `AccumulateGrad`) is held while a gradient is added in place to `.grad`, as threads must not do that at
-//!   once. Under it runs the kernel of that addition and nothing that is recorded. Only accumulation takes it, before any
-//!   other lock and never with the interpreter's.
-//! - The visitor of Python's garbage collector looks at what a lock protects while it holds it. It only tries the lock, and
-//!   the collector calls nothing that takes one.
+//! The types below enforce this. There is no lock guard to pass around: [`Guarded::with`] takes a closure, and a
+//! replaced value is returned from it and dropped afterwards. An update that needs work reads the value, computes
+//! without the lock, and stores the result if the value is still the one that was read; otherwise it starts over
+//! ([`change_shared`], `AutogradMeta::replace_grad`). There are two exceptions:
+//! - A leaf's `turn` (in `AccumulateGrad`) is held while a gradient is added in place to `.grad`, which two threads must
+//!   not do at once. Under it runs the kernel of that addition, unrecorded. Only accumulation takes it, before any other
+//!   lock and never with the interpreter's.
+//! - The visitor of Python's garbage collector reads a protected value while it holds the lock. It only tries to take the
+//!   lock, and the collector calls nothing that takes one.
 //!
-//! `tests/loom.rs` runs these types, and the engine on top of them, through interleavings of threads: with `--cfg loom` they
-//! are made of loom's mutex and atomics.
+//! `tests/loom.rs` runs these types, and the engine on top of them, through all thread interleavings: with `--cfg
+//! loom` they use loom's mutex and atomics.
 
 use std::sync::{Arc, PoisonError};
 
@@ -35,10 +36,11 @@ impl<T> Guarded<T> {
         Guarded(Mutex::new(value))
     }
 
-    /// Calls `f` with the lock held. What `f` takes out is to be returned, so that it is dropped without the lock.
+    /// Calls `f` with the lock held. `f` must return any value that it takes out, so that it is dropped without the
+    /// lock.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        // The value is consistent between any two statements of `f`, so a panic in one does not make it unusable.
+        // The value is consistent between any two statements of `f`, so a panic in `f` does not invalidate it.
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -48,9 +50,9 @@ impl<T> Guarded<T> {
     }
 }
 
-/// Replaces a shared value that `lock` protects by a changed copy. Whoever took a handle to the old value keeps that.
+/// Replaces the shared value protected by `lock` with a changed copy. Holders of the old value keep the old one.
 ///
-/// `change` is called without the lock, and again if another thread was faster.
+/// `change` runs without the lock, and runs again if another thread replaced the value meanwhile.
 pub fn change_shared<S, T: Clone + Default, R>(
     lock: &Guarded<S>,
     place: impl Fn(&mut S) -> &mut Option<Arc<T>>,
@@ -65,7 +67,7 @@ pub fn change_shared<S, T: Clone + Default, R>(
             (Some(now), Some(old)) => Arc::ptr_eq(now, old),
             (now, old) => now.is_none() && old.is_none(),
         };
-        // Neither the old value nor a new one that came too late is dropped under the lock.
+        // The old value, or a new one that came too late, is dropped after the lock.
         let stored = lock.with(|s| {
             let place = place(s);
             if is_old(place) { Ok(place.replace(new)) } else { Err(new) }
@@ -76,9 +78,9 @@ pub fn change_shared<S, T: Clone + Default, R>(
     }
 }
 
-/// A word of a node in which one run at a time notes its own state of the node; see Note [Scratch in nodes] in the engine.
+/// A word in each node, claimed by one graph task at a time; see Note [Scratch in nodes] in the engine.
 ///
-/// The word is the number of the run in the upper half and the place of the state in the lower one; zero if no run holds it.
+/// The upper half is the number of the task and the lower half the index of its state; zero when unclaimed.
 #[derive(Default)]
 pub struct Scratch(AtomicU64);
 
@@ -87,21 +89,21 @@ impl Scratch {
         u64::from(run) << 32 | u64::from(place)
     }
 
-    /// The place that `run` noted, if it holds the word.
+    /// The index stored by task `run`, if it claimed the word.
     #[inline]
     pub fn place(&self, run: u32) -> Option<u32> {
-        // A run reads here what it has written itself; what others write it only tells from that.
+        // Relaxed suffices: a task uses only the value that it stored itself, and needs no order with other tasks.
         let word = self.0.load(Ordering::Relaxed);
         ((word >> 32) as u32 == run).then_some(word as u32)
     }
 
-    /// Notes a place for `run`, which is not zero; false if another run holds the word.
+    /// Claims the word for task `run`, which is not zero; false if another task has it.
     #[inline]
     pub fn claim(&self, run: u32, place: u32) -> bool {
         self.0.compare_exchange(0, Scratch::word(run, place), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives the word back if `run` holds it with this place.
+    /// Releases the word if task `run` claimed it with this index.
     #[inline]
     pub fn release(&self, run: u32, place: u32) {
         let _ = self.0.compare_exchange(Scratch::word(run, place), 0, Ordering::AcqRel, Ordering::Relaxed);

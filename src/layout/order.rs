@@ -1,4 +1,5 @@
-//! The order of the dimensions in memory: memory formats, and the order that a result takes from its operands.
+//! The order of dimensions in memory: memory formats, and the layout that an elementwise result takes from its
+//! operands.
 
 use smallvec::SmallVec;
 
@@ -6,20 +7,20 @@ use super::{Dims, Layout, Strides};
 use crate::ensure;
 use crate::error::Result;
 
-/// How a tensor is asked to lie in memory.
+/// A requested memory format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryFormat {
     /// Row-major.
     Contiguous,
-    /// As the tensor that it is made from, as far as that is dense.
+    /// The strides of the source tensor where those are dense.
     Preserve,
-    /// Images with their channels innermost.
+    /// Images (NHWC in memory).
     ChannelsLast,
-    /// Volumes with their channels innermost.
+    /// Volumes (NDHWC in memory).
     ChannelsLast3d,
 }
 
-/// Dimensions, innermost first.
+/// Dimensions, from the innermost in memory to the outermost.
 type Order = SmallVec<[usize; 6]>;
 
 impl MemoryFormat {
@@ -39,7 +40,7 @@ impl MemoryFormat {
         }
     }
 
-    /// The rank of the tensors that have this format, and their dimensions from the innermost out.
+    /// The rank to which this format applies, and its dimensions from the innermost to the outermost.
     fn channels_last(self) -> Option<(usize, &'static [usize])> {
         match self {
             MemoryFormat::ChannelsLast => Some((4, &[1, 3, 2, 0])),
@@ -49,13 +50,13 @@ impl MemoryFormat {
     }
 }
 
-/// The dimensions of an elementwise result from the innermost out, as its operands' strides suggest.
+/// The dimensions of an elementwise result from the innermost to the outermost, derived from its operands' strides.
 ///
-/// Note [The order of a result]
-/// Of two dimensions the one with the smaller stride lies further in. The first operand that tells them apart decides;
-/// one that is broadcast along either says nothing, and among equal strides, which only sizes of 1 have, the smaller
-/// dimension lies further in. Where nobody decides, the order stays row-major. The comparison is not transitive, so
-/// that the way of sorting is part of the rule, which is PyTorch's: insertion from the innermost dimension on.
+/// Note [The order of a result] Of two dimensions the one with the smaller stride becomes the inner one. The first
+/// operand whose strides differ decides; an operand that is broadcast along either of the two is skipped, and at equal
+/// strides (possible only with a size of 1) the smaller dimension becomes the inner one. If no operand decides, the
+/// order stays row-major. This comparison is not transitive, so the sorting algorithm is part of the definition:
+/// PyTorch's, an insertion sort that starts at the innermost dimension.
 fn common_order(shape: &[usize], operands: &[&[isize]]) -> Order {
     let lies_inside = |a: usize, b: usize| -> Option<bool> {
         for strides in operands {
@@ -89,7 +90,7 @@ fn common_order(shape: &[usize], operands: &[&[isize]]) -> Order {
     order
 }
 
-/// The strides of a dense tensor whose dimensions lie in `order`.
+/// The strides of a dense tensor with dimensions in `order`.
 fn strides_in(shape: &[usize], order: &[usize]) -> Strides {
     let mut strides = Strides::zeros(shape.len());
     let mut step = 1;
@@ -100,13 +101,13 @@ fn strides_in(shape: &[usize], order: &[usize]) -> Strides {
     strides
 }
 
-/// As strides of a tensor without elements count its dimensions, outside of elementwise results.
+/// Strides of a new empty tensor are computed as if its sizes of 0 were 1 (except in elementwise results).
 fn at_least_one(shape: &[usize]) -> Dims {
     shape.iter().map(|&n| n.max(1)).collect()
 }
 
-/// The layout of an elementwise result of `shape`; see Note [The order of a result]. Operands that lie alike have their
-/// order kept as it is, unless there are `numbers` among them, which to PyTorch are of another shape.
+/// The layout of an elementwise result of `shape`; see Note [The order of a result]. When all operands have the same
+/// layout it is kept, unless Python numbers are among the operands (`numbers`), whose shape differs for PyTorch.
 pub fn result_layout(shape: &Dims, operands: &[&Layout], numbers: bool) -> Layout {
     let alike = !numbers && operands.iter().all(|l| l.shape == *shape);
     if alike && operands.iter().all(|l| l.is_contiguous()) {
@@ -132,7 +133,7 @@ pub fn result_layout(shape: &Dims, operands: &[&Layout], numbers: bool) -> Layou
 }
 
 impl Layout {
-    /// Whether the elements lie dense in `format`; the format to be preserved asks for row-major order.
+    /// Whether the elements are dense in `format`; `Preserve` is answered as row-major.
     pub fn is_in(&self, format: MemoryFormat) -> bool {
         let Some((rank, order)) = format.channels_last() else { return self.is_contiguous() };
         let mut step = 1;
@@ -147,7 +148,7 @@ impl Layout {
     /// The layout of a new tensor of this one's shape.
     ///
     /// # Errors
-    /// `RuntimeError` where the format is for another rank.
+    /// `RuntimeError` when the format is for another rank.
     pub fn in_format(&self, format: MemoryFormat) -> Result<Layout> {
         let strides = match format.channels_last() {
             Some((rank, order)) => {
@@ -162,8 +163,8 @@ impl Layout {
         Ok(Layout { shape: self.shape.clone(), strides, offset: 0 })
     }
 
-    /// The format that the strides look like, as PyTorch guesses it: holes are allowed, and where sizes of 1 leave a
-    /// choice it is row-major.
+    /// The format that the strides suggest, by PyTorch's heuristic: gaps are allowed, and when sizes of 1 make it
+    /// ambiguous the answer is row-major.
     pub fn suggested_format(&self) -> MemoryFormat {
         let looks_like = |format: MemoryFormat| {
             let Some((rank, order)) = format.channels_last() else { return false };
@@ -184,7 +185,7 @@ impl Layout {
             .unwrap_or(MemoryFormat::Contiguous)
     }
 
-    /// The dimensions from the outermost in memory to the innermost; None where they lie in row-major order.
+    /// The dimensions from the outermost in memory to the innermost; None when they are in row-major order.
     pub fn memory_order(&self) -> Option<SmallVec<[usize; 6]>> {
         let key = |&d: &usize| std::cmp::Reverse(self.strides[d].unsigned_abs());
         let mut order: Order = (0..self.rank()).filter(|&d| self.shape[d] != 1).collect();

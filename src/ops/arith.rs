@@ -1,4 +1,4 @@
-//! Arithmetic whose signature says more than a row can: `alpha`, rounding modes, optional bounds.
+//! Arithmetic with signatures that a pointwise declaration cannot express: `alpha`, rounding modes, optional bounds.
 
 mod bits;
 mod compare;
@@ -40,7 +40,7 @@ pub fn neg(a: &Tensor) -> Result<Tensor> {
     rows::neg.call(&[a.into()], &[])
 }
 
-/// Operand `i` times `alpha`, or None where that is the operand itself.
+/// Operand `i` times `alpha`, or None if `alpha` is 1.
 fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
     if alpha == Scalar::Int(1) || alpha == Scalar::Float(1.0) {
         return Ok(None);
@@ -79,7 +79,7 @@ fn add_op(a: &Args) -> Result<Out> {
     }
 }
 
-/// Bools are not subtracted, nor subtracted from.
+/// Errors for bool operands, which cannot be subtracted.
 pub fn refuse_bools(a: Arg, b: Arg) -> Result<()> {
     let is_bool = |x: Arg| match x {
         Arg::T(t) => t.dtype() == DType::Bool,
@@ -110,7 +110,7 @@ fn sub_op(a: &Args) -> Result<Out> {
     }
 }
 
-/// A sum or difference with `scaled`, which is the second operand times `alpha`: one node of the operands themselves.
+/// A sum or difference with `scaled`, the second operand times `alpha`, recorded as one node of the original operands.
 #[cold]
 fn added_scaled(
     row: &'static super::pointwise::PointwiseOp,
@@ -185,7 +185,7 @@ fn div_op(a: &Args) -> Result<Out> {
     .into())
 }
 
-/// The node of a rounded quotient, which is flat wherever it has a derivative.
+/// The node of a rounded quotient, whose derivative is zero.
 struct RoundedDiv {
     shapes: Vec<crate::layout::Dims>,
     floor: bool,
@@ -212,8 +212,8 @@ impl crate::graph::Function for RoundedDiv {
     }
 }
 
-/// A bound of integers of a dtype: one beyond the dtype's range is as good as the end of the range, where no element
-/// lies beyond it, and an error where all would.
+/// Clamps an integer bound to the range of the dtype, if that does not change the result; an error if all elements
+/// would be out of range.
 fn limit<'a>(bound: Arg<'a>, dtype: DType, which: &str) -> Result<Arg<'a>> {
     let Arg::S(Scalar::Int(i)) = bound else { return Ok(bound) };
     let nearest = dtype.nearest(i);
@@ -226,7 +226,7 @@ fn limit<'a>(bound: Arg<'a>, dtype: DType, which: &str) -> Result<Arg<'a>> {
     Ok(Arg::S(Scalar::Int(nearest)))
 }
 
-/// Integer tensors have no limits but whole ones, so that an absent bound of theirs is no bound at all.
+/// An absent bound of an integer tensor is omitted, since integers have no infinity to stand for it.
 fn clamp(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     let bound =
@@ -412,12 +412,12 @@ impl crate::graph::Function for CloneBackward {
     }
 }
 
-/// A copy with the history of the original that lies in memory as it does.
+/// A copy with the history and the strides of the original.
 pub fn clone(t: &Tensor) -> Result<Tensor> {
     clone_in(t, MemoryFormat::Preserve)
 }
 
-/// A copy with the history of the original that lies in memory as `format` says.
+/// A copy with the history of the original, in memory format `format`.
 pub fn clone_in(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
     crate::graph::record(t.copied_in(format, t.dtype())?, &[t], |_| CloneBackward)
 }
@@ -437,17 +437,17 @@ impl crate::graph::Function for ToCopy {
     }
 }
 
-/// `t` in another dtype; the same tensor if it has it.
+/// Casts `t` to a dtype; returns `t` itself if it has the dtype.
 pub fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
     if t.dtype() == dtype { Ok(t.clone()) } else { to_copy(t, t.device(), dtype, MemoryFormat::Preserve) }
 }
 
-/// `t` on a device, in a dtype; the same tensor if it is so already.
+/// Moves `t` to a device and casts it; returns `t` itself if nothing changes.
 pub fn to(t: &Tensor, device: Device, dtype: DType) -> Result<Tensor> {
     if t.device() == device { to_dtype(t, dtype) } else { to_copy(t, device, dtype, MemoryFormat::Preserve) }
 }
 
-/// A copy on a device, in a dtype, that lies in memory as `format` says.
+/// A copy on a device, in a dtype and memory format.
 pub fn to_copy(t: &Tensor, device: Device, dtype: DType, format: MemoryFormat) -> Result<Tensor> {
     let out = Tensor::empty_dense(t.layout().in_format(format)?, dtype, device)?;
     memory::transfer(t.raw(), out.raw())?;

@@ -1,5 +1,5 @@
-//! Autocast: products run in a half type where it is on, and what a half type is too coarse for in float32. It is an
-//! interpreter (Note [One door]), and what it makes of an operation stands where the operation is declared.
+//! Autocast: runs products in a half type, and operations for which a half type is too inaccurate in float32. It is an
+//! interpreter (Note [One door]); the policy of an operation is part of its declaration.
 
 use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
@@ -12,7 +12,7 @@ use crate::ensure;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// The dtypes that products are cast to, by the kind of their device.
+/// The dtypes that products are cast to, by device type.
 #[derive(Clone, Copy, Default)]
 pub struct Casts {
     cpu: Option<DType>,
@@ -29,12 +29,12 @@ thread_local!(static AUTOCAST: Cell<Casts> = const { Cell::new(Casts { cpu: None
 
 static INTERPRETER: LazyLock<Arc<dyn Interpreter>> = LazyLock::new(|| Arc::new(Autocast));
 
-/// Those of this thread.
+/// The settings of this thread.
 pub fn casts() -> Casts {
     AUTOCAST.with(Cell::get)
 }
 
-/// Sets all of them, and puts autocast on the stack of interpreters or takes it off.
+/// Replaces the settings of this thread, and pushes or pops the autocast interpreter accordingly.
 pub fn restore(casts: Casts) {
     let before = AUTOCAST.with(|a| a.replace(casts));
     let on = |c: Casts| c.cpu.is_some() || c.gpu.is_some();
@@ -47,17 +47,17 @@ pub fn restore(casts: Casts) {
     }
 }
 
-/// Sets those of a thread whose stack of interpreters was installed with them.
+/// Sets the settings of a thread whose interpreter stack was installed along with them.
 pub fn install(casts: Casts) {
     AUTOCAST.with(|a| a.set(casts));
 }
 
-/// The dtype that products on a kind of device are cast to on this thread.
+/// The dtype that products on this type of device are cast to on this thread.
 pub fn dtype(device: Device) -> Option<DType> {
     casts().of(device != Device::Cpu)
 }
 
-/// Sets it and returns the one before.
+/// Sets that dtype and returns the previous one.
 pub fn set(device: Device, dtype: Option<DType>) -> Option<DType> {
     let mut now = casts();
     let slot = if device == Device::Cpu { &mut now.cpu } else { &mut now.gpu };
@@ -66,22 +66,22 @@ pub fn set(device: Device, dtype: Option<DType>) -> Option<DType> {
     before
 }
 
-/// What autocast makes of the floating-point arguments of an operation.
+/// How autocast casts the floating point arguments of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cast {
-    /// Nothing.
+    /// Not at all.
     Unchanged,
-    /// Those of the half type.
+    /// To the half type.
     Lower,
-    /// Those of float32.
+    /// To float32.
     Full,
-    /// Those of the widest type among them.
+    /// To the widest dtype among the arguments.
     Widest,
-    /// The call is refused.
+    /// The call is an error.
     Refused,
 }
 
-/// What autocast makes of an operation on either kind of device. PyTorch's lists for the CPU and for GPUs differ.
+/// The cast of an operation on each type of device. PyTorch's lists for the CPU and for GPUs differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CastPolicy {
     pub cpu: Cast,
@@ -98,7 +98,7 @@ impl CastPolicy {
     pub const WIDEST: CastPolicy = CastPolicy::on(Cast::Widest, Cast::Widest);
     pub const WIDEST_ON_GPU: CastPolicy = CastPolicy::on(Cast::Unchanged, Cast::Widest);
 
-    /// One for the CPU and one for GPUs.
+    /// Separate casts for the CPU and for GPUs.
     pub const fn on(cpu: Cast, gpu: Cast) -> CastPolicy {
         CastPolicy { cpu, gpu }
     }
@@ -119,8 +119,8 @@ fn tensors(values: &mut [Value]) -> impl Iterator<Item = &mut Tensor> {
 struct Autocast;
 
 impl Interpreter for Autocast {
-    /// Products are cast whoever calls them. What a half type is too coarse for is cast where a program calls it: the
-    /// operations of the core accumulate in float32 as it is.
+    /// Casts to the half type also apply to calls by the core itself. Casts to float32 apply only to calls by the
+    /// program: the operations of the core accumulate in float32 anyway.
     fn concerns(&self, call: &OpCall) -> bool {
         let casts = casts();
         let by_device = |gpu: bool| match call.op.autocast.of(gpu) {
@@ -142,7 +142,7 @@ impl Interpreter for Autocast {
         ensure!(
             cast != Cast::Refused,
             Runtime,
-            // Broken where a line would hold the word that marks files with code of that kind.
+            // The literal is split to keep the word that marks unsafe code off the line.
             "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are un\
              safe to autocast.\nMany models use a sigmoid layer right before the binary cross entropy layer.\nIn this \
              case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\nor \

@@ -1,4 +1,4 @@
-//! Casts, copies, changes of memory, and the questions one asks of a tensor.
+//! Casts, copies, changes of storage, and queries of tensor properties.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -18,12 +18,12 @@ use crate::{bail, ensure};
 
 // ---- casts
 
-/// The argument `at`, a memory format that is to be preserved where none is given.
+/// Argument `at`, a memory format; `Preserve` if absent.
 pub(super) fn format_or_preserve(a: &Args, at: usize) -> Result<MemoryFormat> {
     Ok(a.opt_memory_format(at)?.unwrap_or(MemoryFormat::Preserve))
 }
 
-/// `t` in `dtype` and `format`; a new tensor if `copy`, even where nothing changes.
+/// `t` in `dtype` and `format`; always a new tensor if `copy`.
 fn converted(t: &Tensor, dtype: DType, copy: bool, format: MemoryFormat) -> Result<Tensor> {
     let fits = format == MemoryFormat::Preserve || format == t.layout().suggested_format();
     if t.dtype() == dtype && fits && !copy {
@@ -65,13 +65,13 @@ fn type_as(a: &Args) -> Result<Out> {
     Ok(arith::to_dtype(a.tensor(0)?, a.tensor(1)?.dtype())?.into())
 }
 
-/// The name of the tensor type of a dtype, or a cast to the dtype of such a name.
+/// The tensor type name of a tensor, or a cast to the type with that name.
 fn type_name(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     let name_of = |d: DType| format!("{}Tensor", d.scalar_name());
     let module = t.device().type_module();
     let Some(wanted) = a.opt_str(1)? else { return Ok(Out::Str(module.to_owned() + &name_of(t.dtype()))) };
-    // A dtype changes no device.
+    // A dtype leaves the device unchanged.
     if let Some(d) = DType::ALL.into_iter().find(|d| d.to_string() == wanted) {
         return Ok(arith::to_dtype(t, d)?.into());
     }
@@ -119,11 +119,11 @@ impl Function for Copy {
     }
 }
 
-/// Writes `wide`, which is `src` in the shape of `t`, into `t`, which may be written, and records it.
+/// Writes `wide`, which is `src` expanded to the shape of `t`, to `t`, which is writable, and records it.
 pub fn copy_tracked(t: &Tensor, src: &Tensor, wide: &Tensor) -> Result<()> {
     let copy = t.new_empty(t.shape().clone())?;
     memory::transfer(wide.raw(), copy.raw())?;
-    // What the base of a view held receives its zeros from the node that takes over for the base.
+    // If `t` is a view, zeros for the base's old content come from the node that becomes the base's history.
     let old = if t.base().is_none() { t.clone() } else { t.detach() };
     let value = record(copy, &[&old, src], |_| Copy { from: src.device() })?;
     assign(t, &value, "CopyBackwards")
@@ -138,11 +138,11 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
         bail!(Runtime, "output with shape {} doesn't match the broadcast shape {shape}", t.shape());
     };
     let wide = src.with_layout(layout);
-    // Integers take what they are given without its history.
+    // Integer tensors receive values without their history.
     if grad_enabled() && t.dtype().is_float() && (t.requires_grad() || src.requires_grad()) {
         return copy_tracked(t, src, &wide);
     }
-    // Another geometry over the same memory: what is read must not be what was just written.
+    // The two partially overlap: copy first, so that no overwritten element is read.
     let wide = if t.overlap(&wide) == Overlap::Partial { wide.copied(t.dtype())? } else { wide };
     memory::transfer(wide.raw(), t.raw())?;
     t.bump_version();
@@ -158,9 +158,10 @@ fn copy_in_place(a: &Args) -> Result<Out> {
     Ok(t.clone().into())
 }
 
-// ---- another geometry for the same tensor
+// ---- replacing the layout of a tensor
 
-/// `t` with another size, over its memory where that is large enough, else over more that starts with the same bytes.
+/// `t` with another size: over its own storage if large enough, else over a larger one that starts with the same
+/// bytes.
 fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
     ensure!(!t.requires_grad(), Runtime, "cannot resize variables that require grad");
     if shape == *t.shape() {
@@ -180,7 +181,7 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
     Ok(memory.with_layout(layout))
 }
 
-/// `t` in another format over its own memory, which a resized tensor holds.
+/// `t` with the strides of another memory format over its own storage, for a tensor that was just resized.
 fn restrided(t: Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
     let Some(format) = format else { return Ok(t) };
     ensure!(format != MemoryFormat::Preserve, Runtime, "Unsupported memory formatPreserve");
@@ -216,7 +217,7 @@ fn set(a: &Args) -> Result<Out> {
     Ok(record(source.detach(), &[t, source], |_| NotImplemented { op: "set_" })?.into())
 }
 
-/// A vector of all elements of the dtype of `t` that the memory of the tensor of bytes `storage` has room for.
+/// A vector over all elements of the dtype of `t` that fit in `storage`, given as a tensor of bytes.
 fn over_storage(t: &Tensor, storage: &Tensor) -> Tensor {
     let elements = storage.numel() / t.dtype().size();
     Tensor::from_parts(storage.storage().clone(), Layout::contiguous([elements].into()), t.dtype())
@@ -227,12 +228,12 @@ fn set_storage(a: &Args) -> Result<Out> {
     Ok(record(over_storage(t, a.tensor(1)?), &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
-/// `set_` with a geometry over a storage.
+/// `set_` with layout and storage.
 fn set_storage_strided(a: &Args) -> Result<Out> {
     set_strided_over(a, &over_storage(a.tensor(0)?, a.tensor(1)?))
 }
 
-/// `set_` with a geometry over the memory of a tensor.
+/// `set_` with layout and the storage of a tensor.
 fn set_strided(a: &Args) -> Result<Out> {
     set_strided_over(a, a.tensor(1)?)
 }
@@ -247,7 +248,7 @@ fn set_strided_over(a: &Args, source: &Tensor) -> Result<Out> {
     Ok(record(shown.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
-// ---- questions
+// ---- queries
 
 fn numel(a: &Args) -> Result<Out> {
     Ok(Out::Number(Scalar::Int(a.tensor(0)?.numel() as i64)))
@@ -288,7 +289,7 @@ macro_rules! overload {
     };
 }
 
-/// `x.float()` and its kin.
+/// `x.float()` and similar methods.
 macro_rules! cast_method {
     ($name:literal, $dtype:expr) => {
         op(
@@ -306,7 +307,8 @@ macro_rules! cast_method {
     };
 }
 
-/// Operations that have nothing to do here: there are no conjugate or negated views, and all memory is the host's.
+/// Operations without effect: there are no conjugate or negative views, and all memory is CPU or GPU memory of this
+/// process.
 macro_rules! identity {
     ($name:literal, $exposure:expr, $sig:literal, $doc:literal) => {
         op($name, $exposure, $doc, &[overload!($sig, identity)])
@@ -402,7 +404,7 @@ pub static OPS: &[Op] = &[
         "A copy of the tensor, with its history.",
         &[overload!("input: Tensor, *, memory_format: memory_format? = None", clone)],
     ),
-    // With the surface of a function too: a method alone whose name ends in `_` replaces the tensor's geometry.
+    // Declared as a function as well: a pure method whose name ends in `_` is taken to replace the tensor's layout.
     op(
         "copy_",
         Exposure::BOTH,

@@ -15,38 +15,38 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure};
 use product::Product;
 
-/// What a convolution says beside its operands, with a number for each spatial dimension.
+/// The parameters of a convolution, one number per spatial dimension.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub stride: SmallVec<[i64; 3]>,
     pub padding: SmallVec<[i64; 3]>,
     pub dilation: SmallVec<[i64; 3]>,
-    /// Of a transposed convolution: elements added to one side of the result.
+    /// For a transposed convolution: elements added at the end of the result.
     pub output_padding: SmallVec<[i64; 3]>,
     pub groups: i64,
     pub transposed: bool,
 }
 
-/// `4 x 5`, as messages show sizes.
+/// Formats sizes as `4 x 5` for messages.
 fn by(values: impl IntoIterator<Item = i64>) -> String {
     let items: Vec<String> = values.into_iter().map(|v| v.to_string()).collect();
     items.join(" x ")
 }
 
-/// No tensor reaches farther, and positions stay far from the ends of their type.
+/// An upper bound of all extents, small enough that arithmetic with positions cannot overflow.
 const FARTHEST: i64 = 1 << 40;
 
-/// The elements from the first to the last that a kernel of `kernel` elements touches.
+/// The extent of a dilated kernel.
 fn reach(dilation: i64, kernel: i64) -> i128 {
     dilation as i128 * (kernel as i128 - 1) + 1
 }
 
-/// A size; one that is too large for any tensor stays so.
+/// A size, saturated if it does not fit in an i64.
 fn bounded(size: i128) -> i64 {
     size.clamp(i64::MIN as i128, i64::MAX as i128) as i64
 }
 
-/// The C++ name of a dtype, which one message gives.
+/// The C++ name of a dtype, for one message.
 fn c_name(dtype: DType) -> String {
     match dtype {
         DType::F16 | DType::BF16 => format!("c10::{}", dtype.scalar_name()),
@@ -59,7 +59,7 @@ fn c_name(dtype: DType) -> String {
 }
 
 impl Options {
-    /// The signs and ranks, whatever the operands.
+    /// Checks signs and ranks of the parameters.
     fn check(&self) -> Result<()> {
         ensure!(self.padding.iter().all(|&p| p >= 0), Runtime, "negative padding is not supported");
         ensure!(self.stride.iter().all(|&s| s > 0), Runtime, "non-positive stride is not supported");
@@ -85,7 +85,7 @@ impl Options {
         Ok(())
     }
 
-    /// The operands, which have a batch dimension.
+    /// Checks the operands, which have a batch dimension.
     fn check_operands(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<()> {
         let groups = self.groups as usize;
         ensure!(
@@ -144,7 +144,7 @@ impl Options {
         Ok(())
     }
 
-    /// Result elements along spatial dimension `a`.
+    /// The size of the result along spatial dimension `a`.
     fn result(&self, x: &Tensor, w: &Tensor, a: usize) -> i64 {
         let (input, kernel) = (x.shape()[a + 2] as i64, w.shape()[a + 2] as i64);
         let [stride, padding, added] =
@@ -157,7 +157,7 @@ impl Options {
         })
     }
 
-    /// The sizes of the convolution, or of the one whose transpose this is, and the shape of the result.
+    /// The sizes of the convolution (or of the one whose transpose this is), and the shape of the result.
     fn shape(&self, x: &Tensor, w: &Tensor) -> Result<(ConvShape, Dims)> {
         let n = self.stride.len();
         let spatial =
@@ -226,7 +226,7 @@ impl Options {
     }
 }
 
-/// The convolution of `x` with `w`, or its transpose, plus `bias` per channel of the result. `x` may lack the batch
+/// The convolution of `x` with `w`, or its transpose, plus `bias` per output channel. `x` may lack the batch
 /// dimension; `op` is the name for messages.
 pub fn convolution(op: &str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, o: &Options) -> Result<Tensor> {
     let n = o.stride.len();
@@ -249,7 +249,7 @@ pub fn convolution(op: &str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, o: &
     product::product(product, s, x, w, bias, &shape)
 }
 
-/// A number for each of `n` spatial dimensions, from one for all or one for each.
+/// Expands a parameter to `n` spatial dimensions, from one value for all or one for each.
 fn per_dimension(name: &str, values: &[i64], n: usize) -> Result<SmallVec<[i64; 3]>> {
     match values.len() {
         1 => Ok(SmallVec::from_elem(values[0], n)),
@@ -291,7 +291,7 @@ fn conv(a: &Args, op: &str, n: usize) -> Result<Out> {
                 n + 2,
                 w.shape()
             );
-            // What does not part evenly goes to the end.
+            // If the padding is odd, the additional element is at the end.
             let mut odd: SmallVec<[i64; 6]> = SmallVec::new();
             for d in 0..n {
                 let total = options.dilation[d].saturating_mul(w.shape()[d + 2] as i64 - 1);

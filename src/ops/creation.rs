@@ -1,4 +1,4 @@
-//! New tensors, and tensors overwritten with one value.
+//! Constructors of tensors, and filling tensors with one value.
 
 mod fill;
 
@@ -12,9 +12,9 @@ use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, Layout, MemoryFormat, Strides, dense_numel};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
-/// The keyword arguments that every function that makes a tensor ends with; the first is argument `at` of a call.
+/// The keyword arguments common to all constructors; the first is argument `at` of a call.
 macro_rules! options {
     ($sig:literal) => {
         concat!(
@@ -35,42 +35,42 @@ pub use fill::fill_all;
 pub(super) use fill::overwrite;
 pub(super) use options;
 
-/// How far `requires_grad` stands behind `dtype` among the options.
+/// The offset of `requires_grad` from `dtype` among the options.
 const REQUIRES_GRAD: usize = 4;
-/// How far `memory_format` stands behind `dtype`, where there is one.
+/// The offset of `memory_format` from `dtype`, if present.
 const MEMORY_FORMAT: usize = 5;
 const DEVICE: usize = 2;
 
-/// The `dtype` of options that start at argument `at`.
+/// The `dtype` of the options that start at argument `at`.
 pub(super) fn dtype_or(a: &Args, at: usize, default: DType) -> Result<DType> {
     Ok(a.opt_dtype(at)?.unwrap_or(default))
 }
 
-/// The `device` of options that start at argument `at`.
+/// The `device` of the options that start at argument `at`.
 pub(super) fn device_or(a: &Args, at: usize, default: Device) -> Result<Device> {
     Ok(a.opt_device(at + DEVICE)?.unwrap_or(default))
 }
 
-/// A tensor filled with one value where the options want it.
+/// A filled tensor with the given options.
 fn filled_at(a: &Args, at: usize, shape: Dims, value: Scalar, dtype: DType, default: Device) -> Result<Out> {
     let t = Tensor::empty_on(shape, dtype, device_or(a, at, default)?)?;
     copy::fill(t.raw(), value)?;
     finish_like(a, at, t.clone(), &t)
 }
 
-/// As `filled_at`, of unspecified contents.
+/// As `filled_at`, with unspecified contents.
 fn empty_at(a: &Args, at: usize, shape: Dims, dtype: DType, default: Device) -> Result<Out> {
     let t = Tensor::empty_on(shape, dtype, device_or(a, at, default)?)?;
     finish_like(a, at, t.clone(), &t)
 }
 
-/// Applies the `device` and `requires_grad` of options that start at argument `at` to a tensor that was made on the
-/// host, from where its elements go to the device.
+/// Applies the options `device` and `requires_grad` to a tensor that was computed on the CPU, and uploads it if
+/// needed.
 pub(super) fn finish(a: &Args, at: usize, t: Tensor) -> Result<Out> {
     finish_on(a, at, t, default_device())
 }
 
-/// As `finish`, where the default is the device of `like`.
+/// As `finish`, with the device of `like` as the default.
 pub(super) fn finish_like(a: &Args, at: usize, t: Tensor, like: &Tensor) -> Result<Out> {
     finish_on(a, at, t, like.device())
 }
@@ -88,21 +88,21 @@ fn finish_on(a: &Args, at: usize, t: Tensor, default: Device) -> Result<Out> {
     Ok(t.into())
 }
 
-/// A tensor of `dtype` and shape of `t`, zeroed.
+/// A tensor of zeros with the shape of `t` and the given dtype.
 pub fn zeros_like(t: &Tensor, dtype: DType) -> Result<Tensor> {
     let out = Tensor::empty_on(t.shape().clone(), dtype, t.device())?;
     copy::fill(out.raw(), Scalar::Int(0))?;
     Ok(out)
 }
 
-/// A tensor of the first argument's shape and of unspecified contents, with options that start at argument `at`.
+/// A tensor with the first argument's shape and unspecified contents, with the options that start at argument `at`.
 pub(in crate::ops) fn like(a: &Args, at: usize) -> Result<Tensor> {
     let t = a.tensor(0)?;
     let layout = t.layout().in_format(format_or_preserve(a, at + MEMORY_FORMAT)?)?;
     Tensor::empty_dense(layout, dtype_or(a, at, t.dtype())?, device_or(a, at, t.device())?)
 }
 
-/// The dtype of a tensor made from a number alone.
+/// The default dtype of a tensor filled with a number.
 fn dtype_of(value: Scalar) -> DType {
     match value {
         Scalar::Bool(_) => DType::Bool,
@@ -111,7 +111,7 @@ fn dtype_of(value: Scalar) -> DType {
     }
 }
 
-// ---- one value
+// ---- filled
 
 fn filled(a: &Args, value: Scalar) -> Result<Out> {
     filled_at(a, 1, a.size(0)?, value, dtype_or(a, 1, default_dtype())?, default_device())
@@ -150,7 +150,7 @@ fn scalar_tensor(a: &Args) -> Result<Out> {
     filled_at(a, 1, Dims::default(), a.number(0)?, dtype_or(a, 1, default_dtype())?, default_device())
 }
 
-// ---- unspecified contents
+// ---- uninitialized
 
 fn empty(a: &Args) -> Result<Out> {
     let format = a.opt_memory_format(1 + MEMORY_FORMAT)?.unwrap_or(MemoryFormat::Contiguous);
@@ -173,7 +173,7 @@ fn new_empty(a: &Args) -> Result<Out> {
     empty_at(a, 2, a.size(1)?, dtype_or(a, 2, t.dtype())?, t.device())
 }
 
-/// A tensor of the given strides over memory that just holds it.
+/// A tensor with the given strides over storage of exactly the required size.
 fn strided(shape: Dims, strides: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
     ensure!(
         shape.len() == strides.len(),
@@ -192,7 +192,7 @@ fn strided(shape: Dims, strides: &[i64], dtype: DType, device: Device) -> Result
     let layout = Layout { shape: shape.clone(), strides, offset: 0 };
     let numel = match layout.extent() {
         Some((_, last)) => last as usize + 1,
-        // Empty, or beyond what an index can say.
+        // The size overflows; an error unless the tensor is empty.
         None if shape.contains(&0) => 0,
         None => bail!(overflow()),
     };
@@ -212,7 +212,7 @@ fn new_empty_strided(a: &Args) -> Result<Out> {
     finish_like(a, 3, t.clone(), &t)
 }
 
-/// A tensor whose dimensions lie in memory in the order `physical_layout`.
+/// A tensor whose dimensions have the memory order `physical_layout`.
 fn empty_permuted(a: &Args) -> Result<Out> {
     let (shape, order) = (a.size(0)?, a.ints(1)?);
     ensure!(
@@ -245,33 +245,20 @@ fn empty_permuted(a: &Args) -> Result<Out> {
 
 // ---- sequences
 
-/// A tensor of `n` elements, element i being `at(i)`.
-fn sequence<S: Scalars>(n: usize, dtype: DType, at: impl Fn(usize) -> S + Sync) -> Result<Tensor> {
-    let out = Tensor::empty([n], dtype)?;
-    with_dtype!(dtype, T => {
-        memory::fill_by_position::<T>(out.raw(), |i| at(i).element())?;
-    });
-    Ok(out)
-}
-
-/// The two number types that sequences are computed in.
-trait Scalars: Copy {
-    fn element<T: Element>(self) -> T;
-}
-
-impl Scalars for f64 {
-    fn element<T: Element>(self) -> T {
-        T::from_f64(self)
+/// A tensor of `n` elements with element i equal to `at(i)`, computed in `S` or float32 and cast to other dtypes, so that
+/// the library holds fewer loops.
+fn sequence<S: Element>(n: usize, dtype: DType, at: impl Fn(usize) -> S + Sync) -> Result<Tensor> {
+    if dtype == DType::F32 {
+        let out = Tensor::empty([n], dtype)?;
+        memory::fill_by_position::<f32>(out.raw(), |i| f32::from_f64(at(i).to_f64()))?;
+        return Ok(out);
     }
+    let out = Tensor::empty([n], S::DTYPE)?;
+    memory::fill_by_position::<S>(out.raw(), at)?;
+    out.dense(dtype)
 }
 
-impl Scalars for i64 {
-    fn element<T: Element>(self) -> T {
-        T::from_i64(self)
-    }
-}
-
-/// How many numbers there are from `start` on before `end`.
+/// The number of steps from `start`, inclusive, to `end`, exclusive.
 fn steps_between(start: Scalar, end: Scalar, step: Scalar) -> Result<usize> {
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
@@ -283,7 +270,7 @@ fn steps_between(start: Scalar, end: Scalar, step: Scalar) -> Result<usize> {
         "upper bound and lower bound inconsistent with step sign"
     );
     let count = if [start, end, step].iter().all(|v| v.category() < 2) {
-        // Exact where the difference is beyond what a double holds.
+        // Exact even if the difference is not representable in a double.
         let (span, step) = (end.to_i64() as i128 - start.to_i64() as i128, step.to_i64() as i128);
         ((span + step - step.signum()) / step) as f64
     } else {
@@ -293,7 +280,7 @@ fn steps_between(start: Scalar, end: Scalar, step: Scalar) -> Result<usize> {
     Ok(count as usize)
 }
 
-/// `start`, `start + step`, … before `end`.
+/// `start`, `start + step`, … up to `end`, exclusive.
 pub fn arange(start: Scalar, end: Scalar, step: Scalar, dtype: Option<DType>) -> Result<Tensor> {
     let integral = [start, end, step].iter().all(|v| v.category() < 2);
     let dtype = dtype.unwrap_or(if integral { DType::I64 } else { default_dtype() });
@@ -318,7 +305,7 @@ fn arange_from_op(a: &Args) -> Result<Out> {
     finish(a, 3, arange(a.number(0)?, a.number(1)?, a.number(2)?, a.opt_dtype(3)?)?)
 }
 
-/// `steps` numbers from `start` to `end`, both included, each counted from the nearer end; `map` is applied to each.
+/// `steps` numbers from `start` to `end`, inclusive, each computed from the nearer end and passed to `map`.
 fn between(a: &Args, options: usize, op: &'static str, map: impl Fn(f64) -> f64 + Sync) -> Result<Out> {
     let dtype = dtype_or(a, options, default_dtype())?;
     let n = a.int(2)?;
@@ -357,7 +344,7 @@ fn logspace(a: &Args) -> Result<Out> {
 fn range(a: &Args) -> Result<Out> {
     let (start, end, step) = (a.number(0)?.to_f64(), a.number(1)?.to_f64(), a.number(2)?.to_f64());
     let n = steps_between(Scalar::Float(start), Scalar::Float(end), Scalar::Float(step))?;
-    // The end belongs to it where a step meets it.
+    // `range` includes the end if a step reaches it.
     let n = if ((end - start) / step).fract() == 0.0 { n + 1 } else { n };
     finish(a, 3, sequence(n, dtype_or(a, 3, default_dtype())?, |i| start + step * i as f64)?)
 }

@@ -1,5 +1,5 @@
-//! Indexing with brackets: integers, slices and new axes give views; masks and tensors of indices give copies.
-//! `gather`, `mask` and `select` have the functions that index by name.
+//! Indexing with brackets: integers, slices and None give views; masks and index tensors give copies. The functions
+//! that index by name are in `gather`, `mask` and `select`.
 
 mod advanced;
 mod count;
@@ -42,7 +42,7 @@ pub static OPS: &[Op] = &Op::concat::<
     },
 >(&[select::OPS, gather::OPS, mask::OPS, advanced::OPS, count::OPS, unique::OPS]);
 
-/// One of the things between the brackets of `x[...]`.
+/// One item in the brackets of `x[...]`.
 #[derive(Clone, Debug)]
 pub enum Index {
     Int(i64),
@@ -52,20 +52,20 @@ pub enum Index {
     Ellipsis,
     Bool(bool),
     Tensor(Tensor),
-    /// What is no index: the name of its class, for the error when its turn comes.
+    /// An invalid index: the name of its class, for the error when it is processed.
     Strange(String),
 }
 
-/// The tensors that index the leading dimensions of a view: None for a dimension that is kept whole. A mask stands for
-/// as many dimensions as it has.
+/// The tensors that index the leading dimensions of a view; None for a dimension that is not indexed. A mask covers as
+/// many dimensions as it has.
 type Picks = SmallVec<[Option<Tensor>; 4]>;
 
-/// Whether a tensor picks by truth, as PyTorch lets bytes do too.
+/// Whether a tensor is a mask; as in PyTorch, uint8 is accepted too.
 fn is_mask(t: &Tensor) -> bool {
     matches!(t.dtype(), DType::Bool | DType::U8)
 }
 
-/// How many dimensions an index consumes.
+/// The number of dimensions that an index consumes.
 fn consumed(i: &Index) -> usize {
     match i {
         Index::Int(_) | Index::Slice(..) | Index::Strange(_) => 1,
@@ -75,7 +75,7 @@ fn consumed(i: &Index) -> usize {
     }
 }
 
-/// Index `i` of dimension `d`, as a view. `named` is what an error calls the dimension.
+/// Selects index `i` of dimension `d` as a view. `named` is the number of the dimension in errors.
 #[inline]
 fn at(t: &Tensor, d: usize, i: i64, named: usize) -> Result<Tensor> {
     let Some(&n) = t.shape().get(d) else {
@@ -95,10 +95,10 @@ fn at(t: &Tensor, d: usize, i: i64, named: usize) -> Result<Tensor> {
     cut::take(t, Cut::Select { dim: d, index: wrapped as usize })
 }
 
-/// Where a slice starts, where it ends, and how far it steps.
+/// Start, stop and step of a slice.
 type Bounds = (Option<i64>, Option<i64>, Option<i64>);
 
-/// Dimension `d` within bounds, and whether that is all of it.
+/// The range of a slice of dimension `d`, and whether it covers the whole dimension.
 #[inline]
 fn bounded(t: &Tensor, d: usize, (start, stop, step): Bounds) -> Result<(Cut, bool)> {
     let step = step.unwrap_or(1);
@@ -110,7 +110,7 @@ fn bounded(t: &Tensor, d: usize, (start, stop, step): Bounds) -> Result<(Cut, bo
     Ok((Cut::Slice { dim: d, start, length, step: step as usize }, length == n && step == 1))
 }
 
-/// A slice of dimension `d`, as a view; None where it is all of it.
+/// A slice of dimension `d` as a view; None if it covers the whole dimension.
 #[inline]
 fn sliced(t: &Tensor, d: usize, bounds: Bounds) -> Result<Option<Tensor>> {
     match bounded(t, d, bounds)? {
@@ -119,24 +119,24 @@ fn sliced(t: &Tensor, d: usize, bounds: Bounds) -> Result<Option<Tensor>> {
     }
 }
 
-/// Applies the indices that give views, and says by which tensors the dimensions of the view are indexed.
+/// Applies the indices that give views; returns the view and the tensors that index its dimensions.
 fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
     let used: usize = index.iter().map(consumed).sum();
-    // Of a 0-d tensor a single index or slice says more of itself below.
+    // For a 0-d tensor a single index or slice raises a more specific error below.
     if used > t.rank() && !matches!(index, [Index::Int(_) | Index::Slice(..)]) {
         bail!(Index, "too many indices for tensor of dimension {}", t.rank());
     }
     let (mut view, mut picks, mut d) = (t.clone(), Picks::new(), 0);
-    // How many dimensions the picks so far stand for.
+    // The number of dimensions covered by the picks so far.
     let mut covered = 0;
     let mut pick = |d: usize, width: usize, by: Tensor| {
         picks.extend((covered..d).map(|_| None));
         picks.push(Some(by));
         covered = d + width;
     };
-    // Only the first ellipsis stands for the missing dimensions; another one stands for none.
+    // Only the first ellipsis is expanded; others cover no dimension.
     let mut missing = t.rank().saturating_sub(used);
-    // An error names the position among the indices, as PyTorch does; `d` is the dimension of the view.
+    // As in PyTorch, errors contain the position among the indices, while `d` is the dimension of the view.
     for (position, i) in index.iter().enumerate() {
         match i {
             Index::Int(i) => view = at(&view, d, *i, position)?,
@@ -178,7 +178,7 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
     Ok((view, picks))
 }
 
-/// An index on the device of `t`: one of the CPU may index anything.
+/// Moves an index to the device of `t`: CPU indices may index any tensor.
 fn beside(t: &Tensor, by: &Tensor) -> Result<Tensor> {
     ensure!(
         by.device() == t.device() || by.device() == Device::Cpu,
@@ -189,12 +189,12 @@ fn beside(t: &Tensor, by: &Tensor) -> Result<Tensor> {
     by.on_device(t.device())
 }
 
-/// What picks the only index of a new dimension, or none.
+/// An index for a new dimension of size 1 that selects its only element, or nothing.
 fn constant_pick(t: &Tensor, on: bool) -> Result<Tensor> {
     Tensor::zeros([usize::from(on)], DType::I64)?.on_device(t.device())
 }
 
-/// A mask of the shape of `t`, where that is all there is to index with.
+/// The mask, if the only index is a mask with the shape of `t`.
 fn whole_mask<'a>(t: &Tensor, picks: &'a Picks) -> Option<&'a Tensor> {
     match &picks[..] {
         [Some(m)] if is_mask(m) && m.shape() == t.shape() => Some(m),
@@ -202,7 +202,7 @@ fn whole_mask<'a>(t: &Tensor, picks: &'a Picks) -> Option<&'a Tensor> {
     }
 }
 
-/// `t[start:stop:step]`, a slice that stands alone: a view even where it is all there is.
+/// `t[start:stop:step]` as the only index: a view even if it covers the whole dimension.
 pub fn slice(t: &Tensor, start: i64, stop: i64, step: i64) -> Result<Tensor> {
     cut::take(t, bounded(t, 0, (Some(start), Some(stop), Some(step)))?.0)
 }
@@ -232,14 +232,14 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
         Arg::S(s) => Arg::S(s.checked(t.dtype())?),
         value => value,
     };
-    // A truth alone picks all or nothing.
+    // A single bool selects all or nothing.
     let index = match index {
         [Index::Bool(false)] => return check_inplace(t, false),
         [Index::Bool(true)] => &[Index::NewAxis],
         index => index,
     };
     let (view, picks) = basic(t, index)?;
-    // What lies elsewhere is copied here, but only a number to picked elements.
+    // A value on another device is copied only for plain views, except for numbers.
     let here = match value {
         Arg::T(v) if v.device() != t.device() && (picks.is_empty() || v.rank() == 0) => {
             Some(super::arith::to(v, t.device(), v.dtype())?)
@@ -252,7 +252,7 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     }
     let whole = picks.is_empty() && view.same(t) && t.base().is_none();
     let view = if whole && index.len() != 1 { cut::alias(t)? } else { view };
-    // Integers take what they are given without its history.
+    // Integer tensors receive values without their history.
     let from_tracked = t.dtype().is_float() && matches!(value, Arg::T(v) if v.requires_grad());
     check_inplace(&view, from_tracked)?;
     let tracked = grad_enabled() && (from_tracked || view.requires_grad());
@@ -284,14 +284,13 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     }
 }
 
-/// `v` without the dimensions of size 1 that it begins with, where it has not the shape anyway.
+/// `v` without leading dimensions of size 1, unless it has the right shape anyway.
 fn without_leading_ones(v: &Tensor, shape: &Dims) -> Result<Tensor> {
     let extra = if v.shape() == shape { 0 } else { v.shape().iter().take_while(|&&n| n == 1).count() };
     if extra == 0 { Ok(v.clone()) } else { view::reshape_to(v, &Dims::from(&v.shape()[extra..])) }
 }
 
-/// The mask that is all there is to index with, of a shape that broadcasts with that of `view`; None where there are
-/// other picks, or it does not fit.
+/// The mask, if it is the only index and its shape broadcasts with that of `view`.
 fn lone_mask(view: &Tensor, picks: &[Option<Tensor>]) -> Result<Option<Tensor>> {
     let mut given = picks.iter().enumerate().filter_map(|(d, p)| p.as_ref().map(|p| (d, p)));
     let (Some((d, mask)), None) = (given.next(), given.next()) else { return Ok(None) };
@@ -303,7 +302,7 @@ fn lone_mask(view: &Tensor, picks: &[Option<Tensor>]) -> Result<Option<Tensor>> 
     view::reshape_to(mask, &shape).map(Some)
 }
 
-/// Writes to the elements that tensors of indices and masks pick.
+/// Writes to the elements selected by index tensors and masks.
 fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result<()> {
     let mask = match value {
         Arg::T(v) if v.numel() != 1 => None,
@@ -331,7 +330,7 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
     }
     let number = match (value, &mask) {
         (Arg::S(s), _) => Some(s),
-        // By a mask alone a single value is written whatever its dtype; otherwise the dtypes must be one.
+        // A mask alone accepts a single value of any dtype; otherwise the dtypes must match.
         (Arg::T(v), Some(_)) => Some(v.item()?.checked(view.dtype())?),
         (Arg::T(_), None) => None,
     };

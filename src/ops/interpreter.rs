@@ -1,10 +1,10 @@
-//! What stands between the caller of an operation and the operation: autocast now, transforms and modes as they come.
+//! Interpreters: code that intercepts the calls of operations, such as autocast, transforms and modes.
 //!
-//! Note [One door]
-//! Every call of an [`Op`] asks [`active`], one relaxed load, whether some thread has interpreters. If so, the innermost
-//! one of this thread that the call concerns is handed the call, and while it runs, the stack is what lies below it:
-//! what it calls is seen by those below alone, and so is the operation itself once it calls `next`. Calls that the core
-//! makes itself (backward functions, operations made of others) pass here as well, marked [`Caller::Core`].
+//! Note [One door] Every call of an [`Op`] checks with [`active`], one relaxed load, whether any thread has
+//! interpreters. If so, the innermost interpreter of this thread that handles the call receives it. While it runs,
+//! only the interpreters below it are on the stack, so only these see its calls of operations, including the operation
+//! itself when it calls `next`. Calls by the core (backward functions, composite operations) pass through here too,
+//! marked as [`Caller::Core`].
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::schema::{Op, Out, Overload, Value};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// How many threads have interpreters. The binding counts what makes it look at calls here too, so that a call of
-/// Python asks one number.
+/// The number of threads with interpreters. The binding also counts its own reasons to intercept calls here, so that a
+/// call from Python checks a single number.
 pub static INTERPRETERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any thread may have an interpreter.
@@ -24,10 +24,10 @@ pub fn active() -> bool {
     INTERPRETERS.load(Ordering::Relaxed) != 0
 }
 
-/// What is made of the result of an operation.
+/// Where the result of an operation is stored.
 #[derive(Clone, Copy)]
 pub enum Form<'a> {
-    /// Returned.
+    /// In a new tensor, which is returned.
     New,
     /// Stored in the first argument: the `_` form.
     InPlace,
@@ -35,16 +35,16 @@ pub enum Form<'a> {
     Into(&'a [Tensor]),
 }
 
-/// Who calls an operation.
+/// The caller of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Caller {
-    /// The program, by the operation's name.
+    /// The program, by name.
     Program,
     /// The core: a backward function, or another operation.
     Core,
 }
 
-/// A call of an operation, its values aside.
+/// A call of an operation, without its arguments.
 #[derive(Clone, Copy)]
 pub struct OpCall<'a> {
     pub op: &'static Op,
@@ -53,18 +53,18 @@ pub struct OpCall<'a> {
     pub caller: Caller,
 }
 
-/// Sees the calls of a thread's operations before they run.
+/// Intercepts the calls of operations on a thread.
 pub trait Interpreter: Send + Sync {
-    /// Whether a call is for this interpreter; it passes by otherwise. Calls no operation.
+    /// Whether this interpreter handles a call; it is skipped otherwise. Must not call operations.
     fn concerns(&self, _call: &OpCall) -> bool {
         true
     }
 
-    /// Makes the call, by `next` or otherwise.
+    /// Executes the call, through `next` or in another way.
     fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out>;
 }
 
-/// What lies below an interpreter: the interpreters there, then the operation.
+/// The rest of the chain: the interpreters below, and finally the operation.
 pub struct Next(());
 
 impl Next {
@@ -75,13 +75,13 @@ impl Next {
 
 type Interpreters = Vec<Arc<dyn Interpreter>>;
 
-/// The interpreters of a thread, outermost first.
+/// The interpreters of a thread, the outermost first.
 struct Stack(RefCell<Interpreters>);
 
 thread_local!(static STACK: Stack = const { Stack(RefCell::new(Vec::new())) });
 
 impl Stack {
-    /// Changes the stack and keeps the count of threads that have one.
+    /// Modifies the stack and updates the number of threads with interpreters.
     fn change<R>(&self, f: impl FnOnce(&mut Interpreters) -> R) -> R {
         let mut stack = self.0.borrow_mut();
         let before = stack.is_empty();
@@ -102,30 +102,31 @@ impl Drop for Stack {
     }
 }
 
-/// Makes an interpreter the innermost one of this thread.
+/// Pushes an interpreter on this thread's stack.
 pub fn push(interpreter: Arc<dyn Interpreter>) {
     STACK.with(|s| s.change(|stack| stack.push(interpreter)));
 }
 
-/// Takes an interpreter off the stack of this thread, wherever it stands there; whether it did.
+/// Removes an interpreter from this thread's stack, at any position; returns whether it was there.
 pub fn remove(interpreter: &Arc<dyn Interpreter>) -> bool {
     let same = |i: &Arc<dyn Interpreter>| std::ptr::addr_eq(Arc::as_ptr(i), Arc::as_ptr(interpreter));
     let removed = STACK.with(|s| s.change(|stack| Some(stack.remove(stack.iter().rposition(same)?))));
     removed.is_some()
 }
 
-/// The interpreters of this thread, for another one that works in its place.
+/// The interpreters of this thread, for another thread that continues its work.
 pub fn capture() -> Vec<Arc<dyn Interpreter>> {
     STACK.with(|s| s.0.borrow().clone())
 }
 
-/// Makes these the interpreters of this thread.
+/// Replaces the interpreters of this thread.
 pub fn install(interpreters: Vec<Arc<dyn Interpreter>>) {
     let before = STACK.with(|s| s.change(|stack| std::mem::replace(stack, interpreters)));
     drop(before);
 }
 
-/// Those from one interpreter inward, which are off the stack until this is dropped, by an error or a panic as well.
+/// The interpreters from one position inward, which are off the stack until this is dropped, also on errors and
+/// panics.
 struct Suspended {
     at: usize,
     inner: Interpreters,
@@ -151,7 +152,7 @@ impl Drop for Suspended {
     }
 }
 
-/// What the innermost interpreter that a call concerns makes of it; None where there is none.
+/// The result of the innermost interpreter that handles a call; None if there is none.
 #[cold]
 pub fn interpreted(call: &OpCall, values: &[Value]) -> Option<Result<Out>> {
     let at = innermost(call)?;
@@ -159,12 +160,12 @@ pub fn interpreted(call: &OpCall, values: &[Value]) -> Option<Result<Out>> {
     Some(suspended.inner[0].call(call, values, Next(())))
 }
 
-/// Where the innermost interpreter stands that a call concerns.
+/// The position of the innermost interpreter that handles a call.
 fn innermost(call: &OpCall) -> Option<usize> {
     STACK.with(|s| s.0.borrow().iter().rposition(|i| i.concerns(call)))
 }
 
-/// As [`interpreted`], for a call that the core makes; its values are made only where somebody looks at them.
+/// As [`interpreted`], for a call by the core; its values are created only if an interpreter handles the call.
 #[cold]
 pub fn interpreted_core<'v, V: AsRef<[Value]> + 'v>(
     op: &'static Op,

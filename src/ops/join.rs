@@ -13,12 +13,12 @@ use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
 use crate::{ensure, table};
 
-/// An empty vector is left out of a concatenation of tensors of any rank.
+/// As in PyTorch, an empty vector may be concatenated with tensors of any rank and is ignored.
 fn is_left_out(t: &Tensor) -> bool {
     t.rank() == 1 && t.numel() == 0
 }
 
-/// The format of all tensors, or row-major where they differ.
+/// The memory format common to all tensors, or row-major if they differ.
 fn common_format(tensors: &[Tensor]) -> MemoryFormat {
     let formats = tensors.iter().map(|t| t.layout().suggested_format());
     formats
@@ -26,7 +26,7 @@ fn common_format(tensors: &[Tensor]) -> MemoryFormat {
         .unwrap_or(MemoryFormat::Contiguous)
 }
 
-/// The tensors one after the other along `dim`, in their promoted dtype.
+/// Concatenates tensors along `dim` in their promoted dtype.
 pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), Value, "torch.cat(): expected a non-empty list of Tensors");
     for (i, t) in tensors.iter().enumerate() {
@@ -80,7 +80,7 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 
 struct Cat {
     dim: usize,
-    /// Length of each input along `dim`; None for one that was left out.
+    /// Length of each input along `dim`; None for an ignored one.
     lengths: SmallVec<[Option<usize>; 4]>,
 }
 
@@ -108,7 +108,7 @@ impl Function for Cat {
     }
 }
 
-/// The tensors, which have one shape, along a new dimension.
+/// Stacks tensors of one shape along a new dimension.
 pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), Runtime, "stack expects a non-empty TensorList");
     let model = tensors[0].shape();
@@ -127,7 +127,7 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let mut layout = Layout::contiguous(shape);
     let format = common_format(tensors);
     if format != MemoryFormat::Contiguous && d < model.len() {
-        // As if they were joined along the dimension and this was split.
+        // As if they were concatenated along the dimension, which is then split.
         let mut joined = model.clone();
         joined[d] *= tensors.len();
         layout.strides = Layout::contiguous(joined).in_format(format)?.strides;
@@ -166,7 +166,7 @@ impl Function for Stack {
     }
 }
 
-/// Each tensor with at least some number of dimensions, and then joined along `dim`.
+/// Concatenates tensors along `dim` after raising each to a minimum rank.
 fn cat_raised(
     a: &Args,
     raise: impl Fn(&Tensor) -> Result<Tensor>,
@@ -178,12 +178,12 @@ fn cat_raised(
     Ok(cat(&raised, dim(&raised[0]))?.into())
 }
 
-/// A vector or number as a column; others as they are.
+/// Turns a vector or 0-d tensor into a column.
 fn as_column(t: &Tensor) -> Result<Tensor> {
     if t.rank() <= 1 { view::reshape_to(t, &Dims::from([t.numel(), 1])) } else { Ok(t.clone()) }
 }
 
-/// Zeros with the matrices on the diagonal; vectors count as rows.
+/// A block diagonal matrix; vectors are treated as rows.
 fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     let mut matrices = Vec::with_capacity(tensors.len());
     for (i, t) in tensors.iter().enumerate() {
@@ -213,7 +213,7 @@ fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 struct BlockDiag {
-    /// Start and length of each block, by dimension.
+    /// Start and length of each block in both dimensions.
     blocks: Vec<[(usize, usize); 2]>,
 }
 

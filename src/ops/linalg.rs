@@ -1,4 +1,4 @@
-//! Triangles, traces, products of tensors, distances.
+//! Triangular parts, traces, products of tensors, distances.
 
 mod einsum;
 mod factor;
@@ -62,7 +62,7 @@ impl Function for TriangleBackward {
     }
 }
 
-/// A matrix with ones on its diagonal, of the dtype and on the device of `like`.
+/// A matrix with ones on its diagonal, with the dtype and device of `like`.
 fn identity(rows: usize, columns: usize, like: &Tensor) -> Result<Tensor> {
     let out = like.new_zeros([rows, columns])?;
     let diagonal = Layout {
@@ -107,7 +107,7 @@ impl Function for TraceBackward {
     }
 }
 
-/// The vector product of vectors of three elements along `dim`.
+/// The cross product of three-element vectors along `dim`.
 fn cross_product(x: &Tensor, y: &Tensor, dim: usize) -> Result<Tensor> {
     let shape = crate::layout::broadcast("linalg.cross", x.shape(), y.shape())?;
     let (x, y) = (view::expand_to(x, &shape)?, view::expand_to(y, &shape)?);
@@ -166,7 +166,7 @@ fn linalg_cross(a: &Args) -> Result<Out> {
 
 static CROSS_WARNED: AtomicBool = AtomicBool::new(false);
 
-/// `torch.cross`, which without `dim` takes the first dimension of three elements.
+/// `torch.cross`; without `dim` it uses the first dimension of size 3.
 fn cross(a: &Args) -> Result<Out> {
     let (x, y) = (a.tensor(0)?, a.tensor(1)?);
     let dim = match a.opt_int(2)? {
@@ -199,7 +199,7 @@ fn cross(a: &Args) -> Result<Out> {
     Ok(cross_product(x, y, wrapped)?.into())
 }
 
-/// The norm of order `p` of the difference.
+/// The norm of order `p` of the difference of two tensors.
 fn dist(a: &Args) -> Result<Out> {
     let difference = arith::sub(a.tensor(0)?, a.tensor(1)?)?;
     Ok(vector_norm(&difference, a.float(2)?, None, false, None)?.into())
@@ -233,8 +233,7 @@ fn vecdot(a: &Args) -> Result<Out> {
     Ok(sum_mask(&product, mask, false, Some(product.dtype()))?.into())
 }
 
-/// `beta * input + alpha * product` of the operands as real numbers of at least single precision: half types are
-/// rounded once, at the end.
+/// `beta * input + alpha * product`, computed in float32 or wider, so that half types are rounded only once.
 fn add_scaled(a: &Args, product: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
     let inputs = [a.tensor(0)?, a.tensor(1)?, a.tensor(2)?];
     let one_dtype = inputs.iter().all(|t| t.dtype() == inputs[0].dtype() && t.dtype().is_float());
@@ -255,7 +254,7 @@ fn scaled_sum(
     let result = super::pointwise::result_type(&[input.into(), x.into(), y.into()]);
     let wide = |t: &Tensor| if t.dtype().is_half() { arith::to_dtype(t, DType::F32) } else { Ok(t.clone()) };
     let (input, product) = (wide(input)?, product(&wide(x)?, &wide(y)?)?);
-    // Among integers the factors are integers too.
+    // For integer tensors the factors are converted to integers.
     let factor = |i: usize| -> Result<Scalar> {
         let v = a.number(i)?;
         Ok(match result.category() {
@@ -279,7 +278,7 @@ fn scaled_sum(
         a.name
     );
     let out = if beta.is_zero() {
-        // `input` is not read, so that its NaN does not spread, but belongs to the history.
+        // With `beta` 0, `input` must not propagate NaN, but is still part of the history.
         let never = Tensor::scalar(false, DType::Bool)?;
         rows::select_where.call(&[(&never).into(), (&input).into(), (&product).into()], &[])?
     } else {
@@ -306,13 +305,13 @@ fn addr(a: &Args) -> Result<Out> {
     add_scaled(a, products::outer_product)
 }
 
-/// PointwiseOp and column indices of a triangle of a `rows` by `columns` matrix, as a matrix of two rows.
+/// Row and column indices of a triangle of a `rows` by `columns` matrix, as a matrix with two rows.
 fn triangle_indices(a: &Args, lower: bool) -> Result<Out> {
     let (rows, columns, offset) = (a.int(0)?, a.int(1)?, a.int(2)?);
     ensure!(rows >= 0, Runtime, "row must be non-negative, got{rows}");
     ensure!(columns >= 0, Runtime, "col must be non-negative, got{columns}");
     let dtype = a.opt_dtype(3)?.unwrap_or(DType::I64);
-    // The columns of row i that belong to the triangle.
+    // The columns of row i that are in the triangle.
     let inside = |i: i64| {
         let diagonal = i as i128 + offset as i128;
         let split = |at: i128| at.clamp(0, columns as i128) as i64;
@@ -322,7 +321,7 @@ fn triangle_indices(a: &Args, lower: bool) -> Result<Out> {
     let n = usize::try_from(n).unwrap_or(usize::MAX);
     expect_room::<i64>(n.saturating_mul(2))?;
     let (mut is, mut js) = (empty_vec(2 * n)?, empty_vec(n)?);
-    // Rows without a column stand before or behind all others.
+    // Rows without such columns are all at the top or all at the bottom.
     let first = if lower { offset.saturating_neg() } else { 0 }.clamp(0, rows);
     for i in (first..rows).take_while(|&i| !inside(i).is_empty()) {
         is.extend(inside(i).map(|_| i));
@@ -332,10 +331,10 @@ fn triangle_indices(a: &Args, lower: bool) -> Result<Out> {
     Ok(Tensor::from_slice(&is, [2, n])?.dense(dtype)?.into())
 }
 
-/// How many elements of a `rows` by `columns` matrix lie on the diagonal `offset` and below it, or above it.
+/// The number of elements on and below (or on and above) diagonal `offset` of a `rows` by `columns` matrix.
 fn triangle_size(rows: i64, columns: i64, offset: i64, lower: bool) -> u128 {
     let (rows, columns, offset) = (rows as i128, columns as i128, offset as i128);
-    // Below the diagonal the rows grow by one element each, from none to all columns.
+    // From top to bottom the number of elements per row increases by one, from none to all columns.
     let below = |offset: i128| -> u128 {
         let first = (-offset).clamp(0, rows);
         let full = (columns - offset).clamp(first, rows);

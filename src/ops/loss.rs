@@ -1,4 +1,4 @@
-//! Loss functions. Pointwise ones are rows with a reduction; the others stand in `class`.
+//! Loss functions. Pointwise losses are pointwise operations with a reduction; the others are in `class`.
 
 mod class;
 
@@ -18,7 +18,7 @@ use crate::{bail, ensure};
 
 pub use class::{cross_entropy, nll_loss};
 
-/// How the losses of the elements become the result.
+/// How the losses of elements are reduced to the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduction {
     None,
@@ -28,7 +28,7 @@ pub enum Reduction {
 
 impl Reduction {
     /// # Errors
-    /// `ValueError` for any other word, and for None, which signatures let pass for the sake of this message.
+    /// `ValueError` for an unknown reduction, and for None, which signatures accept to produce this message.
     fn of_argument(a: &Args, i: usize) -> Result<Reduction> {
         Reduction::parse(a.opt_str(i)?.unwrap_or("None"))
     }
@@ -42,7 +42,7 @@ impl Reduction {
         })
     }
 
-    /// The reduction, where its own nodes are the ones to be seen.
+    /// Reduces losses by operations with nodes of their own.
     fn of(self, losses: Tensor) -> Result<Tensor> {
         match self {
             Reduction::None => Ok(losses),
@@ -56,7 +56,7 @@ fn total(t: &Tensor) -> Result<Tensor> {
     reduce::sum_all(t, None)
 }
 
-/// The dtype that sums of `dtype` are formed in.
+/// The dtype in which sums of `dtype` are computed.
 fn wide(dtype: DType) -> DType {
     if dtype.is_half() { DType::F32 } else { dtype }
 }
@@ -64,14 +64,14 @@ fn wide(dtype: DType) -> DType {
 /// A pointwise loss.
 struct Pointwise {
     row: &'static PointwiseOp,
-    /// What PyTorch calls its kernel when it has none for a dtype.
+    /// PyTorch's name of the kernel, for the error when it does not support a dtype.
     kernel: &'static str,
 }
 
-// Note [A reduced loss is one node]
-// The losses of the elements are computed by a row, whose node knows the derivative: fused where that is allowed, of
-// operations where backward itself is differentiated. The node of the reduced loss owns that node, which is in no
-// graph, and hands it the gradient of the result, scaled and expanded. The losses themselves are not kept.
+// Note [A reduced loss is one node] The element losses are computed by a pointwise operation, whose node implements
+// the derivative: fused normally, composed of operations if backward itself is differentiated. The node of the reduced
+// loss owns that node, which is in no graph, and calls it with the gradient of the result, scaled and expanded. The
+// element losses are not kept.
 impl Pointwise {
     fn call(
         &self,
@@ -130,7 +130,7 @@ impl Function for ReducedLoss {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
-        // Scaled in float32, as 1 / count may be too small for a half type.
+        // Scaled in float32, since 1 / count may underflow in a half type.
         let mut g = arith::to_dtype(g, wide(self.dtype))?;
         if self.scale != 1.0 {
             g = arith::mul(&g, self.scale)?;
@@ -150,7 +150,7 @@ impl Function for ReducedLoss {
 
     fn attributes(&self, visit: &mut Visit<'_>) {
         self.row.function().attributes(&mut |name, value| {
-            // The row itself reduces nothing.
+            // The pointwise operation itself does not reduce.
             let value = if name == "reduction" { Attribute::Int(self.how as i64) } else { value };
             visit(name, value);
         });
@@ -164,7 +164,7 @@ static BCE: Pointwise = Pointwise { row: &rows::bce, kernel: "binary_cross_entro
 static BCE_LOGITS: Pointwise =
     Pointwise { row: &rows::bce_logits, kernel: "binary_cross_entropy_with_logits" };
 
-/// The losses weighted; a mean is by the sum of the weights.
+/// The weighted losses; a mean divides by the sum of the weights.
 fn weighted(losses: &Tensor, input: &Tensor, weight: &Tensor, how: Reduction) -> Result<Tensor> {
     ensure!(weight.shape() == input.shape(), Value, "Weights and input must have the same size.");
     let losses = arith::mul(losses, weight)?;
@@ -174,7 +174,7 @@ fn weighted(losses: &Tensor, input: &Tensor, weight: &Tensor, how: Reduction) ->
     }
 }
 
-/// Broadcasting is allowed, and most likely a mistake.
+/// Warns about broadcasting, which is allowed but probably a mistake.
 fn warn_of_sizes(x: &Tensor, y: &Tensor) -> Result<()> {
     if x.shape() == y.shape() {
         return Ok(());
@@ -235,7 +235,7 @@ fn huber_loss(a: &Args) -> Result<Out> {
     .into())
 }
 
-/// `torch.Size([2, 3])`, as messages show a shape.
+/// A shape as in messages: `torch.Size([2, 3])`.
 fn size(t: &Tensor) -> String {
     format!("torch.Size({})", t.shape())
 }

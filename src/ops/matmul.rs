@@ -1,4 +1,4 @@
-//! Products of matrices and vectors. Shapes are `b, m, k, n` in the comments and names.
+//! Products of matrices and vectors. Comments and names use shapes `b, m, k, n`.
 
 mod added;
 mod linear;
@@ -18,7 +18,7 @@ use crate::{ensure, op};
 
 pub(super) use added::record_added;
 
-/// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
+/// A tensor with non-negative strides and the compute dtype, as the product kernels require.
 fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
     let fits = t.dtype() == compute && t.strides().iter().all(|&s| s >= 0);
     if fits { Ok(t.clone()) } else { t.copied(compute) }
@@ -40,7 +40,7 @@ fn no_bools(a: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The dtypes of a product that is added to `input`.
+/// Checks the dtypes of a product that is added to `input`.
 fn same_dtypes_added(input: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
     for (name, t) in [("self", input), ("mat1", a)] {
         ensure!(
@@ -54,7 +54,7 @@ fn same_dtypes_added(input: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
     no_bools(a)
 }
 
-/// `a @ b` for matrices, with a row added where `bias` is given; no history.
+/// `a @ b` for matrices, plus a row `bias` if given; no history.
 fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let (m, n, dtype) = (a.shape()[0], b.shape()[1], a.dtype());
     let compute = compute_type(dtype);
@@ -119,7 +119,7 @@ fn recorded_bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     record(batched_product(a, b)?, &[a, b], |_| Product::new("BmmBackward0", a, b))
 }
 
-/// The node of `mm` and `bmm`: the gradient by each factor is a product with the other.
+/// The node of `mm` and `bmm`: the gradient of each factor is a product with the other one.
 struct Product {
     node: &'static str,
     a: SavedTensor,
@@ -128,13 +128,13 @@ struct Product {
 
 impl Product {
     fn new(node: &'static str, a: &Tensor, b: &Tensor) -> Product {
-        // PyTorch saves by the order of names: mat2, self.
+        // PyTorch saves them in this order: mat2, self.
         let saved_b = SavedTensor::input_if(a.requires_grad(), b);
         Product { node, a: SavedTensor::input_if(b.requires_grad(), a), b: saved_b }
     }
 }
 
-/// The node of `mv` and `dot`, whose operands are vectors or one of them is.
+/// The node of `mv` and `dot`.
 struct VectorProduct {
     node: &'static str,
     a: SavedTensor,
@@ -158,7 +158,7 @@ impl Function for VectorProduct {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
-        // A 0-d gradient is that of an inner product.
+        // A 0-d gradient belongs to an inner product.
         let by_a = |b: &Tensor| if g.rank() == 0 { arith::mul(g, b) } else { arith::mul(&add_dim(g, 1)?, b) };
         let by_b = |a: &Tensor| if g.rank() == 0 { arith::mul(g, a) } else { mv(&mt(a)?, g) };
         let a = if cx.needs(1) { Some(self.a.get(cx)?) } else { None };
@@ -216,10 +216,10 @@ fn product_of_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         (2, 2) => mm(a, b),
         (2, 1) => mv(a, b),
         (1, 2) => view::unsafe_squeeze(&mm(&view::unsqueeze(a, 0)?, b)?, 0),
-        // A batch of matrices times one vector is one tall product.
+        // A batch of matrices times one vector is computed as one tall product.
         (1, _) => rows_times(&mt(b)?, a),
         (_, 1) => rows_times(a, b),
-        // A batch of matrices times one matrix is one tall product.
+        // A batch of matrices times one matrix is computed as one tall product.
         (_, 2) => {
             let k = a.shape()[a.rank() - 1];
             let rows = a.shape()[..a.rank() - 1].iter().product();
@@ -229,7 +229,8 @@ fn product_of_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             shape[last] = b.shape()[1];
             view::unsafe_view(&flat, &shape)
         }
-        // And one matrix times a batch is the transpose of such a product: its gradient is then one product too.
+        // One matrix times a batch is computed as the transpose of such a product, so that its gradient is one product
+        // too.
         (2, _) if a.requires_grad() => {
             let out = mt(&matmul(&mt(b)?, &view::t_of(a)?)?)?;
             if out.is_contiguous() { Ok(out) } else { arith::clone_in(&out, MemoryFormat::Contiguous) }
@@ -240,12 +241,12 @@ fn product_of_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The one matrix of a batch of one.
+/// The only matrix of a batch of one.
 fn only(t: &Tensor) -> Result<Tensor> {
     view::squeeze(t, Some(&[0]))
 }
 
-/// Every row of `a`, whatever its rank, times the vector `x`.
+/// The product of every row of `a`, of any rank, with the vector `x`.
 fn rows_times(a: &Tensor, x: &Tensor) -> Result<Tensor> {
     let last = a.rank() - 1;
     let rows = a.shape()[..last].iter().product();
@@ -333,7 +334,7 @@ fn recorded_dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     record(out, &[a, b], |_| VectorProduct::new("DotBackward0", a, b))
 }
 
-/// `beta * input + alpha * times(a, b)`, as `addmm` and its kin. Half types are rounded once, at the end.
+/// `beta * input + alpha * times(a, b)`, for `addmm` and similar operations. Half types are rounded only once.
 pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
     let (input, x, y) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
     let dtype = x.dtype();
@@ -352,7 +353,7 @@ pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor
     } else if input.dtype() != dtype || y.dtype() != dtype {
         return Err(dtypes_differ(a.name, input.dtype(), dtype, y.dtype()));
     }
-    // Among integers the factors are integers too.
+    // For integer tensors the factors are converted to integers.
     let factor = |i| a.number(i).map(|s| if dtype.is_float() { s } else { Scalar::Int(s.to_i64()) });
     let (beta, alpha) = (factor(3)?, factor(4)?);
     let inputs = [input, x, y];
@@ -385,7 +386,7 @@ fn multiplied(t: Tensor, factor: Scalar) -> Result<Tensor> {
     if factor.to_f64() == 1.0 { Ok(t) } else { super::rows::mul.call(&[(&t).into(), factor.into()], &[]) }
 }
 
-/// The error of the kin of `addmm` for operands of several dtypes.
+/// The error of `addmm` and similar operations for operands of different dtypes.
 #[cold]
 fn dtypes_differ(op: &str, input: DType, x: DType, y: DType) -> Error {
     let names = [input, x, y].map(DType::scalar_name);

@@ -1,4 +1,4 @@
-//! What an operation is. Adding one happens in this folder; see CONTRIBUTING.md.
+//! The operations. To add one, see CONTRIBUTING.md.
 
 pub mod arith;
 pub mod autocast;
@@ -66,7 +66,7 @@ static FAMILIES: &[&[Op]] = &[
     view::OPS,
 ];
 
-/// Every operation there is, rows first.
+/// All operations, pointwise ones first.
 pub fn all() -> &'static [Op] {
     static ALL: LazyLock<Vec<Op>> = LazyLock::new(|| {
         let rows = rows::ROWS.iter().filter(|r| r.meta.exposure != Exposure::NONE).map(|r| *r.op());
@@ -75,7 +75,7 @@ pub fn all() -> &'static [Op] {
     &ALL
 }
 
-/// A row as an operation: its signature is that of its inputs and parameters unless it states another.
+/// The table entry of a pointwise operation; unless it declares a signature, that of its inputs and parameters.
 fn row_op(row: &'static PointwiseOp) -> Op {
     let mut sig = if row.meta.sig.is_empty() {
         let mut parts: Vec<String> = Vec::new();
@@ -90,7 +90,7 @@ fn row_op(row: &'static PointwiseOp) -> Op {
     if row.meta.inplace_argument {
         sig.push_str(", inplace: bool = False");
     }
-    // Once per row, for the life of the process.
+    // Leaked once per operation.
     let sig: &'static str = Box::leak(sig.into_boxed_str());
     let overloads: Vec<Overload> =
         sig.split(" | ").map(|sig| Overload { sig, call: Call::Row(row) }).collect();
@@ -107,7 +107,7 @@ fn row_op(row: &'static PointwiseOp) -> Op {
     }
 }
 
-/// Calls an overload whose signature the values fit, by way of the interpreters: Note [One door].
+/// Calls an overload whose signature matches the values, through the interpreters: Note [One door].
 #[inline]
 pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     match seen(op, overload, Form::New, values) {
@@ -116,7 +116,7 @@ pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> R
     }
 }
 
-/// What an interpreter makes of a call by the program; None where there is none.
+/// The result of an interpreter for a call by the program; None if there is none.
 #[inline(always)]
 fn seen(op: &'static Op, overload: &'static Overload, form: Form, values: &[Value]) -> Option<Result<Out>> {
     if !interpreter::active() {
@@ -125,7 +125,7 @@ fn seen(op: &'static Op, overload: &'static Overload, form: Form, values: &[Valu
     interpreter::interpreted(&OpCall { op, overload, form, caller: Caller::Program }, values)
 }
 
-/// The operation itself, below all interpreters.
+/// Runs the operation itself, below all interpreters.
 fn run(call: &OpCall, values: &[Value]) -> Result<Out> {
     match call.form {
         Form::New => evaluate(call.op, call.overload, values),
@@ -137,7 +137,7 @@ fn run(call: &OpCall, values: &[Value]) -> Result<Out> {
 #[inline]
 fn evaluate(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     let _calling = OpScope::new(|| op.name);
-    // Not mapped: a result that is handed on as it is needs no copy.
+    // Not `map_err`, which would copy the result.
     let result = call_unnamed(op, overload, values);
     if result.is_err() {
         return result.map_err(|e| e.of_operation(op.name));
@@ -171,7 +171,7 @@ fn row_arguments<'a>(row: &PointwiseOp, args: &'a Args) -> Result<RowArguments<'
     Ok((inputs, params))
 }
 
-/// Calls an overload and stores its result in its first argument: the `_` form of an operation.
+/// Calls an overload and stores its result in its first argument: the in-place form of an operation.
 #[inline]
 pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
     match seen(op, overload, Form::InPlace, values) {
@@ -182,10 +182,10 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
 
 /// As `call_inplace`, below all interpreters.
 ///
-/// Note [What an operation in place saves]
-/// The operation runs out of place and its result is then written over the first argument, so a derivative that
-/// reads that argument would find it changed. Where gradients are recorded the operation is therefore given a copy of
-/// the elements under the argument's own history; rows whose derivative does not read it go without the copy.
+/// Note [What an operation in place saves] An in-place operation runs out of place and then overwrites its first
+/// argument, so a derivative that reads this argument would see the new value. Therefore, if gradients are recorded,
+/// the operation receives a copy of the elements with the argument's history; pointwise operations whose derivative
+/// does not read the argument need no copy.
 fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
     let args = Args { name: op.name, values };
     let t = args.tensor(0)?.clone();
@@ -217,7 +217,7 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     Ok(t)
 }
 
-/// Runs a row and stores its result in its first operand; see Note [What an operation in place saves].
+/// Runs a pointwise operation and stores its result in its first operand; see Note [What an operation in place saves].
 #[inline]
 pub fn row_inplace(row: &'static PointwiseOp, inputs: &[Arg], params: &[Scalar]) -> Result<()> {
     if interpreter::active()
@@ -228,7 +228,7 @@ pub fn row_inplace(row: &'static PointwiseOp, inputs: &[Arg], params: &[Scalar])
     evaluate_row_inplace(row, inputs, params)
 }
 
-/// Operands and parameters of a row as the values of a call.
+/// The operands and parameters of a pointwise operation as values of a call.
 fn row_values(inputs: &[Arg], params: &[Scalar]) -> SmallVec<[Value; 6]> {
     let inputs = inputs.iter().map(|a| match a {
         Arg::T(t) => Value::Tensor((*t).clone()),
@@ -261,7 +261,7 @@ fn evaluate_row_inplace(row: &'static PointwiseOp, inputs: &[Arg], params: &[Sca
     store(t, &result, row.plan().node)
 }
 
-/// Writes the result of an operation into the tensor that it was asked to change.
+/// Writes the result of an operation to the tensor to be changed.
 pub fn store(t: &Tensor, result: &Tensor, op: &'static str) -> Result<()> {
     pointwise::check_result_cast(result.dtype(), t.dtype())?;
     pointwise::check_inplace_shape(t, result.shape())?;
@@ -275,14 +275,14 @@ pub fn default_device() -> Device {
     DEFAULT_DEVICE.with(Cell::get)
 }
 
-/// Sets it and returns the one before.
+/// Sets the default device and returns the previous one.
 pub fn set_default_device(device: Device) -> Device {
     DEFAULT_DEVICE.with(|d| d.replace(device))
 }
 
 static DEFAULT_DTYPE: AtomicU8 = AtomicU8::new(DType::F32 as u8);
 
-/// The dtype of results that integers are promoted to, and of new tensors of floats.
+/// The default dtype: of new floating point tensors, and of results to which integers are promoted.
 #[inline]
 pub fn default_dtype() -> DType {
     match DEFAULT_DTYPE.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Operations of `nn.functional` that are no family of their own, and what the families share.
+//! Operations of `nn.functional` outside the families, and helpers shared by the families.
 
 mod attention;
 mod dropout;
@@ -20,13 +20,13 @@ pub use embedding::embedding;
 pub use pad::pad_constant;
 pub(super) use plane::{Asked, Named, SavedLinearMap, Taps, map_planes, record_map};
 
-/// The dtype that kernels for floating point compute in.
+/// The compute dtype of floating point kernels.
 pub(super) fn float_compute(op: &'static str, dtype: DType) -> Result<DType> {
     ensure!(dtype.is_float(), Error::DtypeNotImplemented { op, dtype });
     Ok(number_compute(dtype))
 }
 
-/// As [`float_compute`] for operations that integers take part in: these are computed in float64.
+/// As [`float_compute`], but accepts integers, which are computed in float64.
 pub(super) fn number_compute(dtype: DType) -> DType {
     match dtype {
         d if d.is_half() => DType::F32,
@@ -35,14 +35,14 @@ pub(super) fn number_compute(dtype: DType) -> DType {
     }
 }
 
-/// A computed result in the dtype of the operation's result.
+/// Converts a computed result to the dtype of the operation's result.
 pub(super) fn rounded(out: Tensor, dtype: DType) -> Result<Tensor> {
     if out.dtype() == dtype { Ok(out) } else { out.copied(dtype) }
 }
 
-/// One number for each of `n` spatial axes, from one for all or one for each.
+/// Expands a parameter to `n` spatial axes, from one value for all or one for each.
 pub(super) fn per_axis(name: &str, op: &str, values: &[i64], n: usize) -> Result<[i64; 3]> {
-    // Axes that an operation of fewer dimensions does not have come first and are filled by the caller.
+    // Axes that lower-rank operations lack come first; the caller fills them.
     let mut out = [0; 3];
     let axes = &mut out[3 - n..];
     match values.len() {
@@ -56,7 +56,7 @@ pub(super) fn per_axis(name: &str, op: &str, values: &[i64], n: usize) -> Result
     Ok(out)
 }
 
-/// The last `n` of three axes, with `fill` for the others.
+/// The last `n` of three axes; the others are set to `fill`.
 pub(super) fn axes(values: [i64; 3], n: usize, fill: usize) -> [usize; 3] {
     std::array::from_fn(|a| if a < 3 - n { fill } else { values[a].max(0) as usize })
 }

@@ -1,7 +1,7 @@
-//! Normalisation over a batch, a layer or groups of channels.
+//! Batch, layer and group normalization.
 //!
 //! All three subtract a mean and divide by a standard deviation over some dimensions, then scale and shift along
-//! others. Forward and first-order backward are kernels of their own; the differentiable backward is one for all.
+//! others. Forward and first-order backward have separate kernels; the differentiable backward is shared.
 
 mod composite;
 
@@ -27,7 +27,7 @@ const fn node(kind: Kind) -> &'static str {
     }
 }
 
-/// How a result of `x` lies in memory: as `x` does where there are channels.
+/// The memory format of a result: that of `x` if there are channels.
 fn format(kind: Kind, x: &Tensor) -> MemoryFormat {
     match kind {
         Kind::Layer { .. } => MemoryFormat::Contiguous,
@@ -35,7 +35,7 @@ fn format(kind: Kind, x: &Tensor) -> MemoryFormat {
     }
 }
 
-/// Elements of weight and bias.
+/// The number of elements of weight and bias.
 const fn channels(kind: Kind) -> usize {
     match kind {
         Kind::Layer { n } => n,
@@ -43,7 +43,7 @@ const fn channels(kind: Kind) -> usize {
     }
 }
 
-/// The shape in which the input, the statistics and the weight broadcast with each other.
+/// The shapes in which the input, the statistics and the weight broadcast.
 fn broadcast(kind: Kind, numel: usize) -> Broadcast {
     match kind {
         Kind::Layer { n } => {
@@ -67,19 +67,19 @@ fn broadcast(kind: Kind, numel: usize) -> Broadcast {
 
 struct Broadcast {
     x: Dims,
-    /// The dimensions that statistics are taken over.
+    /// The dimensions over which statistics are computed.
     stats: u64,
     weight: Dims,
-    /// The dimensions that the gradients of weight and bias are summed over.
+    /// The dimensions over which the gradients of weight and bias are summed.
     params: u64,
 }
 
-/// Weight or bias for a kernel that computes in `compute`.
+/// Weight or bias, dense and in the compute type.
 fn param(t: Option<&Tensor>, compute: DType) -> Result<Option<Tensor>> {
     t.map(|t| t.dense(compute)).transpose()
 }
 
-/// Parameters have the input's dtype, or are float32 beside an input of a half type.
+/// Parameters must have the input's dtype, or float32 with an input of a half type.
 fn check_dtypes(x: &Tensor, params: &[Option<&Tensor>]) -> Result<()> {
     let mut dtypes = params.iter().flatten().map(|t| t.dtype());
     let Some(first) = dtypes.clone().next() else { return Ok(()) };
@@ -96,13 +96,13 @@ fn check_dtypes(x: &Tensor, params: &[Option<&Tensor>]) -> Result<()> {
     Ok(())
 }
 
-/// What a forward pass leaves for backward.
+/// The results of a forward pass that backward needs.
 struct Saved {
     mean: Tensor,
     rstd: Tensor,
 }
 
-/// Rounds the result and gives it its node.
+/// Casts the result to the input's dtype and records it.
 fn finish(
     out: Tensor,
     kind: Kind,
@@ -154,12 +154,12 @@ impl NormBackward {
         Ok([self.as_input(dx, x)?, dw, db])
     }
 
-    /// The gradient of the input, rounded to its dtype.
+    /// Casts a gradient of the input to its dtype and memory format.
     fn as_input(&self, dx: Tensor, x: &Tensor) -> Result<Tensor> {
         rounded(dx, x.dtype())?.laid_as(format(self.kind, x))
     }
 
-    /// The same of operations, the statistics being functions of the input again.
+    /// The gradients composed of recorded operations, with the statistics recomputed from the input.
     fn composed(&self, cx: &Cx, g: &Tensor, x: &Tensor, weight: Option<&Tensor>) -> Result<[Tensor; 3]> {
         let compute = float_compute(node(self.kind), x.dtype())?;
         let b = broadcast(self.kind, x.numel());
@@ -213,7 +213,7 @@ impl Function for NormBackward {
             out[1] = Some(view::reshape_to(&dw, w.shape())?);
         }
         if self.has_bias {
-            // Weight and bias have one shape.
+            // Weight and bias have the same shape.
             let shape = weight.as_ref().map_or(self.param_shape(&x), |w| w.shape().clone());
             out[2] = Some(view::reshape_to(&db, &shape)?);
         }
@@ -244,7 +244,7 @@ impl Function for NormBackward {
 }
 
 impl NormBackward {
-    /// The shape of weight and bias: a layer's is that of the trailing dimensions which it normalises.
+    /// The shape of weight and bias: for layer normalization, that of the normalized trailing dimensions.
     fn param_shape(&self, x: &Tensor) -> Dims {
         let Kind::Layer { n } = self.kind else { return Dims::from([channels(self.kind)]) };
         let (mut start, mut size) = (x.rank(), 1);
@@ -256,7 +256,7 @@ impl NormBackward {
     }
 }
 
-/// Normalises the trailing dimensions, which have the shape `normalized`.
+/// Normalizes the trailing dimensions, which have shape `normalized`.
 pub fn layer_norm(
     x: &Tensor,
     normalized: &[usize],
@@ -293,14 +293,14 @@ pub fn layer_norm(
     by_itself(x, Kind::Layer { n: normalized.iter().product() }, [weight, bias], eps)
 }
 
-/// Normalises by statistics of the input, with history.
+/// Normalizes by statistics of the input, with history.
 fn by_itself(x: &Tensor, kind: Kind, affine: [Option<&Tensor>; 2], eps: f64) -> Result<Tensor> {
     let (out, stats, _) = forward(x, kind, affine, eps, None)?;
     finish(out, kind, eps, x, affine, stats)
 }
 
-/// The forward pass without history. Statistics are the given mean and variance, or those of the input; the last result
-/// is the variance, for a batch.
+/// The forward pass, without history. The statistics are the given mean and variance, or those of the input; the last
+/// result is the variance, for a batch.
 fn forward(
     x: &Tensor,
     kind: Kind,
@@ -336,12 +336,12 @@ fn forward(
     Ok((out, stats, Some(var)))
 }
 
-/// Batch, channels, and the elements of a channel of one sample.
+/// The batch size, the number of channels, and the elements per channel of one sample.
 fn channels_of(x: &Tensor) -> (usize, usize, usize) {
     (x.shape()[0], x.shape()[1], x.shape()[2..].iter().product())
 }
 
-/// Normalises `groups` groups of channels of each sample.
+/// Normalizes `groups` groups of channels in each sample.
 pub fn group_norm(
     x: &Tensor,
     groups: usize,
@@ -378,14 +378,14 @@ pub fn group_norm(
     by_itself(x, Kind::Group { n, c, inner, groups }, [weight, bias], eps)
 }
 
-/// Statistics over many batches, and how fast they follow a new one.
+/// Running statistics and their momentum.
 pub struct Running<'a> {
     pub mean: Option<&'a Tensor>,
     pub var: Option<&'a Tensor>,
     pub momentum: f64,
 }
 
-/// Normalises each channel by the statistics of the batch (`training`), or by the running ones.
+/// Normalizes each channel by the statistics of the batch (`training`) or by the running statistics.
 pub fn batch_norm(
     x: &Tensor,
     running: Running,
@@ -427,7 +427,7 @@ pub fn batch_norm(
     let (out, stats, var) = forward(x, kind, [weight, bias], eps, given)?;
     if let (true, Some(var)) = (training && x.numel() > 0, &var) {
         follow(running.mean, &stats.mean, running.momentum, 1.0)?;
-        // The running variance is that of the population, which the sample underestimates.
+        // The running variance is unbiased.
         follow(running.var, var, running.momentum, count / (count - 1.0))?;
     }
     finish(out, kind, eps, x, [weight, bias], stats)

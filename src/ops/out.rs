@@ -1,4 +1,4 @@
-//! The `out=` form of operations: where results go, and which dtypes they may go to.
+//! The `out=` form of operations: allocation of results, and checks of dtypes.
 
 use super::interpreter::Form;
 use super::schema::{Call, Exposure, Op, Out, Overload, Value};
@@ -11,8 +11,8 @@ use crate::tensor::{
 };
 use crate::{bail, ensure};
 
-/// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of another shape
-/// is replaced by one that fits; the binding gives the caller's tensor that memory.
+/// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of the wrong shape
+/// is replaced by a new tensor, whose storage the binding gives to the caller's tensor.
 pub fn call_out(
     op: &'static Op,
     overload: &'static Overload,
@@ -39,7 +39,7 @@ pub(super) fn evaluate_out(
         Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
         _ => Vec::new(),
     };
-    // What may be made on any device, and is asked for on none, is made where it goes.
+    // A result that may be created on any device, with no device requested, is created on the output's device.
     let anywhere =
         overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
     let results = match outs.first() {
@@ -47,7 +47,7 @@ pub(super) fn evaluate_out(
         _ => results,
     };
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
-    // A history that cannot be followed back is no reason to refuse it.
+    // A history that ends in an error anyway is accepted.
     let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);
     let composite = op.exposure.has(Exposure::COMPOSITE)
         || matches!(overload.call, Call::Composite(_))
@@ -69,7 +69,7 @@ pub(super) fn evaluate_out(
                 Value::Tensors(ts) => ts,
                 _ => continue,
             };
-            // The same elements in the same places may be overwritten by an operation that has an in-place form.
+            // Exact overlap with an input is allowed for operations that have an in-place form.
             let exact = op.exposure.has(Exposure::INPLACE);
             let allowed = |t: &Tensor| match t.overlap(out) {
                 Overlap::Apart => true,
@@ -97,8 +97,8 @@ pub(super) fn evaluate_out(
     Ok(stored)
 }
 
-/// Errors unless a result of dtype `found` may be stored as `out`. Most operations cast it as they do in place; those
-/// that write to the output as they go take no other dtype, and some say so in words of their own.
+/// Errors unless a result of dtype `found` may be stored in an output of dtype `out`. Most operations cast as they do
+/// in place; those that write directly to the output require its dtype, some with specific error messages.
 fn check_dtype(op: &'static str, found: DType, out: DType) -> Result<()> {
     if found == out {
         return Ok(());
@@ -140,7 +140,7 @@ fn check_dtype(op: &'static str, found: DType, out: DType) -> Result<()> {
         "cat" | "stack" if found.category() > out.category() => {
             bail!(Type, "torch.cat(): input types can't be cast to the desired output type {given}")
         }
-        // Without a dtype of their own these compute in that of the output.
+        // Without an explicit dtype these compute in the output's dtype.
         "sum" | "prod" | "nansum" | "eye" | "arange" => Ok(()),
         _ => pointwise::check_result_cast(found, out),
     }

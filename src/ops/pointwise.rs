@@ -1,6 +1,8 @@
-//! How a pointwise row becomes an operation: types, shapes, the kernel call, the node. The rows are in `rows`.
+//! Execution of pointwise operations: types, shapes, the kernel call, recording. The operations are declared in
+//! `rows`.
 
 mod backward;
+mod fold;
 mod formula;
 mod order;
 
@@ -29,60 +31,61 @@ use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
 pub use backward::prim_row;
+pub use fold::{Applied, Rule, fold};
 pub use formula::{evaluate, primitive};
 use order::{empty_among, lie_plainly};
 
-/// Which types a formula takes and gives.
+/// The dtypes that a formula accepts and returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Real numbers; integers are promoted to the default dtype.
+    /// Floating point; integers are promoted to the default dtype.
     Float,
-    /// All numbers; the result has the promoted dtype.
+    /// All dtypes; the result has the promoted dtype.
     Num,
-    /// All numbers; the result is a bool.
+    /// All dtypes; the result is a bool.
     Truth,
     /// Integers and bools.
     Bits,
 }
 
-/// When a derivative among half types is rounded.
+/// When the derivative of half types is rounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rounds {
-    /// At its end.
+    /// Once, at the end.
     Once,
-    /// Where a 0-d operand of a half type meets wider ones, what is computed from it alone is rounded to its type, as
-    /// PyTorch's steps are.
+    /// If a 0-d operand of a half type is combined with wider operands, values computed from it alone are rounded to
+    /// its dtype, as by PyTorch's separate operations.
     Mixed,
-    /// After each step, as PyTorch does, whose sums over a broadcast show it.
+    /// After each step, as in PyTorch, where sums over broadcast dimensions make it visible.
     Steps,
 }
 
-/// What a row says beside its formulas.
+/// Properties of a pointwise operation other than its formulas.
 pub struct RowMeta {
-    /// Where gradient checks sample the inputs.
+    /// The interval from which gradient checks sample the inputs.
     pub on: (f64, f64),
     pub exposure: Exposure,
     pub aliases: &'static [&'static str],
-    /// What autocast makes of its arguments.
+    /// The autocast policy.
     pub autocast: CastPolicy,
-    /// Signature, where it is not the inputs and parameters as the row declares them; several are separated by ` | `.
+    /// The signature, if it differs from the declared inputs and parameters; several are separated by ` | `.
     pub sig: &'static str,
-    /// The lowest category of dtypes that the operation takes: 1 leaves out bool, 2 integers too.
+    /// The lowest category of dtypes that the operation accepts: 1 excludes bool, 2 also integers.
     pub least: u8,
-    /// Integers are returned as they are (`floor`).
+    /// Integers are returned unchanged (`floor`).
     pub keeps_ints: bool,
-    /// A zero divisor among integers is an error.
+    /// An integer division by zero is an error.
     pub divides: bool,
-    /// The first input is a condition and takes no part in promotion.
+    /// The first input is a condition and is excluded from promotion.
     pub conditional: bool,
     pub rounds: Rounds,
-    /// Takes `inplace: bool = False` after its parameters, as activations do.
+    /// Has `inplace: bool = False` after its parameters, as activations do.
     pub inplace_argument: bool,
-    /// Float16 and bfloat16 have no kernel in PyTorch.
+    /// PyTorch has no kernel for float16 and bfloat16.
     pub no_half: bool,
-    /// An infinite number is a bound that was not given.
+    /// An infinite parameter means an absent bound.
     pub bounds: bool,
-    /// Refuses number parameters that do not go together.
+    /// Checks combinations of number parameters.
     pub check: fn(&[Scalar]) -> Result<()>,
 }
 
@@ -105,24 +108,22 @@ impl RowMeta {
     };
 }
 
-/// What only imitates PyTorch in a row: how its nodes and kernels are called, and what they show. Nothing is computed by
-/// it.
+/// Properties that only imitate PyTorch: the names of nodes and kernels, and attributes of nodes. They affect no
+/// computation.
 pub struct TorchNames {
-    /// PyTorch's name of the node, where it is not the operation's in camel case.
+    /// PyTorch's name of the node, if it is not the operation's name in camel case.
     pub node: &'static str,
-    /// PyTorch's name of the node where one operand is a number, by the position of the number; "" where the name is
-    /// the same.
+    /// PyTorch's name of the node if one operand is a number, by the position of the number; "" for the usual name.
     pub number_nodes: &'static [&'static str],
-    /// What PyTorch says to a bool operand, where it takes none and says more than that it has no kernel.
+    /// PyTorch's error for a bool operand, if it is more specific than a missing kernel.
     pub refuses_bool: &'static str,
-    /// PyTorch's name of the kernel in "not implemented for" messages, where it is not the operation's.
+    /// PyTorch's name of the kernel in "not implemented for" messages, if it differs from the operation's.
     pub kernel: &'static str,
-    /// PyTorch's names of inputs and parameters on the node, where they are not the row's: `(row's, PyTorch's)`.
+    /// PyTorch's names of inputs and parameters in the node, if they differ: `(name here, PyTorch's name)`.
     pub shown_as: &'static [(&'static str, &'static str)],
-    /// What PyTorch's node shows of an argument that the row has not.
+    /// An attribute of PyTorch's node for an argument that the operation does not have.
     pub shows: Option<(&'static str, Attribute<'static>)>,
-    /// The name of the derivative's node, where the derivative does not change with what it reads, though PyTorch has
-    /// it depend on that.
+    /// The name of the derivative's node, if the derivative is constant but depends on its inputs in PyTorch's graph.
     pub flat: &'static str,
 }
 
@@ -143,34 +144,34 @@ pub struct PointwiseOp {
     pub name: &'static str,
     pub doc: &'static str,
     pub inputs: &'static [&'static str],
-    /// Number parameters with their defaults, written as in a signature.
+    /// Parameters with their defaults, as in a signature.
     pub params: &'static [(&'static str, &'static str)],
     pub class: Class,
     pub meta: RowMeta,
     pub torch: TorchNames,
-    /// Camel-cased `torch.node`.
+    /// `torch.node`, or else the operation's name in camel case.
     pub node: OnceLock<&'static str>,
     pub kernel: Kernel,
-    /// One kernel per input; empty where there is no derivative. Operands: gradient, inputs, result.
+    /// One kernel per input; empty if not differentiable. Operands: gradient, inputs, result.
     pub grads: &'static [Kernel],
     pub steps: fn() -> Formula,
-    /// By input; without meaning where there is no derivative.
+    /// By input; unused if not differentiable.
     pub grad_steps: fn(usize) -> Formula,
     pub plan: OnceLock<Plan>,
     pub op: OnceLock<Op>,
 }
 
-/// Read off the recorded derivatives: what each of them reads.
+/// What the recorded derivatives read.
 pub struct Plan {
-    /// The operation itself.
+    /// The formula of the operation itself.
     formula: Formula,
-    /// Per input, the recorded derivative.
+    /// The recorded derivative of each input.
     grads: Vec<Formula>,
-    /// Per input, which of gradient, inputs, result its derivative reads, as bits.
+    /// For each input, which of gradient, inputs and result its derivative reads, as a bit mask.
     reads: [u8; 3],
-    /// Per input, whether its gradient is that of the result, as bits.
+    /// The inputs whose gradient equals that of the result, as a bit mask.
     passes: u8,
-    /// The inputs in the order in which PyTorch saves them, which is that of their names.
+    /// The inputs in the order in which PyTorch saves them: sorted by name.
     saving: [u8; 3],
     pub node: &'static str,
 }
@@ -203,8 +204,8 @@ impl From<Scalar> for Arg<'_> {
     }
 }
 
-/// PyTorch's result type: tensors with dimensions rank before 0-d tensors, and these before numbers, unless the
-/// later one is of a higher category.
+/// PyTorch's type promotion: tensors take precedence over 0-d tensors, and these over numbers, unless the latter have
+/// a higher category.
 pub fn result_type(args: &[Arg]) -> DType {
     let mut of: [Option<DType>; 3] = [None; 3];
     for a in args {
@@ -224,7 +225,7 @@ pub fn result_type(args: &[Arg]) -> DType {
     combine(of[0], combine(of[1], of[2])).unwrap_or(DType::F32)
 }
 
-/// As `result_type` for the usual case of one dtype among all tensors.
+/// As `result_type`, fast if all tensors have the same dtype.
 #[inline]
 fn common_dtype(args: &[Arg]) -> DType {
     let mut found = None;
@@ -239,7 +240,7 @@ fn common_dtype(args: &[Arg]) -> DType {
     found.unwrap_or(DType::F32)
 }
 
-/// A tensor whose shape all tensors among the operands have.
+/// A tensor operand, if all tensor operands have its shape.
 #[inline]
 fn common_shape<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
     let mut found: Option<&Tensor> = None;
@@ -254,13 +255,13 @@ fn common_shape<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
     found
 }
 
-/// The device of the result: a GPU where any operand lies on one, for a 0-d tensor may come from the CPU.
+/// The device of the result: a GPU if any operand is on one, since 0-d CPU tensors may be mixed in.
 #[inline]
 fn common_device(args: &[Arg]) -> Device {
     Device::of_result(args.iter().filter_map(|a| if let Arg::T(t) = a { Some(t.device()) } else { None }))
 }
 
-/// An operand for a kernel on `device`: there a 0-d tensor of the CPU is a number.
+/// An operand for a kernel on `device`: there a 0-d CPU tensor is passed as a number.
 #[inline(always)]
 fn operand<'a>(t: &'a Tensor, layout: Option<&'a Layout>, device: Device) -> Result<Operand<'a>> {
     if t.device() != device && t.rank() == 0 && t.device() == Device::Cpu {
@@ -271,7 +272,7 @@ fn operand<'a>(t: &'a Tensor, layout: Option<&'a Layout>, device: Device) -> Res
 }
 
 impl PointwiseOp {
-    /// The operation or one of its derivatives, as the backend runs it.
+    /// The operation or one of its derivatives, for the backend.
     #[inline]
     fn program<'a>(&self, kernel: Kernel, formula: &'a dyn Fn() -> &'a Formula) -> Program<'a> {
         Program { name: self.name, kernel, formula }
@@ -291,7 +292,7 @@ impl PointwiseOp {
         })
     }
 
-    /// PyTorch's name of an input or a parameter.
+    /// PyTorch's name of an input or parameter.
     fn shown(&self, name: &'static str) -> &'static str {
         let other = self.torch.shown_as.iter().find(|(row, _)| *row == name).map(|(_, shown)| *shown);
         other.unwrap_or(if name == "input" { "self" } else { name })
@@ -301,17 +302,17 @@ impl PointwiseOp {
         !self.grads.is_empty()
     }
 
-    /// Whether some derivative reads input `i`; the result counts as one more.
+    /// Whether any derivative reads input `i`; the index after the last input is the result.
     pub fn derivatives_read(&self, i: usize) -> bool {
         self.plan().reads.iter().any(|r| r >> (i + 1) & 1 == 1)
     }
 
-    /// The row as an operation.
+    /// The table entry of the operation.
     pub fn op(&'static self) -> &'static Op {
         self.op.get_or_init(|| super::row_op(self))
     }
 
-    /// Calls the row as the core does, by way of the interpreters: Note [One door].
+    /// Calls the operation as the core does, through the interpreters: Note [One door].
     #[inline]
     pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         if interpreter::active()
@@ -322,12 +323,12 @@ impl PointwiseOp {
         self.run(args, params)
     }
 
-    /// Runs the row out of place.
+    /// Runs the operation out of place.
     pub(super) fn run(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let (common, result) = match self.types(args) {
             Ok(types) => types,
             Err(e @ Error::DtypeNotImplemented { .. }) => {
-                // Shapes that do not fit are said first.
+                // Shape errors take precedence.
                 self.shape(args)?;
                 return Err(e);
             }
@@ -350,8 +351,8 @@ impl PointwiseOp {
         self.record_backward(out, args, params)
     }
 
-    /// The common small case, where nothing needs arranging: two dense operands of one floating dtype and shape, one of
-    /// which may be a number. None where it is not that case.
+    /// The fast path for small operands that need no conversion: two dense operands of one floating point dtype and
+    /// shape, one of which may be a number. None for others.
     #[inline]
     pub fn call_small(&'static self, args: [Arg; 2]) -> Option<Tensor> {
         let plain = |t: &Tensor| t.is_contiguous() && t.layout().has_plain_strides();
@@ -375,8 +376,8 @@ impl PointwiseOp {
         };
         let out = like.dense_like(storage);
         if args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
-            // Hooks on saved tensors and anomaly mode run user code, which nothing above expects here; so may the drop of
-            // the history that a view had before its base was written.
+            // Saved tensor hooks and anomaly mode run user code, which callers do not expect here; dropping the old
+            // history of a view whose base was written may do so too.
             let drops_history =
                 || anything_held() && args.iter().any(|a| matches!(a, Arg::T(t) if t.is_view()));
             return if saved_tensor_hooks_active() || anomaly::enabled() || drops_history() {
@@ -388,7 +389,7 @@ impl PointwiseOp {
         Some(out)
     }
 
-    /// The dtype computed in (as a tensor dtype) and the dtype of the result.
+    /// The compute type (as a tensor dtype) and the dtype of the result.
     fn types(&self, args: &[Arg]) -> Result<(DType, DType)> {
         let common = common_dtype(&args[self.meta.conditional as usize..]);
         let kernel = if self.torch.kernel.is_empty() { self.name } else { self.torch.kernel };
@@ -423,7 +424,7 @@ impl PointwiseOp {
         Ok(shape.unwrap_or_else(|| first.shape().clone()))
     }
 
-    /// Computes into `out`, which has the broadcast shape; any dtype, any layout.
+    /// Computes into `out`, which has the broadcast shape, and any dtype and layout.
     fn run_into(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
         if !common.is_float() {
             if args.iter().any(|a| is_wider(a, common)) {
@@ -433,7 +434,7 @@ impl PointwiseOp {
                 refuse_zero_divisor(args)?;
             }
         }
-        // The usual case first: every operand has the shape of the result, and nothing needs to be built.
+        // The usual case first: all operands have the shape of the result, so no layouts need to be built.
         let uniform =
             args.iter().all(|a| matches!(a, Arg::T(t) if t.shape() == out.shape()) || matches!(a, Arg::S(_)));
         if uniform {
@@ -481,8 +482,8 @@ impl PointwiseOp {
         Ok(())
     }
 
-    /// As `run_into`, with the operands that have more bits than the common integer type cut down to it: PyTorch
-    /// converts operands before it computes, so that -1 is 255 among bytes.
+    /// As `run_into`, with wider integer operands first cast to the common dtype: PyTorch converts operands before it
+    /// computes, so that -1 becomes 255 in uint8.
     #[cold]
     fn run_wrapped(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
         let mut narrow: SmallVec<[Option<Tensor>; 3]> = SmallVec::new();
@@ -504,14 +505,14 @@ impl PointwiseOp {
         self.run_into(&args, params, common, out)
     }
 
-    /// Whether a number as input `i` has an edge that leads nowhere: PyTorch makes a tensor of it, except where the
-    /// operation has a node of its own for numbers.
+    /// Whether a number as input `i` has an empty edge: PyTorch converts it to a tensor, unless the operation has a
+    /// separate node for numbers.
     #[inline(always)]
     fn numbers_have_edges(&self, i: usize) -> bool {
         i > 0 && self.torch.number_nodes.is_empty()
     }
 
-    /// Hangs the node on a fresh result.
+    /// Records a new result.
     #[inline]
     fn record_backward(&'static self, out: Tensor, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let tracked = args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
@@ -540,8 +541,7 @@ impl PointwiseOp {
         )
     }
 
-    /// A result in numbers of a row without a derivative.
-    /// PyTorch counts the tracked inputs alone.
+    /// Records a result of an operation without derivative. PyTorch's node has only the inputs that require grad.
     #[cold]
     fn remember_underivable(&self, out: Tensor, args: &[Arg]) -> Result<Tensor> {
         let inputs: SmallVec<[&Tensor; 2]> = args
@@ -554,7 +554,8 @@ impl PointwiseOp {
         record(out, &inputs, |_| NotImplemented { op: self.name })
     }
 
-    /// `args[0]` becomes the result; true where nothing had to be recorded and the kernel wrote in place.
+    /// Replaces the contents of `args[0]` by the result; true if nothing had to be recorded and the kernel wrote in
+    /// place.
     pub fn call_inplace(&'static self, args: &[Arg], params: &[Scalar]) -> Result<bool> {
         let Arg::T(t) = args[0] else { return Ok(false) };
         let tracked = grad_enabled() && args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
@@ -580,7 +581,7 @@ impl PointwiseOp {
     }
 }
 
-/// Whether an integer operand may have bits that the common integer type has not: a number, or a 0-d tensor.
+/// Whether an integer operand may not fit in the common integer dtype: a number, or a 0-d tensor.
 fn is_wider(a: &Arg, common: DType) -> bool {
     match a {
         Arg::S(s) => s.wrapped(common) != *s,
@@ -588,7 +589,7 @@ fn is_wider(a: &Arg, common: DType) -> bool {
     }
 }
 
-/// In place, the result may not need a larger shape than the tensor has.
+/// In place, broadcasting must not enlarge the tensor's shape.
 pub fn check_inplace_shape(t: &Tensor, shape: &Dims) -> Result<()> {
     ensure!(
         t.shape() == shape,
@@ -600,7 +601,7 @@ pub fn check_inplace_shape(t: &Tensor, shape: &Dims) -> Result<()> {
     Ok(())
 }
 
-/// A result may be written to a tensor of its own or a higher category.
+/// Errors if a result would be cast to a dtype of a lower category.
 pub fn check_result_cast(from: DType, to: DType) -> Result<()> {
     ensure!(from.category() <= to.category(), Error::ResultCast { from, to });
     Ok(())
@@ -627,6 +628,6 @@ fn node_name(op: &str) -> &'static str {
             })
         })
         .collect();
-    // Once per row, for the life of the process.
+    // Leaked once per operation.
     Box::leak(format!("{camel}Backward0").into_boxed_str())
 }

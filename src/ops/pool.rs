@@ -1,4 +1,4 @@
-//! Pooling: maxima and means of windows, fixed or adaptive.
+//! Pooling: maximum and average over fixed or adaptive windows.
 
 use crate::ops::autocast::CastPolicy;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// The sizes of the last `n` dimensions of `t`, with 1 for the others of three.
+/// The product of the leading dimensions and the sizes of the last `n` of three dimensions, with 1 for the others.
 fn planes(t: &Tensor, n: usize) -> (usize, [usize; 3]) {
     let lead = t.rank() - n;
     let mut input = [1; 3];
@@ -29,13 +29,13 @@ fn with_plane(t: &Tensor, plane: [usize; 3], n: usize) -> Dims {
     t.shape()[..t.rank() - n].iter().chain(&plane[3 - n..]).copied().collect()
 }
 
-/// No tensor reaches farther, and positions stay far from the ends of their type.
+/// An upper bound of all extents, small enough that arithmetic with positions cannot overflow.
 const FARTHEST: i64 = 1 << 40;
-/// A window is walked element by element, also where it lies on nothing but padding.
+/// Limits on windows in padding, which are iterated element by element.
 const MOST_PADDING: i64 = 1 << 24;
 const LONG_WINDOW: i64 = 1 << 20;
 
-/// Results along one axis, of windows that may reach past the end if `ceil`, but must start before it.
+/// The number of results along one axis; with `ceil` windows may extend past the end, but must start before it.
 fn results(input: usize, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil: bool) -> i64 {
     let [input, kernel, stride, pad, dilation] =
         [input as i64, kernel, stride, pad, dilation].map(i128::from);
@@ -45,7 +45,7 @@ fn results(input: usize, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil
     count.clamp(i64::MIN as i128, i64::MAX as i128) as i64
 }
 
-/// `3x4x5`: channels and a plane, as messages show them.
+/// Channels and a plane as in messages: `3x4x5`.
 fn sizes(channels: usize, plane: &[i64]) -> String {
     let plane: Vec<String> = plane.iter().map(i64::to_string).collect();
     format!("{channels}x{}", plane.join("x"))
@@ -67,7 +67,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// What its node shows beside the sizes.
+    /// The arguments that the node shows besides the sizes.
     fn asked(&self) -> Asked {
         let stride = self.stride.is_some_and(|s| !s.is_empty());
         Asked { stride, ceil: self.ceil, ..Asked::default() }
@@ -138,7 +138,7 @@ impl Window<'_> {
                 sizes(channels, &output[3 - n..])
             );
         }
-        // What of a huge window lies behind the padding is no part of it.
+        // The part of a huge window beyond the padding is ignored.
         let padded = |a: usize| input[a] as i64 + 2 * padding[a];
         let kernel = std::array::from_fn(|a| match kernel[a] {
             k if k > LONG_WINDOW => k.min((padded(a) - 1) / dilation[a] + 1),
@@ -174,7 +174,7 @@ impl Window<'_> {
     }
 }
 
-/// Whether a kernel for numbers takes `t`.
+/// Errors unless kernels for numbers accept `t`.
 fn expect_number(t: &Tensor, op: &'static str) -> Result<()> {
     ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op, dtype: t.dtype() });
     Ok(())
@@ -184,7 +184,7 @@ fn max_node(n: usize) -> &'static str {
     if n == 3 { "MaxPool3DWithIndicesBackward0" } else { "MaxPool2DWithIndicesBackward0" }
 }
 
-/// The maxima that `find` writes with their indices in the plane, in this order.
+/// The maxima and their indices in the plane, which `find` writes.
 fn maxima(
     t: &Tensor,
     shape: &Dims,
@@ -253,12 +253,12 @@ fn max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
     with_indices(a, (line(&out)?, line(&indices)?))
 }
 
-/// Maxima, and their indices where they are asked for.
+/// The maxima, with indices if requested.
 fn with_indices(a: &Args, (out, indices): (Tensor, Tensor)) -> Result<Out> {
     Ok(if a.bool(6)? { Out::Tuple(vec![out, indices]) } else { out.into() })
 }
 
-/// A result for planes of one row, as one for lines.
+/// Converts the result of a one-row plane to that of a line.
 fn line(t: &Tensor) -> Result<Tensor> {
     view::squeeze(t, Some(&[-2]))
 }
@@ -318,7 +318,7 @@ fn expect_lines(t: &Tensor, op: &str) -> Result<()> {
     Ok(())
 }
 
-/// The one of the values of an argument for lines.
+/// The single value of an argument of one-dimensional pooling.
 fn one_of(op: &str, name: &str, values: &[i64]) -> Result<i64> {
     let [value] = *values else {
         bail!(Runtime, "{op}() argument '{name}' should contain one int (got {})", values.len())
@@ -350,7 +350,7 @@ fn adaptive(t: &Tensor, op: &str, size: &[i64], n: usize) -> Result<(ResizeShape
         );
         output[a] = size[k] as usize;
     }
-    // Means in planes let a batch without channels pass.
+    // Averages of lines and planes accept a batch without channels.
     let first = if op.contains("avg") && n < 3 { t.rank() - n } else { usize::from(t.rank() == n + 2) };
     if let Some(d) = (first..t.rank()).find(|&d| t.shape()[d] == 0) {
         bail!(
@@ -375,7 +375,7 @@ fn adaptive_avg_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
 }
 
 fn adaptive_means(t: &Tensor, op: &'static str, size: &[i64], n: usize) -> Result<Tensor> {
-    // One mean of each plane is a reduction.
+    // An average over the whole plane is a reduction.
     if size.iter().all(|&s| s == 1) && (size.len() == 1 || size.len() == n) {
         let planes: Vec<i64> = (1..=n as i64).map(|d| -d).collect();
         return mean_of_planes(t, dim_mask(Some(&planes), t.rank())?);
@@ -412,7 +412,7 @@ const AVG_DOC: &str = "The mean of each window.";
 const ADAPTIVE_AVG_DOC: &str = "Means of as many windows as the result is to have elements.";
 const ADAPTIVE_MAX_DOC: &str = "Maxima of as many windows as the result is to have elements.";
 
-/// Functions that PyTorch has under `torch` too.
+/// Functions that PyTorch also has in the `torch` namespace.
 const TWICE: Exposure = Exposure::NN.and(Exposure::FUNCTION);
 /// Functions that take `out=`.
 const OUT: Exposure = Exposure::NN.and(Exposure::OUT);

@@ -22,7 +22,7 @@ use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// A stream of random numbers: a seed, and how many counters have been used.
+/// A random number generator: a seed and the number of counters used.
 #[derive(Debug)]
 pub struct Generator(Mutex<State>);
 
@@ -45,7 +45,7 @@ impl Generator {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    /// The state before `counters` of it are used up.
+    /// Returns the state and advances it by `counters`.
     pub fn take(&self, counters: u64) -> State {
         let mut s = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *s;
@@ -54,23 +54,23 @@ impl Generator {
     }
 }
 
-/// The generator that operations use when none is given.
+/// The default generator.
 pub fn default_generator() -> &'static Arc<Generator> {
     static DEFAULT: LazyLock<Arc<Generator>> = LazyLock::new(|| Arc::new(Generator::new(67_280_421_310_721)));
     &DEFAULT
 }
 
-/// The stream of a draw of `n` elements, which is then used up.
+/// The stream for a draw of `n` elements; advances the generator.
 fn stream(generator: Option<&Arc<Generator>>, n: usize) -> Philox {
     let State { seed, offset } = generator.unwrap_or(default_generator()).take(counters_for(n));
     Philox { seed, offset }
 }
 
-// ---- real numbers
+// ---- floating point
 
 use Draw::{Exponential, Normal, Uniform};
 
-/// Sets every element of `t`, of any floating point dtype and geometry.
+/// Fills `t`, of any floating point dtype and layout, with random numbers.
 fn draw(d: Draw, t: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
     let p = stream(generator, t.numel());
     let compute = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
@@ -89,7 +89,7 @@ fn draw(d: Draw, t: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
     Ok(())
 }
 
-/// A new tensor of draws.
+/// A new tensor of random numbers.
 fn sample(
     d: Draw,
     shape: &Dims,
@@ -100,15 +100,15 @@ fn sample(
     sample_into(d, Tensor::empty_on(shape.clone(), dtype, device)?, generator)
 }
 
-/// A new tensor, overwritten with draws.
+/// Fills a new tensor with random numbers.
 fn sample_into(d: Draw, out: Tensor, generator: Option<&Arc<Generator>>) -> Result<Tensor> {
     out.expect_float(if let Uniform(..) = d { "check_uniform_bounds" } else { "normal_kernel_cpu" })?;
     draw(d, &out, generator)?;
     Ok(out)
 }
 
-/// Numbers in [0, 1) as multiples of what a half type resolves below 1, so that none of them rounds up to 1, moved
-/// to [from, to).
+/// Uniform numbers in [from, to) for a half type, derived from multiples of its resolution just below 1, so that none
+/// of them rounds up to `to`.
 fn spread(t: &Tensor, from: f64, to: f64, dtype: DType) -> Result<()> {
     let resolution = if dtype == DType::F16 { 2048.0 } else { 256.0 };
     rows::mul.call_inplace(&[t.into(), resolution.into()], &[])?;
@@ -147,7 +147,7 @@ fn normal_(a: &Args) -> Result<Out> {
     Ok(overwrite(t, "NormalBackward0", |t| draw(Normal(mean, std), t, a.opt_generator(3)?))?.into())
 }
 
-/// Errors unless `t` can hold the numbers of a continuous distribution.
+/// Errors unless `t` can hold samples of a continuous distribution.
 fn expect_continuous(t: &Tensor, name: &str) -> Result<()> {
     ensure!(
         t.dtype().is_float(),
@@ -166,7 +166,7 @@ fn exponential_(a: &Args) -> Result<Out> {
     Ok(overwrite(t, "ExponentialBackward0", |t| draw(Exponential(lambda), t, a.opt_generator(2)?))?.into())
 }
 
-/// Overwrites `t` with a function of draws from `d`.
+/// Fills `t` with a function of samples of `d`.
 fn transformed(
     t: &Tensor,
     node: &'static str,
@@ -205,15 +205,15 @@ fn cauchy_(a: &Args) -> Result<Out> {
 fn geometric_(a: &Args) -> Result<Out> {
     let (t, prob) = (a.tensor(0)?, a.float(1)?);
     ensure!(prob > 0.0 && prob < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={prob}");
-    // The number of trials up to a success is a waiting time, rounded up.
+    // The number of trials until a success is an exponential waiting time, rounded up.
     transformed(t, "GeometricBackward0", Exponential(-(-prob).ln_1p()), a.opt_generator(2)?, |waited| {
         rows::ceil.call(&[waited.into()], &[])
     })
 }
 
-// ---- draws that have parameters per element
+// ---- distributions with parameters per element
 
-/// The node of a result that is drawn: nothing flows back.
+/// The node of a random result, whose gradients are zero.
 struct Drawn {
     node: &'static str,
 }
@@ -232,7 +232,7 @@ impl Function for Drawn {
     }
 }
 
-/// Normal numbers with means and standard deviations of which at least one is a tensor.
+/// Normal numbers; at least one of mean and standard deviation is a tensor.
 fn normal(mean: Arg, std: Arg, generator: Option<&Arc<Generator>>, node: &'static str) -> Result<Tensor> {
     if let Arg::T(std) = std {
         let negative = rows::lt.call(&[(&std.detach()).into(), 0.0.into()], &[])?;
@@ -274,7 +274,7 @@ fn normal_size(a: &Args) -> Result<Out> {
     )
 }
 
-/// Sets `out` to 1 with the probabilities `probs` of its shape, else to 0.
+/// Fills `out` with 1 with the probabilities `probs`, of the same shape, else 0.
 fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
     let compute = if probs.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let probs = probs.dense(compute)?;
@@ -295,7 +295,7 @@ fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator
     copy::copy(hits.raw(), out.raw())
 }
 
-/// Sets `out` to 1 with the probability `prob`, else to 0.
+/// Fills `out` with 1 with probability `prob`, else 0.
 fn bernoulli_all(out: &Tensor, prob: f64, generator: Option<&Arc<Generator>>) -> Result<()> {
     ensure!((0.0..=1.0).contains(&prob), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={prob}");
     let hits = Tensor::empty_on(out.shape().clone(), DType::U8, out.device())?;
@@ -344,8 +344,7 @@ macro_rules! overload {
 }
 
 const FACTORY: Exposure = Exposure::FUNCTION.and(Exposure::OUT);
-/// Operations that are defined as writes. A method alone whose name ends in `_` would be taken for a change of
-/// geometry.
+/// Operations that are defined as writes. A pure method whose name ends in `_` would be taken to replace the layout.
 const WRITES: Exposure = Exposure::BOTH;
 
 pub static OPS: &[Op] = &[

@@ -1,4 +1,4 @@
-//! Reductions: the dimensions they take, sums and means. The others are in the files beside the table.
+//! Reductions: their dimensions, and sums and means. The other reductions are in submodules.
 
 mod extremum;
 mod moments;
@@ -29,11 +29,11 @@ pub use select::{Chosen, lanes, pick, place};
 pub use table::OPS;
 
 /// The mask of every dimension.
-fn all_dims(rank: usize) -> u64 {
+pub fn all_dims(rank: usize) -> u64 {
     if rank >= 64 { u64::MAX } else { (1 << rank) - 1 }
 }
 
-/// The dimensions that `dim` names, as a mask; all where it is None or empty.
+/// The dimensions `dim` as a mask; all if it is None or empty.
 pub fn dim_mask(dims: Option<&[i64]>, rank: usize) -> Result<u64> {
     let all = all_dims(rank);
     let Some(dims) = dims.filter(|d| !d.is_empty()) else { return Ok(all) };
@@ -62,7 +62,7 @@ pub fn reduced_shape(shape: &Dims, mask: u64, keepdim: bool) -> Dims {
 }
 
 /// The dimensions of `mask` from its highest one down to the first gap.
-fn last_run(mask: u64) -> u64 {
+pub fn last_run(mask: u64) -> u64 {
     if mask == 0 {
         return 0;
     }
@@ -71,7 +71,7 @@ fn last_run(mask: u64) -> u64 {
     (u64::MAX >> (u64::BITS - length)) << (above - length)
 }
 
-/// The elements of `t`, dense, as `[outer, n, inner]` around the dimensions of `mask`. Where these are no neighbours
+/// The elements of `t`, dense, as `[outer, n, inner]` where n are the dimensions of `mask`. If these are not adjacent
 /// they are moved to the end.
 pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, ReduceDims)> {
     let (shape, rank) = (t.shape(), t.rank());
@@ -90,8 +90,8 @@ pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, ReduceDims)> {
     Ok((moved, ReduceDims::rows((0..rank).filter(|d| !inside(d)).map(|d| shape[d]).product(), n)))
 }
 
-/// As [`along`], in `dtype`, for reductions that may meet the elements in any order: they are taken as they lie in
-/// memory, where the results keep their order.
+/// As [`along`], in `dtype`, for reductions that may process elements in any order: the elements are taken in memory
+/// order if the results keep their order.
 pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, ReduceDims)> {
     if !t.is_contiguous()
         && let Some(order) = t.layout().memory_order()
@@ -103,12 +103,12 @@ pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, Redu
     along(&t.dense(dtype)?, mask)
 }
 
-/// The dtype that a floating point kernel computes in for results of `dtype`.
+/// The compute type of a floating point kernel with results of `dtype`.
 pub fn compute_float(dtype: DType) -> DType {
     if dtype.is_half() { DType::F32 } else { dtype }
 }
 
-/// A reduction of real numbers over the dimensions of a mask, in `dtype`, without history.
+/// Reduces floating point numbers over the dimensions of a mask, in `dtype`, without history.
 fn folded(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result<Tensor> {
     let compute = compute_float(dtype);
     let (x, d) = along_memory(t, mask, compute)?;
@@ -117,9 +117,9 @@ fn folded(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Re
     out.dense(dtype)
 }
 
-/// As `folded` for sums and products of integers, which are formed in 64 bits and wrap.
+/// As `folded`, for sums and products of integers, which are computed in int64 with wraparound.
 ///
-/// Elements are converted before they are added, as PyTorch does; whole numbers then add up the same in 64 bits.
+/// Elements are cast before they are added, as in PyTorch; the sum of integers is then the same in int64.
 fn folded_integers(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
@@ -130,18 +130,18 @@ fn folded_integers(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, result: DT
     out.dense(result)
 }
 
-/// The number of elements that each result is reduced from.
+/// The number of elements reduced into each result.
 pub fn reduced_count(t: &Tensor, mask: u64) -> usize {
     t.shape().iter().enumerate().filter(|(d, _)| mask >> d & 1 == 1).map(|(_, n)| n).product()
 }
 
-/// A reduced tensor with its reduced dimensions as ones.
+/// A reduced tensor with its reduced dimensions restored with size 1.
 pub fn restored(t: &Tensor, shape: &Dims, mask: u64) -> Result<Tensor> {
     let kept = reduced_shape(shape, mask, true);
     if *t.shape() == kept { Ok(t.clone()) } else { view::view_as(t, &kept) }
 }
 
-/// Repeats a reduced gradient over the dimensions that were reduced.
+/// Expands a reduced gradient over the reduced dimensions.
 pub fn expand_reduced(g: &Tensor, shape: &Dims, mask: u64) -> Result<Tensor> {
     if g.rank() == 0 { view::expand_to(g, shape) } else { view::expand_to(&restored(g, shape, mask)?, shape) }
 }
@@ -154,7 +154,7 @@ fn dtype_of_sum(t: &Tensor, dtype: Option<DType>) -> DType {
 fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     let mask = mask & all_dims(t.rank());
     if result.is_float() {
-        // Dimensions with others between them are summed one run after another: cheaper than moving the elements.
+        // Non-adjacent dimensions are summed one run after another, which is cheaper than moving the elements.
         let last = last_run(mask);
         if last != mask {
             let partial = raw_sum(t, last, true, compute_float(result))?;
@@ -187,7 +187,7 @@ pub fn sum_all(t: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     sum_named("SumBackward0", t, dim_mask(None, t.rank())?, false, dtype)
 }
 
-/// Sums a tensor down to a size that broadcasts to its own.
+/// Sums a tensor to a size that broadcasts to its own.
 fn sum_to_size(a: &Args) -> Result<Out> {
     let (t, size) = (a.tensor(0)?, a.ints(1)?);
     let fits = size.len() <= t.rank()
@@ -209,7 +209,7 @@ fn sum_to_size(a: &Args) -> Result<Out> {
     Ok(if shape.len() == t.rank() { out } else { view::view_as(&out, &shape)? }.into())
 }
 
-/// The sum, with all dimensions, over those that `shape` has not or has once.
+/// The sum, with all dimensions kept, over those that `shape` lacks or has with size 1.
 fn sum_over(t: &Tensor, shape: &Dims, dtype: Option<DType>) -> Result<Tensor> {
     let lead = t.rank() - shape.len();
     let broadcast = |d: &usize| *d < lead || (shape[d - lead] == 1 && t.shape()[*d] != 1);
@@ -217,7 +217,7 @@ fn sum_over(t: &Tensor, shape: &Dims, dtype: Option<DType>) -> Result<Tensor> {
     sum_mask(t, mask, true, dtype)
 }
 
-/// Sums `g` down to `shape`, which broadcasts to its shape: undoes a broadcast.
+/// Sums `g` to `shape`, which broadcasts to the shape of `g`: undoes a broadcast.
 pub fn sum_to(g: &Tensor, shape: &Dims) -> Result<Tensor> {
     let summed = sum_over(g, shape, Some(g.dtype()))?;
     view::view_as(&summed, shape)
@@ -247,7 +247,7 @@ impl Function for SumBackward {
     }
 }
 
-/// Which dimensions a reduction was over, and whether they stay.
+/// Shows the reduced dimensions and `keepdim` of a reduction.
 fn show_reduced(mask: u64, visit: &mut Visit<'_>) {
     visit("dim", Attribute::Dims(mask));
     visit("keepdim", Attribute::KeepsDim);
@@ -280,7 +280,7 @@ pub fn mean_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> 
     mean_named("MeanBackward1", t, mask, keepdim, dtype, MemoryFormat::Contiguous)
 }
 
-/// Means of planes, which keep channels innermost where they are.
+/// Averages over planes, which preserve a channels-last format.
 pub fn mean_of_planes(t: &Tensor, mask: u64) -> Result<Tensor> {
     mean_named("MeanBackward1", t, mask, true, None, t.layout().suggested_format())
 }
@@ -353,7 +353,7 @@ fn mean_whole(a: &Args) -> Result<Out> {
 
 fn mean(a: &Args) -> Result<Out> {
     let (t, dtype) = (a.tensor(0)?, a.opt_dtype(3)?);
-    // Before the dimensions, as PyTorch.
+    // Checked before the dimensions, as in PyTorch.
     dtype_of_mean(t, dtype)?;
     Ok(mean_mask(t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, dtype)?.into())
 }

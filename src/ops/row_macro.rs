@@ -1,4 +1,4 @@
-//! The macro behind the table of pointwise rows, and the loops that its formulas become.
+//! The macro that declares pointwise operations, and the loops that their formulas become.
 
 use std::sync::OnceLock;
 
@@ -9,27 +9,27 @@ use crate::dtype::Bool8;
 use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
 use crate::multiversion;
 
-/// A formula over real numbers.
+/// A formula on floating point numbers.
 pub trait FloatFormula: 'static {
     const N: usize;
     fn f<E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
-/// A formula over numbers.
+/// A formula on numbers.
 pub trait NumFormula: 'static {
     const N: usize;
     fn f<E: Arith>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
-/// A formula over numbers with a truth value.
+/// A formula on numbers with a boolean result.
 pub trait TruthFormula: 'static {
     const N: usize;
     fn f<E: Arith>(a: [E; ARGS], p: [E; PARAMS]) -> E::Bool;
 }
-/// A formula over integers.
+/// A formula on integers.
 pub trait BitsFormula: 'static {
     const N: usize;
     fn f<E: Bits>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
-/// The derivatives of a formula: arguments are the gradient, the inputs, the result.
+/// The derivatives of a formula; their arguments are the gradient, the inputs and the result.
 pub trait Derivative: 'static {
     const N: usize;
     fn d<E: Num, const K: usize>(a: [E; ARGS], p: [E; PARAMS]) -> E;
@@ -47,8 +47,8 @@ fn too_short() -> ! {
     unreachable!("an input of a loop is shorter than its output")
 }
 
-/// The one loop, over whole groups. A macro, because a large closure handed to a function may be compiled apart, for the
-/// baseline. Each length is seen to be that of the loop, or the loop would check every element.
+/// The loop over whole groups. A macro, because a large closure passed to a function may not be inlined, and would
+/// then be compiled for the baseline. All slices are cut to the same known length, to eliminate bounds checks.
 macro_rules! each {
     ($n:expr, $zero:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
         let n = $out.len() & !(GROUP - 1);
@@ -88,7 +88,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
-/// Numbers whose comparisons are `bool`.
+/// Numbers whose comparison result is `bool`.
 pub trait Compares: Arith<Bool = bool> {}
 impl<T: Arith<Bool = bool>> Compares for T {}
 
@@ -102,7 +102,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
-/// A constant index: with one at run time the loop of a binary derivative does not vectorise.
+/// An index known at compile time: the loop of a binary derivative would not be vectorized with one known at run time.
 pub trait Index: 'static {
     fn of<F: Derivative, E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
@@ -135,17 +135,17 @@ pub const fn grad<F: Derivative, K: Index, T: Num>() -> Loop<T, T> {
     Loop::new(grad_loop::<F, K, T>)
 }
 
-/// The parts of a row that no row states.
+/// Initial value of the cells of an operation that are filled at run time.
 pub const fn blank<T>() -> OnceLock<T> {
     OnceLock::new()
 }
 
-/// All rows of a `rows!` block.
+/// All operations of a `rows!` block.
 pub type PointwiseOps = &'static [&'static PointwiseOp];
 
-/// Declares rows. `rows! { NAME; class name(inputs; param: default) = formula => d(g, y) = [derivatives]; { meta } … }`:
-/// the class is `float`, `num`, `truth` or `bits`, the derivatives (one per input) and the meta may be left out. What only
-/// imitates PyTorch's names follows as `=> torch { names }`.
+/// Declares pointwise operations. `rows! { NAME; class name(inputs; param: default) = formula => d(g, y) =
+/// [derivatives]; { meta } … }`: the class is `float`, `num`, `truth` or `bits`; the derivatives (one per input) and
+/// the meta are optional. Properties that only imitate PyTorch follow as `=> torch { names }`.
 #[macro_export]
 macro_rules! rows {
     ($all:ident; $( $(#[doc = $doc:literal])* $class:ident $name:ident ( $($x:ident),+ $(; $($p:ident : $default:literal),+)? ) = $f:expr

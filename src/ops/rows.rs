@@ -1,7 +1,8 @@
-//! The table of pointwise operations: a row each, with its formula and its derivative.
+//! The pointwise operations: one declaration each, with the formula and its derivative.
 //!
-//! From a row follow the CPU loops, the fused and the differentiable backward, what is saved, the WGSL text, the
-//! method, the function, the `_` and `out=` forms, the stub, the docs page and the tests. See CONTRIBUTING.md.
+//! A declaration generates the CPU loops, the fused and the differentiable backward, the saved tensors, the WGSL code,
+//! the method, the function, the in-place and `out=` forms, the stub, the documentation page and the tests. See
+//! CONTRIBUTING.md.
 
 mod activation;
 mod binary;
@@ -17,6 +18,6 @@ pub use unary::*;
 
 use super::pointwise::PointwiseOp;
 
-/// Every row there is.
+/// All pointwise operations.
 pub static ROWS: LazyLock<Vec<&'static PointwiseOp>> =
     LazyLock::new(|| [UNARY, BINARY, TRUTH, ACTIVATION].iter().flat_map(|t| t.iter().copied()).collect());

@@ -1,4 +1,4 @@
-//! Running sums, products and extrema along a dimension.
+//! Cumulative sums, products and extrema along a dimension.
 
 mod differences;
 
@@ -20,12 +20,12 @@ use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enab
 use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
 
-/// Integers and bools accumulate in 64 bits.
+/// Integers and bools accumulate in int64.
 fn dtype_of_scan(t: &Tensor, dtype: Option<DType>) -> DType {
     dtype.unwrap_or(if t.dtype().is_float() { t.dtype() } else { DType::I64 })
 }
 
-/// The running sum along `dim`; with `reverse`, from the end.
+/// The cumulative sum along `dim`; with `reverse`, from the end.
 pub fn cumsum(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Result<Tensor> {
     let result = dtype_of_scan(t, dtype);
     let d = lanes(t.shape(), dim);
@@ -63,7 +63,7 @@ impl Function for CumsumBackward {
     }
 }
 
-/// The running product along `dim`.
+/// The cumulative product along `dim`.
 pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
     let result = dtype_of_scan(t, dtype);
     let d = lanes(t.shape(), dim);
@@ -91,12 +91,12 @@ struct CumprodBackward {
     dim: usize,
 }
 
-// Note [Derivative of a running product]
-// With y the running products, the gradient by x_i is the sum over k ≥ i of g_k y_k / x_i, which a running sum from
-// the end gives, as long as no x_i is zero. Beyond the first zero of a lane every y is zero, so the formula holds for
-// the elements before it, those behind it have no influence, and for the zero itself y_k / x_i is the product without
-// it: the running products of the lane with a one in its place. To be differentiated itself, where an element behind
-// a zero does have influence, it is computed element by element instead.
+// Note [Derivative of a running product] With the cumulative products y, the gradient of x_i is the sum over k ≥ i of
+// g_k y_k / x_i, which is a cumulative sum from the end, if no x_i is zero. After the first zero of a lane every y is
+// zero. So the formula still holds for elements before that zero, and elements after it have zero gradient. For the
+// zero itself y_k / x_i is replaced by the product without it: the cumulative products of the lane with a one in its
+// place. A differentiable backward must not use this, since elements after a zero affect second derivatives; there the
+// gradient is computed element by element.
 impl Function for CumprodBackward {
     fn name(&self) -> &'static str {
         "CumprodBackward0"
@@ -135,8 +135,8 @@ impl Function for CumprodBackward {
     }
 }
 
-/// The derivative of a running product as a function that has derivatives: for every i the sum over k ≥ i of g_k times
-/// the product of the first k elements without x_i.
+/// The differentiable derivative of a cumulative product: for every i the sum over k ≥ i of g_k times the product of
+/// the first k elements without x_i.
 fn each_left_out(g: &Tensor, x: &Tensor, y: &Tensor, dim: usize) -> Result<Tensor> {
     if x.rank() == 0 {
         return Ok(g.clone());
@@ -156,7 +156,7 @@ fn each_left_out(g: &Tensor, x: &Tensor, y: &Tensor, dim: usize) -> Result<Tenso
     cat(&gradients, dim as i64)
 }
 
-/// The running extremum along `dim` and where it stands.
+/// The cumulative extremum along `dim` and its index.
 fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
     let t = a.tensor(0)?;
     let dim = wrap_dim(a.int(1)?, t.rank())?;
@@ -187,9 +187,9 @@ struct LogcumsumexpBackward {
 }
 
 impl LogcumsumexpBackward {
-    /// The sum over k ≥ i of g_k exp(x_i - y_k) where g is positive, by logarithms so that nothing overflows.
+    /// The sum over k ≥ i of g_k exp(x_i - y_k) over positive g, computed by logarithms to avoid overflow.
     fn positive_part(&self, g: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
-        // A finite number stands for the logarithm of zero, as differences of infinities have no derivative.
+        // A finite number represents the logarithm of zero, since differences of infinities have no derivative.
         let nothing = match g.dtype() {
             DType::F16 => -3e4,
             DType::F64 => -1e300,
@@ -256,7 +256,7 @@ impl Function for FlipBackward {
     }
 }
 
-/// The elements one place later along `dim` (or earlier, not `later`), with `fill` where none moves in.
+/// Shifts the elements by one along `dim`, toward the end if `later`, and fills the gap with `fill`.
 pub fn shifted(t: &Tensor, dim: usize, later: bool, fill: f64) -> Result<Tensor> {
     let out = t.new_full(t.shape().clone(), fill)?;
     let n = t.shape()[dim].saturating_sub(1);

@@ -1,4 +1,4 @@
-//! How an operation is called from outside: signatures, argument values, results.
+//! The interface of operations: signatures, argument values, results.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::ops::pointwise::PointwiseOp;
 use crate::ops::random::Generator;
 use crate::tensor::Tensor;
 
-/// Where users find an operation. Combined with `|`.
+/// The namespaces and forms of an operation. Combined with `|`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exposure(pub u16);
 
@@ -33,7 +33,7 @@ impl Exposure {
     pub const LINALG: Exposure = Exposure(64);
     /// `x.name`, an attribute.
     pub const ATTRIBUTE: Exposure = Exposure(128);
-    /// Made of other operations: its `out=` form copies the result with its history, where others refuse to.
+    /// Composed of other operations: its `out=` form copies the result with its history, which others refuse.
     pub const COMPOSITE: Exposure = Exposure(256);
     /// Method and function.
     pub const BOTH: Exposure = Exposure(3);
@@ -60,17 +60,17 @@ pub struct Op {
     pub exposure: Exposure,
     /// Other names of the same operation (`absolute` for `abs`).
     pub aliases: &'static [&'static str],
-    /// What autocast makes of its arguments.
+    /// The autocast policy.
     pub autocast: CastPolicy,
-    /// Arguments of sample calls in the words of `rgrad.doctor.recipes`: `"data(5, 7), 1"`. Empty where tensors of any
-    /// shape will do.
+    /// Arguments of sample calls, as expressions of `rgrad.doctor.recipes`: `"data(5, 7), 1"`. Empty if tensors of any
+    /// shape are accepted.
     pub samples: &'static [&'static str],
-    /// Tried in order; the first whose signature fits the arguments is called.
+    /// The first overload whose signature matches the arguments is called.
     pub overloads: &'static [Overload],
 }
 
 impl Op {
-    /// A row that `Op { name, doc, ..Op::NEW }` starts from: method and function.
+    /// The base of `Op { name, doc, ..Op::NEW }`: a method and function.
     pub const NEW: Op = Op {
         name: "",
         doc: "",
@@ -81,7 +81,7 @@ impl Op {
         overloads: &[],
     };
 
-    /// One table out of several, for a family whose operations stand in more than one file.
+    /// Concatenates the tables of a family with operations in several files.
     pub const fn concat<const N: usize>(tables: &[&[Op]]) -> [Op; N] {
         let mut out = [const { Op::NEW }; N];
         let (mut filled, mut t) = (0, 0);
@@ -98,8 +98,8 @@ impl Op {
     }
 }
 
-/// A table of operations that Rust functions compute: name, exposure, docstring, aliases, what autocast makes of the
-/// arguments if it does (`autocast WIDEST`), and what is called for each signature.
+/// Declares a table of operations: name, namespaces, docstring, aliases, optional autocast policy (`autocast WIDEST`),
+/// and the function to call for each signature.
 ///
 /// ```ignore
 /// table! {
@@ -123,9 +123,9 @@ macro_rules! table {
     };
 }
 
-/// Declares an operation of one signature together with the Rust function that the core calls it by. From one line of
-/// typed parameters follow the function, which passes the interpreters (Note [One door]) at the price of one load, the
-/// text of the signature, and the entry of the table, a constant.
+/// Declares an operation with one signature, and the Rust function by which the core calls it. The typed parameters
+/// determine the function (which costs one load to check for interpreters: Note [One door]), the text of the
+/// signature, and the constant with the table entry.
 ///
 /// ```ignore
 /// op! {
@@ -143,7 +143,7 @@ macro_rules! op {
      ) -> $result:ident = $body:expr;
      $entry:ident: $($exposure:ident)|+ $(, autocast $cast:ident)? $(, samples $samples:expr)?;) => {
         $(#[doc = $doc])+
-        // Some are called by programs alone.
+        // Some of these functions are only used by the binding.
         #[allow(dead_code)]
         #[inline]
         $vis fn $name(
@@ -194,12 +194,12 @@ macro_rules! op {
     (@type dtype None) => { Option<$crate::dtype::DType> };
 }
 
-/// A typed argument as a value.
+/// Conversion of a typed argument to a value.
 pub trait IntoValue {
     fn into_value(self) -> Value;
 }
 
-/// A value as a typed argument.
+/// Conversion of a value to a typed argument.
 pub trait FromValue<'a>: Sized {
     fn from_value(args: &'a Args, i: usize) -> Result<Self>;
 }
@@ -249,7 +249,7 @@ impl<'a> FromValue<'a> for Option<&'a Tensor> {
     }
 }
 
-/// A result as the type that a Rust caller has for it.
+/// Conversion of a result to the type that Rust callers expect.
 pub trait FromOut: Sized {
     fn from_out(out: Out) -> Result<Self>;
 }
@@ -262,29 +262,29 @@ impl FromOut for Tensor {
 
 /// One signature of an operation.
 pub struct Overload {
-    /// Parameters as a stub writes them, with the types of [`crate::ops::schema`]: `"input: Tensor, dim: int[]? =
-    /// None, keepdim: bool = False, *, dtype: dtype? = None"`; a result other than `Tensor` follows `->`.
+    /// The parameters in stub notation, with the types of [`crate::ops::schema`]: `"input: Tensor, dim: int[]? = None,
+    /// keepdim: bool = False, *, dtype: dtype? = None"`; a result other than `Tensor` follows `->`.
     pub sig: &'static str,
     pub call: Call,
 }
 
-/// What runs when a signature fits.
+/// The implementation of a signature.
 pub enum Call {
-    /// A pointwise row: its inputs, then its number parameters.
+    /// A pointwise operation: its inputs, followed by its parameters.
     Row(&'static PointwiseOp),
     Fn(fn(&Args) -> Result<Out>),
-    /// As `Fn`, for a signature that is made of other operations where the operation has others too; see
+    /// As `Fn`, for a signature that is composed of other operations although others of the operation are not; see
     /// [`Exposure::COMPOSITE`].
     Composite(fn(&Args) -> Result<Out>),
 }
 
-/// An argument value after it was matched against a signature.
+/// An argument value, converted for a signature.
 #[derive(Clone, Debug)]
 pub enum Value {
     None,
     Tensor(Tensor),
     Tensors(Vec<Tensor>),
-    /// A list in which None is allowed, as in an index.
+    /// A list that may contain None, as in an index.
     OptTensors(Vec<Option<Tensor>>),
     Number(Scalar),
     Ints(smallvec::SmallVec<[i64; 6]>),
@@ -308,13 +308,13 @@ pub struct Args<'a> {
     pub values: &'a [Value],
 }
 
-/// What an operation returns.
+/// The result of an operation.
 #[derive(Debug)]
 pub enum Out {
     Tensor(Tensor),
     /// A tuple.
     Tuple(Vec<Tensor>),
-    /// A named tuple; the name is that of `torch.return_types`.
+    /// A named tuple of `torch.return_types`, with its name and field names.
     Named(&'static str, &'static [&'static str], Vec<Tensor>),
     List(Vec<Tensor>),
     Number(Scalar),
@@ -349,7 +349,7 @@ macro_rules! accessors {
                 _ => bail!(Type, "{}(): argument {} must be {}", self.name, i + 1, $what),
             }
         }
-        /// As the one above; None where the argument is None.
+        /// As above; None if the argument is None.
         pub fn $opt(&self, i: usize) -> Result<Option<$ty>> {
             match &self.values[i] {
                 Value::None => Ok(None),
@@ -376,7 +376,7 @@ impl<'a> Args<'a> {
         generator opt_generator: Value::Generator(g) => g, &Arc<Generator>, "torch.Generator";
     }
 
-    /// A list of tensors and Nones.
+    /// A list of tensors and None.
     pub fn some_tensors(&self, i: usize) -> Result<&[Option<Tensor>]> {
         match &self.values[i] {
             Value::OptTensors(v) => Ok(v),

@@ -1,4 +1,4 @@
-//! Softmax and its logarithm.
+//! Softmax and log-softmax.
 
 use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
@@ -13,7 +13,7 @@ use crate::graph::{self, Attribute, Cx, Function, Grads, SavedTensor, Visit, gra
 use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
 
-/// Dimension `dim` of `t` as the kernels see it.
+/// The shape of `t` around dimension `dim`, for the kernels.
 pub fn lanes(t: &Tensor, dim: usize) -> ReduceDims {
     if t.rank() == 0 {
         return ReduceDims::rows(1, 1);
@@ -36,7 +36,7 @@ pub fn log_softmax(t: &Tensor, dim: i64) -> Result<Tensor> {
     record(out, &[t], |y| SoftmaxBackward { y: SavedTensor::output(y), dim, kind: Kind::LogSoftmax })
 }
 
-/// As [`log_softmax`], for a loss that takes over its first-order backward; see Note [Cross entropy in one pass].
+/// As [`log_softmax`], for a loss that computes its first-order backward; see Note [Cross entropy in one pass].
 pub(super) fn log_softmax_under_loss(t: &Tensor, dim: i64) -> Result<Tensor> {
     let dim = wrap_dim(dim, t.rank())?;
     let out = forward(t, dim, Kind::LogSoftmax)?;
@@ -75,7 +75,7 @@ impl SoftmaxBackward {
         rounded(out, y.dtype())
     }
 
-    /// The same of operations.
+    /// The same, composed of recorded operations.
     fn composed(&self, g: &Tensor, y: &Tensor) -> Result<Tensor> {
         let sum = |t: &Tensor| reduce::sum_mask(t, if t.rank() == 0 { 0 } else { 1 << self.dim }, true, None);
         match self.kind {
@@ -107,7 +107,8 @@ impl Function for SoftmaxBackward {
     }
 }
 
-/// Passes on the gradient of the logits, which the loss has computed already, except in a differentiable backward.
+/// Passes through the gradient of the logits, which the loss has already computed; except in a differentiable
+/// backward.
 struct UnderLoss(SoftmaxBackward);
 
 impl Function for UnderLoss {
@@ -120,7 +121,7 @@ impl Function for UnderLoss {
             return Ok(grads);
         }
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        // What comes back to the output from here on are true gradients of it: they need a node that transforms them.
+        // Gradients that reach the output from now on are true gradients of it, so they need the regular node.
         let y = self.0.y.get(cx)?.detach();
         let plain = SoftmaxBackward { y: SavedTensor::output(&y), dim: self.0.dim, kind: self.0.kind };
         y.meta_or_new().set_history(graph::node(plain, cx.node.edges().clone(), &[&y]), 0);
@@ -147,12 +148,12 @@ fn converted(a: &Args, dim: i64, dtype: Option<DType>, f: Along1) -> Result<Out>
     .into())
 }
 
-/// `torch.softmax` and the method: the dimension is named.
+/// `torch.softmax` and the method, for which the dimension is required.
 fn explicit(a: &Args, f: Along1) -> Result<Out> {
     converted(a, a.int(1)?, a.opt_dtype(2)?, f)
 }
 
-/// The function of `nn.functional`, which chooses a dimension by the rank if none is named.
+/// The function of `nn.functional`, which by default chooses the dimension by rank.
 fn implicit(a: &Args, f: Along1) -> Result<Out> {
     let by_rank = if matches!(a.tensor(0)?.rank(), 0 | 1 | 3) { 0 } else { 1 };
     converted(a, a.opt_int(1)?.unwrap_or(by_rank), a.opt_dtype(3)?, f)

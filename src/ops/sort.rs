@@ -1,4 +1,4 @@
-//! Sorting and selection along a dimension, and search in sorted rows.
+//! Sorting and selection along a dimension, and binary search in sorted rows.
 
 use super::reduce::{Chosen, argument_extremum};
 use super::schema::{Args, Call, Exposure, Op, Out, Overload};
@@ -11,8 +11,8 @@ use crate::ops::pointwise::{Arg, result_type};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// The dense rows of `t` along `dim`, as `[…, n]`, in the dtype that their elements are compared in, and `n`. A 0-d tensor is
-/// one row of one element.
+/// The rows of `t` along `dim`, dense, as `[…, n]`, in the dtype in which elements are compared; and `n`. A 0-d tensor
+/// is one row of one element.
 pub(super) fn to_rows(t: &Tensor, dim: usize) -> Result<(Tensor, usize)> {
     let dtype = kernels::compare_dtype(t.raw(), t.dtype())?;
     if t.rank() == 0 {
@@ -24,7 +24,7 @@ pub(super) fn to_rows(t: &Tensor, dim: usize) -> Result<(Tensor, usize)> {
     Ok((rows, n))
 }
 
-/// Rows of results, as `dtype`, put back along `dim`.
+/// Moves rows of results back to dimension `dim`, as `dtype`.
 pub(super) fn from_rows(rows: &Tensor, dim: usize, dtype: DType) -> Result<Tensor> {
     let rank = rows.rank();
     if rank == 0 || dim + 1 == rank {
@@ -32,12 +32,12 @@ pub(super) fn from_rows(rows: &Tensor, dim: usize, dtype: DType) -> Result<Tenso
     }
     let order: Vec<usize> = (0..dim).chain([rank - 1]).chain(dim..rank - 1).collect();
     let out = rows.with_layout(rows.layout().permute(&order)).dense(dtype)?;
-    // Dimensions of one element may come with other strides than those of a new tensor.
+    // The strides of dimensions of size 1 may differ from those of a new tensor.
     let layout = Layout::contiguous(out.shape().clone());
     Ok(out.with_layout(layout))
 }
 
-/// Uninitialised values and indices for `k` results in each row of `rows`.
+/// Uninitialized values and indices for `k` results per row of `rows`.
 fn outputs(rows: &Tensor, k: usize) -> Result<(Tensor, Tensor)> {
     let mut shape = rows.shape().clone();
     if let Some(last) = shape.last_mut() {
@@ -47,7 +47,7 @@ fn outputs(rows: &Tensor, k: usize) -> Result<(Tensor, Tensor)> {
     Ok((rows.new_empty(shape)?, indices))
 }
 
-/// Sorted values and where they stood; stable.
+/// Sorted values and their original indices; stable.
 pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Result<Vec<Tensor>> {
     let dim = wrap_dim(dim, t.rank())?;
     let (x, n) = to_rows(t, dim)?;
@@ -83,7 +83,7 @@ fn topk(a: &Args) -> Result<Out> {
     let (x, n) = to_rows(t, dim)?;
     ensure!(k >= 0 && k as usize <= n, Runtime, "selected index k out of range");
     ensure!(t.dtype() != DType::Bool, NotImplemented, "topk does not support bool dtypes on CPU");
-    // The one element of a 0-d tensor is there whatever k.
+    // A 0-d tensor returns its element for any k.
     let k = if t.rank() == 0 { 1 } else { k as usize };
     let (largest, sorted) = (a.bool(3)?, a.bool(4)?);
     let (values, indices) = outputs(&x, k)?;
@@ -111,7 +111,7 @@ fn kthvalue(a: &Args) -> Result<Out> {
     Ok(Out::Named("kthvalue", CHOSEN, found))
 }
 
-/// Results of one element per row, with or without the dimension that the rows ran along.
+/// Results with one element per row, with the rows' dimension kept or removed.
 pub(super) fn one_per_row(rows: &Tensor, dim: usize, keepdim: bool) -> Result<Tensor> {
     let mut shape = rows.shape().clone();
     shape.pop();
@@ -121,7 +121,7 @@ pub(super) fn one_per_row(rows: &Tensor, dim: usize, keepdim: bool) -> Result<Te
     Ok(rows.with_layout(Layout::contiguous(shape)))
 }
 
-/// `right`, as it and `side` ask for together.
+/// Combines the arguments `right` and `side`.
 fn right_side(op: &str, right: bool, side: Option<&str>) -> Result<bool> {
     match side {
         None => Ok(right),
@@ -138,7 +138,7 @@ fn right_side(op: &str, right: bool, side: Option<&str>) -> Result<bool> {
     }
 }
 
-/// Where `values` would go into the sorted rows of `sorted`.
+/// Insertion points of `values` in the sorted rows of `sorted`.
 pub(super) fn search(
     sorted: &Tensor,
     values: Arg,

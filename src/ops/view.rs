@@ -1,5 +1,5 @@
-//! Views: other geometries over the same memory. Here are those that show every element; `cut` has those that show
-//! a part, `split` those that come in tuples, and `copies` the rearrangements that no view can express.
+//! Views: other layouts over the same memory. This module has views of all elements; `cut` has views of a part,
+//! `split` operations that return several views, and `copies` rearrangements that need a copy.
 
 pub mod copies;
 pub mod cut;
@@ -24,11 +24,11 @@ pub static OPS: &[Op] = &Op::concat::<
 
 type Order = SmallVec<[usize; 6]>;
 
-/// Backward of every view that only renames positions: a view of the gradient.
+/// The node of views of all elements in the same order: its backward is a view of the gradient.
 struct Reshape {
     node: &'static str,
     shape: Dims,
-    /// The dimension that it was asked for, if one.
+    /// The dimension argument, if there is one.
     dim: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ pub fn view_as(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     }
 }
 
-/// A view where one exists, else a copy.
+/// A view if possible, else a copy.
 pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     match t.layout().reshape(shape) {
         Some(l) => {
@@ -82,7 +82,7 @@ pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     }
 }
 
-/// All elements as a vector: a view where one exists, else a view of a copy.
+/// All elements as a vector: a view if possible, else a copy.
 pub fn ravel(t: &Tensor) -> Result<Tensor> {
     let shape = Dims::from([t.numel()]);
     match t.layout().reshape(&shape) {
@@ -91,7 +91,7 @@ pub fn ravel(t: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The result of an operation in the shape that it should have had: no view to the user, as nobody sees `t`.
+/// A new result in its proper shape: not recorded as a view, since nobody else refers to `t`.
 pub fn unsafe_view(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     let out = t.with_layout(Layout::contiguous(shape.clone()));
     record(out, &[t], |_| Reshape { node: "UnsafeViewBackward0", shape: t.shape().clone(), dim: None })
@@ -124,7 +124,7 @@ impl Function for Expand {
     }
 }
 
-/// The name of a type that PyTorch's oldest messages have.
+/// The type name in PyTorch's oldest error messages.
 fn legacy_type(dtype: DType) -> String {
     let name = dtype.scalar_name();
     if matches!(dtype, DType::Bool | DType::BF16) {
@@ -134,7 +134,7 @@ fn legacy_type(dtype: DType) -> String {
     }
 }
 
-/// `t` repeated over dimensions of size 1 and new leading ones, without a copy.
+/// Expands `t` in dimensions of size 1 and new leading dimensions, without a copy.
 pub fn expand_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     if t.shape() == shape {
         return as_view(t, t.layout().clone(), || Expand { shape: t.shape().clone() });
@@ -196,7 +196,7 @@ impl Function for Permute {
     }
 }
 
-/// Dimension `d` of the result is dimension `order[d]` of `t`.
+/// Permutes dimensions: dimension `d` of the result is dimension `order[d]` of `t`.
 pub fn permute_dims(t: &Tensor, order: &[usize], node: &'static str) -> Result<Tensor> {
     as_view(t, t.layout().permute(order), || {
         let mut inverse: Order = SmallVec::from_elem(0, order.len());
@@ -205,7 +205,7 @@ pub fn permute_dims(t: &Tensor, order: &[usize], node: &'static str) -> Result<T
     })
 }
 
-/// `t` with two dimensions swapped.
+/// `t` with two dimensions exchanged.
 pub fn swap(t: &Tensor, a: usize, b: usize) -> Result<Tensor> {
     swap_as(t, a, b, "TransposeBackward0")
 }
@@ -218,7 +218,7 @@ fn swap_as(t: &Tensor, a: usize, b: usize, node: &'static str) -> Result<Tensor>
     permute_dims(t, &order, node)
 }
 
-/// The matrix transposed; a vector or number as it is.
+/// The transpose of a matrix; vectors and 0-d tensors are returned unchanged.
 pub fn t_of(t: &Tensor) -> Result<Tensor> {
     t_as(t, "TBackward0")
 }
@@ -248,7 +248,7 @@ pub fn reversed(t: &Tensor) -> Result<Tensor> {
     permute_dims(t, &order, "PermuteBackward0")
 }
 
-/// A view with the last two dimensions swapped, for the attribute `name`.
+/// A view with the last two dimensions exchanged, for the attribute `name`.
 fn matrix_transposed(t: &Tensor, name: &str) -> Result<Tensor> {
     if t.rank() == 0 {
         let instead = if name == "mT" {
@@ -271,7 +271,7 @@ fn matrix_transposed(t: &Tensor, name: &str) -> Result<Tensor> {
     swap(t, t.rank() - 2, t.rank() - 1)
 }
 
-/// The dimensions in the order that `dims` names.
+/// A view with the dimensions in the order `dims`.
 pub fn permute(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
     ensure!(
         dims.len() == t.rank(),
@@ -287,7 +287,7 @@ pub fn permute(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
     permute_dims(t, &order, "PermuteBackward0")
 }
 
-/// A view with two dimensions swapped.
+/// A view with two dimensions exchanged.
 pub fn transpose(t: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     transpose_as(t, dim0, dim1, "TransposeBackward0")
 }
@@ -298,7 +298,7 @@ fn transpose_as(t: &Tensor, dim0: i64, dim1: i64, node: &'static str) -> Result<
     swap_as(t, x, y, node)
 }
 
-/// Moves each dimension of `source` to the place that `destination` names; the others keep their order.
+/// Moves each dimension of `source` to its position in `destination`; the others keep their order.
 pub fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
     ensure!(
         source.len() == destination.len(),
@@ -321,7 +321,7 @@ pub fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor
     permute_dims(t, &order, "PermuteBackward0")
 }
 
-/// The dimensions from `start` to `end` as one; a 0-d tensor becomes a vector.
+/// Merges the dimensions from `start` to `end`; a 0-d tensor becomes a vector.
 pub fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     let (start, end) = (wrap_dim(start, t.rank())?, wrap_dim(end, t.rank())?);
     ensure!(start <= end, Runtime, "flatten() has invalid args: start_dim cannot come after end_dim");
@@ -337,7 +337,7 @@ pub fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     reshape_to(t, &shape)
 }
 
-/// Dimension `dim` as several, whose product it is; one of them may be -1.
+/// Splits dimension `dim` into several of sizes `sizes`, one of which may be -1.
 pub fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
     ensure!(!sizes.is_empty(), Runtime, "unflatten: sizes must be non-empty");
@@ -355,7 +355,7 @@ pub fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     view_as(t, &shape)
 }
 
-/// The geometry of `t` without the dimensions of size 1 for which `drop` holds.
+/// The view of `t` without those dimensions of size 1 for which `drop` holds.
 fn squeezed(
     t: &Tensor,
     node: &'static str,
@@ -366,7 +366,7 @@ fn squeezed(
     reshaped_at(t, t.layout().permute(&kept), node, dim)
 }
 
-/// Without the dimensions of size 1: all of them, or those among `dims`.
+/// Removes dimensions of size 1: all of them, or those in `dims`.
 pub fn squeeze(t: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
     squeeze_as(t, dims, ["SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2"])
 }
@@ -383,7 +383,7 @@ fn squeeze_as(t: &Tensor, dims: Option<&[i64]>, nodes: [&'static str; 3]) -> Res
     squeezed(t, node, asked, |d| wrapped.contains(&d))
 }
 
-/// With a new dimension of size 1 at `dim`.
+/// Inserts a dimension of size 1 at `dim`.
 pub fn unsqueeze(t: &Tensor, dim: i64) -> Result<Tensor> {
     unsqueeze_as(t, dim, "UnsqueezeBackward0")
 }
@@ -393,7 +393,7 @@ fn unsqueeze_as(t: &Tensor, dim: i64, node: &'static str) -> Result<Tensor> {
     reshaped_at(t, t.layout().unsqueeze(d), node, Some(d))
 }
 
-/// `t` repeated to `sizes` without a copy; -1 keeps a size.
+/// Expands `t` to `sizes` without a copy; -1 keeps a size.
 pub fn expand(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     let lead = sizes.len().saturating_sub(t.rank());
     let mut shape = Dims::default();
@@ -410,7 +410,7 @@ pub fn expand(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     expand_to(t, &shape)
 }
 
-/// A 0-d tensor as a vector; others as they are.
+/// A 0-d tensor as a vector; others unchanged.
 pub fn atleast_1d(t: &Tensor) -> Result<Tensor> {
     if t.rank() == 0 { reshape_to(t, &Dims::from([1])) } else { Ok(t.clone()) }
 }
@@ -434,25 +434,25 @@ pub fn atleast_3d(t: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The shape that all of `shapes` broadcast to.
+/// The broadcast shape of `shapes`.
 pub fn broadcast_shape<'a>(shapes: impl IntoIterator<Item = &'a Dims>) -> Result<Dims> {
     shapes
         .into_iter()
         .try_fold(Dims::default(), |all, s| crate::layout::broadcast("broadcast_tensors", &all, s))
 }
 
-/// Views of the tensors in the shape that they broadcast to.
+/// Views of the tensors, expanded to their broadcast shape.
 pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let shape = broadcast_shape(tensors.iter().map(Tensor::shape))?;
     tensors.iter().map(|t| expand_to(t, &shape)).collect()
 }
 
-/// Backward of `as_strided`.
+/// The node of `as_strided`.
 struct Strided {
     node: &'static str,
     view: Layout,
     base: Layout,
-    /// The offset that was asked for.
+    /// The offset as passed.
     offset: Option<i64>,
 }
 
@@ -474,7 +474,7 @@ impl Function for Strided {
     }
 }
 
-/// A view of the storage of `t` with any geometry that stays inside.
+/// A view of the storage of `t` with any layout that stays within it.
 pub fn as_strided(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor> {
     as_strided_as(t, size, stride, offset, "AsStridedBackward0")
 }
@@ -523,7 +523,7 @@ fn strided_layout(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>)
     Ok(layout)
 }
 
-/// What `as_strided` was asked for.
+/// The arguments of `as_strided`.
 #[derive(Clone)]
 struct Geometry {
     size: SmallVec<[i64; 6]>,
@@ -531,7 +531,7 @@ struct Geometry {
     offset: Option<i64>,
 }
 
-/// A copy of `t`, storage and all, in which the elements that `as_strided` would show are those of `src`.
+/// A copy of `t` with its whole storage, in which the elements of the `as_strided` view are replaced by `src`.
 pub fn as_strided_scatter(
     t: &Tensor,
     src: &Tensor,
@@ -566,7 +566,7 @@ impl Function for StridedScatter {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
-        // As PyTorch has it: the geometry is that of a dense gradient, and the input's gradient is what lies in the part.
+        // As in PyTorch: the layout refers to a dense gradient, and the input's gradient is the view's part.
         let plain = g.is_contiguous() && g.layout().offset == 0;
         let g = if plain { g.clone() } else { clone_in(g, MemoryFormat::Contiguous)? };
         let Geometry { size, stride, offset } = &self.asked;
@@ -579,7 +579,7 @@ impl Function for StridedScatter {
     }
 }
 
-/// The bits of the elements as another dtype.
+/// Reinterprets the bits of the elements as another dtype.
 pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
     let (from, to) = (t.dtype().size(), dtype.size());
     let mut layout = t.layout().clone();
@@ -610,7 +610,7 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
             }
         }
         layout.shape[d] = bytes / to;
-        // The stride of a single element may have been any.
+        // The stride of a dimension of size 1 is arbitrary.
         layout.strides[d] = 1;
         layout.offset = layout.offset.saturating_mul(from) / to;
         for k in 0..d {

@@ -1,4 +1,4 @@
-//! The gradients of a whole model: unscaled, clipped, measured.
+//! Operations on the gradients of a whole model: unscaling, scaling, norm.
 
 use super::expect_writable;
 use crate::backend::optim::scale;
@@ -9,15 +9,15 @@ use crate::layout::Dims;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// Multiplies every gradient by a number (a tensor of one element, on their device), in place. A tensor of one float32
-/// that says whether any element was infinite or NaN: 1 if so, else 0.
+/// Multiplies every gradient in place by a number (a single-element tensor on the same device). Returns a
+/// single-element float32 tensor: 1 if any element was infinite or NaN, else 0.
 pub fn unscale(grads: &[Tensor], inv_scale: &Tensor) -> Result<Tensor> {
     let found = inv_scale.new_full(Dims::default(), 0.0)?.copied(DType::F32)?;
     scale_by(grads, inv_scale, Some(&found))?;
     Ok(found)
 }
 
-/// Multiplies every gradient by a number (a tensor of one element, on their device), in place.
+/// Multiplies every gradient in place by a number (a single-element tensor on the same device).
 pub fn scale_all(grads: &[Tensor], factor: &Tensor) -> Result<()> {
     scale_by(grads, factor, None)
 }
@@ -31,7 +31,7 @@ fn scale_by(grads: &[Tensor], factor: &Tensor, found: Option<&Tensor>) -> Result
     Ok(())
 }
 
-/// The norm of order `p` (a positive number or infinity) of all elements of all tensors.
+/// The norm of order `p` (positive or infinite) over all elements of all tensors.
 pub fn total_norm(tensors: &[Tensor], p: f64) -> Result<Tensor> {
     let Some(dtype) = tensors.iter().map(|t| t.dtype()).reduce(promote) else {
         return Tensor::scalar(0.0, DType::F32);

@@ -1,5 +1,5 @@
-//! The optimizers: settings, the formula of a step, and what of it changes from step to step. See Note [One formula per
-//! optimizer].
+//! The optimizers: settings, the formula of a step, and the numbers that change from step to step. See Note [One
+//! formula per optimizer].
 
 use smallvec::SmallVec;
 
@@ -9,18 +9,18 @@ use crate::error::Result;
 use crate::formula::Num;
 use crate::tensor::Tensor;
 
-/// Numbers in the order of a rule, the rest zero.
+/// The given numbers, padded with zeros.
 fn numbers<const N: usize>(of: [f64; N]) -> Numbers {
     let mut all = [0.0; NUMBERS];
     all[..N].copy_from_slice(&of);
     all
 }
 
-/// What is done to a gradient before any rule uses it.
+/// The preprocessing of gradients, common to all rules.
 #[derive(Clone, Copy, PartialEq)]
 struct Prepare {
     maximize: bool,
-    /// Whether weights decay through the gradient.
+    /// Whether weight decay is added to the gradient.
     decays: bool,
 }
 
@@ -68,7 +68,7 @@ impl Rule for SgdPlain {
 #[derive(Clone, Copy, PartialEq)]
 struct SgdMomentum {
     prepare: Prepare,
-    /// The momentum starts with this step.
+    /// Whether this step initializes the momentum.
     fresh: bool,
     nesterov: bool,
 }
@@ -88,7 +88,8 @@ impl Rule for SgdMomentum {
     }
 }
 
-/// Stochastic gradient descent. Where `buffers` lacks a momentum, returns the whole list with new ones.
+/// Stochastic gradient descent. If momentum buffers are missing in `buffers`, returns the list completed with new
+/// ones.
 pub fn sgd(
     params: &[Tensor],
     grads: &[Tensor],
@@ -99,7 +100,7 @@ pub fn sgd(
     if s.momentum == 0.0 {
         let written = SmallVec::from_slice(&[params]);
         let numbers = numbers([s.weight_decay, s.lr]);
-        Lists { grads, written }.apply(|_| (SgdPlain(prepare), numbers))?;
+        Lists { grads, written }.apply([(SgdPlain(prepare), numbers, params.len())])?;
         return Ok(None);
     }
     expect_length(buffers.len(), params.len())?;
@@ -109,9 +110,11 @@ pub fn sgd(
         .map(|(b, p)| b.as_ref().map_or_else(|| p.empty_like(), |b| Ok(b.clone())))
         .collect::<Result<Vec<_>>>()?;
     let numbers = numbers([s.weight_decay, s.lr, s.momentum, 1.0 - s.dampening]);
-    let rule = |i: usize| SgdMomentum { prepare, fresh: buffers[i].is_none(), nesterov: s.nesterov };
+    let runs = buffers.chunk_by(|a, b| a.is_none() == b.is_none()).map(|run| {
+        (SgdMomentum { prepare, fresh: run[0].is_none(), nesterov: s.nesterov }, numbers, run.len())
+    });
     let written = SmallVec::from_slice(&[params, &all[..]]);
-    Lists { grads, written }.apply(|i| (rule(i), numbers))?;
+    Lists { grads, written }.apply(runs)?;
     Ok(buffers.iter().any(Option::is_none).then_some(all))
 }
 
@@ -127,11 +130,11 @@ pub struct Adam {
     pub weight_decay: f64,
     pub amsgrad: bool,
     pub maximize: bool,
-    /// Decay acts on the parameter itself, as in AdamW.
+    /// Whether weight decay applies to the parameter directly, as in AdamW.
     pub decoupled: bool,
 }
 
-/// `MAX` keeps the largest second moment and divides by that.
+/// With `MAX` (amsgrad), the maximum of the second moment is kept and used as the divisor.
 #[derive(Clone, Copy, PartialEq)]
 struct AdamRule<const MAX: bool>(Prepare);
 
@@ -146,7 +149,7 @@ impl<const MAX: bool> Rule for AdamRule<MAX> {
         let g = self.0.gradient(decay, g, p);
         let m = m + take1 * (g - m);
         let v = v * beta2 + take2 * g * g;
-        // A NaN stays: it is not below anything.
+        // Comparisons with NaN are false, so NaN is kept.
         let u = if MAX { E::select(v.lt(u), u, v) } else { u };
         let second = if MAX { u } else { v };
         [p * keep - size * m / (second.sqrt() * unbias + eps), m, v, u, rest]
@@ -164,19 +167,22 @@ pub fn adam(
     s: Adam,
 ) -> Result<()> {
     let (decay, keep) = if s.decoupled { (0.0, 1.0 - s.lr * s.weight_decay) } else { (s.weight_decay, 1.0) };
-    let numbers = count_steps(steps, params, |t| {
-        // One over the root of the second bias correction.
+    let counts = count_steps(steps, params)?;
+    let numbers = |t: f64| {
+        // One over the square root of the second bias correction.
         let unbias = 1.0 / (1.0 - s.beta2.powf(t)).sqrt();
         let size = s.lr / (1.0 - s.beta1.powf(t));
         numbers([decay, keep, s.beta2, 1.0 - s.beta1, 1.0 - s.beta2, s.eps, size, unbias])
-    })?;
+    };
     let prepare = Prepare::of(s.maximize, decay);
     let mut written: SmallVec<[&[Tensor]; WRITTEN]> = SmallVec::from_slice(&[params, exp_avgs, exp_avg_sqs]);
     if s.amsgrad {
         written.push(max_exp_avg_sqs);
-        return Lists { grads, written }.apply(|i| (AdamRule::<true>(prepare), numbers[i]));
+        let runs = counts.iter().map(|&(t, n)| (AdamRule::<true>(prepare), numbers(t), n));
+        return Lists { grads, written }.apply(runs);
     }
-    Lists { grads, written }.apply(|i| (AdamRule::<false>(prepare), numbers[i]))
+    let runs = counts.iter().map(|&(t, n)| (AdamRule::<false>(prepare), numbers(t), n));
+    Lists { grads, written }.apply(runs)
 }
 
 // ---- RMSprop
@@ -203,7 +209,7 @@ impl<const CENTERED: bool, const MOMENTUM: bool> Rule for RmsPropRule<CENTERED, 
     fn step<E: Num>(&self, c: &[E; NUMBERS], g: E, w: [E; WRITTEN]) -> [E; WRITTEN] {
         let [decay, lr, alpha, take, eps, momentum, ..] = *c;
         let [p, s, first, second, rest] = w;
-        // The average comes before the momentum where there are both.
+        // If both are present, the average precedes the momentum.
         let (average, b) = if CENTERED { (first, second) } else { (second, first) };
         let g = self.0.gradient(decay, g, p);
         let s = s * alpha + take * g * g;
@@ -217,7 +223,7 @@ impl<const CENTERED: bool, const MOMENTUM: bool> Rule for RmsPropRule<CENTERED, 
     }
 }
 
-/// RMSprop. `grad_avgs` is used where centered, `momentum_buffers` where there is momentum.
+/// RMSprop. `grad_avgs` is used if centered, `momentum_buffers` with momentum.
 pub fn rmsprop(
     params: &[Tensor],
     grads: &[Tensor],
@@ -227,7 +233,7 @@ pub fn rmsprop(
     steps: &[Tensor],
     s: RmsProp,
 ) -> Result<()> {
-    count_steps(steps, params, |_| ())?;
+    count_steps(steps, params)?;
     let mut written: SmallVec<[&[Tensor]; WRITTEN]> = SmallVec::from_slice(&[params, square_avgs]);
     if s.centered {
         written.push(grad_avgs);
@@ -238,11 +244,12 @@ pub fn rmsprop(
     let lists = Lists { grads, written };
     let prepare = Prepare::of(s.maximize, s.weight_decay);
     let numbers = numbers([s.weight_decay, s.lr, s.alpha, 1.0 - s.alpha, s.eps, s.momentum]);
+    let n = params.len();
     match (s.centered, s.momentum > 0.0) {
-        (false, false) => lists.apply(|_| (RmsPropRule::<false, false>(prepare), numbers)),
-        (false, true) => lists.apply(|_| (RmsPropRule::<false, true>(prepare), numbers)),
-        (true, false) => lists.apply(|_| (RmsPropRule::<true, false>(prepare), numbers)),
-        (true, true) => lists.apply(|_| (RmsPropRule::<true, true>(prepare), numbers)),
+        (false, false) => lists.apply([(RmsPropRule::<false, false>(prepare), numbers, n)]),
+        (false, true) => lists.apply([(RmsPropRule::<false, true>(prepare), numbers, n)]),
+        (true, false) => lists.apply([(RmsPropRule::<true, false>(prepare), numbers, n)]),
+        (true, true) => lists.apply([(RmsPropRule::<true, true>(prepare), numbers, n)]),
     }
 }
 
@@ -281,12 +288,11 @@ pub fn adagrad(
     steps: &[Tensor],
     s: Adagrad,
 ) -> Result<()> {
-    let numbers = count_steps(steps, params, |t| {
-        numbers([s.weight_decay, s.lr / (1.0 + (t - 1.0) * s.lr_decay), s.eps])
-    })?;
+    let counts = count_steps(steps, params)?;
+    let numbers = |t: f64| numbers([s.weight_decay, s.lr / (1.0 + (t - 1.0) * s.lr_decay), s.eps]);
     let rule = AdagradRule(Prepare::of(s.maximize, s.weight_decay));
     let written = SmallVec::from_slice(&[params, state_sums]);
-    Lists { grads, written }.apply(|i| (rule, numbers[i]))
+    Lists { grads, written }.apply(counts.iter().map(|&(t, n)| (rule, numbers(t), n)))
 }
 
 // ---- Adadelta
@@ -327,9 +333,9 @@ pub fn adadelta(
     steps: &[Tensor],
     s: Adadelta,
 ) -> Result<()> {
-    count_steps(steps, params, |_| ())?;
+    count_steps(steps, params)?;
     let rule = AdadeltaRule(Prepare::of(s.maximize, s.weight_decay));
     let numbers = numbers([s.weight_decay, s.lr, s.rho, 1.0 - s.rho, s.eps]);
     let written = SmallVec::from_slice(&[params, square_avgs, acc_deltas]);
-    Lists { grads, written }.apply(|_| (rule, numbers))
+    Lists { grads, written }.apply([(rule, numbers, params.len())])
 }

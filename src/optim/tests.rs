@@ -104,7 +104,7 @@ fn a_gradient_in_the_memory_of_its_parameter_is_read_before_it_is_written() {
     assert_eq!(p[0].to_vec::<f64>(), [0.5, 1.0]);
 }
 
-/// Halves gradients and says whether any was not finite.
+/// Halves the gradients; returns whether any element was not finite.
 fn any_infinite(grads: &[Tensor]) -> bool {
     unscale(grads, &tensor(&[0.5], DType::F32)).unwrap().item().unwrap().to_f64() == 1.0
 }

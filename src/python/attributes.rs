@@ -1,4 +1,4 @@
-//! What a node shows beside tensors: the attributes `_saved_dim`, `_saved_alpha` and the like, as Python's values.
+//! The `_saved_*` attributes of nodes other than tensors (`_saved_dim`, `_saved_alpha`), as Python values.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -15,14 +15,14 @@ use crate::layout::Dims;
 use crate::ops::schema::{Out, Value};
 use crate::tensor::Tensor;
 
-/// The names, those of tensors left out.
+/// The names of the attributes other than tensors.
 pub fn names(node: &GradFn) -> Vec<&'static str> {
     let mut names = Vec::new();
     node.function().attributes(&mut |name, _| names.push(name));
     names
 }
 
-/// The value under a name, if there is one.
+/// The value of an attribute, if it exists.
 pub fn get<'py>(py: Python<'py>, node: &GradFn, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     let mut found = None;
     let mut named = ShownDims::of(node);
@@ -35,8 +35,8 @@ pub fn get<'py>(py: Python<'py>, node: &GradFn, name: &str) -> PyResult<Option<B
     found.transpose()
 }
 
-/// Dimensions that a call names otherwise than an operation counts them, and the number that nodes have from the call on.
-/// Note [Dimensions as they were named].
+/// The dimension arguments of a call that differ from the normalized ones, and the first sequence number of nodes made
+/// by the call. See Note [Dimensions as they were named].
 pub struct GivenDims(Option<(SmallVec<[i64; 4]>, u64)>);
 
 impl GivenDims {
@@ -57,7 +57,7 @@ impl GivenDims {
         GivenDims((!counted).then(|| (dims, next_sequence())))
     }
 
-    /// Writes them into the node of a result, if the call has made it.
+    /// Stores them in the node of a result, if the call made that node.
     #[inline]
     pub fn write_one(&self, t: &Tensor) {
         if let Some((dims, from)) = &self.0
@@ -71,7 +71,7 @@ impl GivenDims {
     pub fn write(&self, out: &Out) {
         match out {
             Out::Tensor(t) => self.write_one(t),
-            // They share a node.
+            // All outputs share one node.
             Out::Tuple(all) | Out::List(all) | Out::Named(_, _, all) => {
                 all.iter().take(1).for_each(|t| self.write_one(t));
             }
@@ -80,14 +80,14 @@ impl GivenDims {
     }
 }
 
-/// The dimensions that were named, of which each attribute takes as many as it has.
+/// The dimensions as written by the caller, consumed by the node's attributes in order.
 struct ShownDims {
     all: SmallVec<[i64; 4]>,
     taken: usize,
 }
 
 impl ShownDims {
-    /// Nothing, if the node counts other ones: it may be the last of an operation made of several.
+    /// Empty if the node uses other dimensions: it may be the last node of a composite operation.
     fn of(node: &GradFn) -> ShownDims {
         let mut all = node.named_dims.get();
         if !all.is_empty() && !is_same(&all, &counted_dims(node), node) {
@@ -96,7 +96,7 @@ impl ShownDims {
         ShownDims { all, taken: 0 }
     }
 
-    /// The attribute as it was named, if it is one of dimensions.
+    /// The attribute in the caller's notation, if it is a dimension.
     fn instead<'a>(&'a mut self, name: &str, value: Attribute<'a>) -> Attribute<'a> {
         if !is_dim(name) || self.all.is_empty() {
             return value;
@@ -116,7 +116,7 @@ fn is_dim(name: &str) -> bool {
     name.starts_with("dim")
 }
 
-/// The dimensions of a node's attributes, from the first on.
+/// The normalized dimensions in a node's attributes, in order.
 fn counted_dims(node: &GradFn) -> SmallVec<[i64; 4]> {
     let mut counted = SmallVec::new();
     node.function().attributes(&mut |name, value| match value {
@@ -128,7 +128,7 @@ fn counted_dims(node: &GradFn) -> SmallVec<[i64; 4]> {
     counted
 }
 
-/// Whether these are the same dimensions, in whatever order, of the first input or the first output.
+/// Whether both lists name the same dimensions, in any order, of the first input or the first output.
 fn is_same(named: &[i64], counted: &[i64], node: &GradFn) -> bool {
     let sorted = |dims: &[i64], rank: i64| {
         let mut dims: SmallVec<[i64; 4]> = dims.iter().map(|&d| if d < 0 { d + rank } else { d }).collect();
@@ -148,7 +148,7 @@ fn output_shape(node: &GradFn) -> Dims {
     node.outputs().first().map(|o| o.shape.clone()).unwrap_or_default()
 }
 
-/// PyTorch shows the integers of a node without their sign: -1 is 2⁶⁴ - 1.
+/// PyTorch shows negative integers of a node as unsigned: -1 is 2⁶⁴ - 1.
 fn unsigned(py: Python<'_>, i: i64) -> Bound<'_, PyAny> {
     let Ok(n) = (i as u64).into_pyobject(py);
     n.into_any()

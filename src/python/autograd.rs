@@ -1,4 +1,4 @@
-//! Autograd from Python: gradients, histories, backward and grad.
+//! Autograd methods and functions of the Python module.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ impl PyTensor {
     #[setter]
     fn set_requires_grad(&self, py: Python<'_>, on: &Bound<'_, PyAny>) -> PyResult<()> {
         let on = on.cast::<PyBool>().map_err(|_| PyRuntimeError::new_err("requires_grad must be a bool"))?;
-        // Unlike the method, the attribute is refused also where it would change nothing.
+        // Unlike the method, the attribute setter always rejects tensors with history, even if nothing would change.
         if on.is_true() && self.inner(py).history().py()?.is_some() {
             return Err(PyRuntimeError::new_err(
                 "you can only change requires_grad flags of leaf variables.",
@@ -55,7 +55,7 @@ impl PyTensor {
         Ok(self.inner(py).history().py()?.is_none())
     }
 
-    /// The dtype that the gradient is to have; None where it may have any.
+    /// The dtype required of the gradient; None if any is allowed.
     #[getter(grad_dtype)]
     fn shown_grad_dtype(&self, py: Python<'_>) -> PyResult<Option<Py<PyDType>>> {
         grad_dtype(&self.inner(py)).map(|d| dtype_object(py, d)).transpose()
@@ -245,7 +245,7 @@ impl PyTensor {
         Ok(slf)
     }
 
-    /// Adds the gradients of this tensor to the `.grad` of the leaves that it depends on.
+    /// Accumulates the gradients of this tensor into the `.grad` of the leaves on which it depends.
     #[pyo3(signature = (gradient=None, retain_graph=None, create_graph=false, inputs=None))]
     fn backward(
         &self,
@@ -257,7 +257,7 @@ impl PyTensor {
     ) -> PyResult<()> {
         let grads = match gradient {
             Some(g) if g.is_none() || g.is_instance_of::<PyTensor>() => vec![gradient_of(g)?],
-            // As `autograd.backward` takes them: several, of which the first is this tensor's.
+            // As in `autograd.backward`, several are accepted; the first belongs to this tensor.
             Some(several) => gradients(several)?.into_iter().take(1).collect(),
             None => Vec::new(),
         };
@@ -290,13 +290,13 @@ impl PyTensor {
         })
     }
 
-    /// The hooks of this tensor by the ids of their handles, or None.
+    /// The hooks of this tensor by handle id, or None.
     #[getter]
     fn _backward_hooks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         hooks_dict(py, &self.inner(py))
     }
 
-    /// Calls `hook(tensor)` after a gradient was added to this leaf.
+    /// Calls `hook(tensor)` after a gradient was accumulated into this leaf.
     fn register_post_accumulate_grad_hook(&self, py: Python<'_>, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
         let t = &self.inner(py);
         if !t.requires_grad() {
@@ -313,7 +313,7 @@ impl PyTensor {
         Ok(PyHookHandle::on_leaf(t.meta_or_new(), handle))
     }
 
-    /// Keeps the gradient of this tensor in its `.grad`, though it is not a leaf.
+    /// Stores the gradient of this non-leaf tensor in its `.grad`.
     fn retain_grad(&self, py: Python<'_>) -> PyResult<()> {
         let t = &self.inner(py);
         if !t.requires_grad() {
@@ -334,7 +334,7 @@ attribute won't be populated during autograd.backward(). If you indeed want the 
 Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the \
 leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more informations.";
 
-/// Tensors and gradient edges, which are pairs of a node and the number of one of its outputs; `role` is what they are.
+/// Parses tensors and gradient edges (pairs of a node and an output number); `role` names the argument in errors.
 fn targets(obj: &Bound<'_, PyAny>, role: &str) -> PyResult<Vec<Target>> {
     if let Ok(t) = obj.cast::<PyTensor>() {
         return Ok(vec![Target::Tensor(t.tensor())]);
@@ -363,7 +363,7 @@ fn targets(obj: &Bound<'_, PyAny>, role: &str) -> PyResult<Vec<Target>> {
         .collect()
 }
 
-/// The node that gradients of a tensor go to, its accumulator for a leaf, and which of its outputs the tensor is.
+/// The node to which gradients of a tensor flow (its accumulator for a leaf), and the output number.
 #[pyfunction(name = "_gradient_edge")]
 pub fn gradient_edge(py: Python<'_>, tensor: &Bound<'_, PyTensor>) -> PyResult<(Py<PyAny>, usize)> {
     match tensor.tensor().grad_edge().py()? {
@@ -391,19 +391,19 @@ fn gradient_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     }
 }
 
-/// Counts a write to each tensor that code outside made; one of inference mode has no count.
+/// Increments the version counter of tensors written by code outside; inference tensors have no counter.
 #[pyfunction(name = "_increment_version")]
 pub fn increment_version(tensors: Vec<Bound<'_, PyTensor>>) {
     tensors.iter().map(|t| t.tensor()).filter(|t| !t.is_inference()).for_each(|t| t.bump_version());
 }
 
-/// Has tensors pass for written as often as `versions` say.
+/// Sets the version counters of tensors.
 #[pyfunction(name = "_unsafe_set_version_counter")]
 pub fn unsafe_set_version_counter(tensors: Vec<Bound<'_, PyTensor>>, versions: Vec<u32>) {
     tensors.iter().zip(versions).for_each(|(t, version)| t.tensor().set_version(version));
 }
 
-/// Says once that a leaf whose gradient has a history holds itself.
+/// Warns once that a leaf whose gradient has a history forms a reference cycle.
 fn warn_of_cycle(py: Python<'_>, create_graph: bool) -> PyResult<()> {
     static SAID: AtomicBool = AtomicBool::new(false);
     if create_graph && !SAID.swap(true, Ordering::Relaxed) {
@@ -421,7 +421,7 @@ fn options(retain_graph: Option<bool>, create_graph: bool) -> Options {
     Options { retain_graph: retain_graph.unwrap_or(create_graph), create_graph, ..Options::default() }
 }
 
-/// What gradients start from: tensors, or None where the root says it.
+/// Parses the gradients of the roots: tensors, or None for the default.
 fn gradients(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Tensor>>> {
     tensors_or_none(obj, |found| format!("gradients can be either Tensors or None, but got {found}"))
 }
@@ -444,7 +444,7 @@ pub fn backward(
     py.detach(|| interruptible(|| engine::backward(&roots, &grads, inputs.as_deref(), options))).py()
 }
 
-/// Gradients of `outputs` by `inputs`; None where unused and allowed.
+/// Gradients of `outputs` with respect to `inputs`; None if unused and allowed.
 #[pyfunction(name = "_grad")]
 #[pyo3(signature = (outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads))]
 pub fn grad<'py>(

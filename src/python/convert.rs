@@ -1,4 +1,4 @@
-//! Python values ↔ the core's.
+//! Conversions between Python and Rust values.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -15,19 +15,20 @@ use crate::dtype::Scalar;
 use crate::layout::Dims;
 use crate::ops::schema::{Out, Value};
 
-/// The type of a parameter, as its signature writes it.
+/// The type of a parameter, as written in its signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ty {
     Tensor,
     Tensors,
-    /// As `Tensors`; it also takes them one by one.
+    /// As `Tensors`; also accepts them as separate arguments.
     VarTensors,
     OptTensors,
     Operand,
     Number,
     Int,
     Ints,
-    /// As `Ints`, but no number for a sequence; as the first parameter after the tensor it takes its numbers one by one.
+    /// As `Ints`, but without a single number; as the first parameter after the tensor it also accepts separate
+    /// arguments.
     Size,
     Float,
     Floats,
@@ -40,9 +41,9 @@ pub enum Ty {
     /// Accepted and ignored.
     Ignored,
     Layout,
-    /// The memory of tensors, as the tensor of its bytes.
+    /// The storage of a tensor, passed as a uint8 tensor of its bytes.
     Storage,
-    /// A dtype, a class of tensors or its name, such as "torch.FloatTensor"; as the name.
+    /// A dtype, a tensor class or its name, such as "torch.FloatTensor"; passed as the name.
     TypeName,
 }
 
@@ -74,7 +75,7 @@ impl Ty {
         })
     }
 
-    /// As PyTorch's messages name it.
+    /// The name in PyTorch's messages.
     pub fn describe(self) -> &'static str {
         match self {
             Ty::Tensor => "Tensor",
@@ -113,7 +114,7 @@ pub fn number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     slow_number(obj)
 }
 
-/// An integer; one longer than 64 bits is none.
+/// An integer that fits in 64 bits.
 fn int_scalar(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     match obj.extract::<i64>() {
         Ok(i) => Some(Scalar::Int(i)),
@@ -121,7 +122,7 @@ fn int_scalar(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     }
 }
 
-/// The error for an integer that no number holds, as an operand or as an argument of type `ty`.
+/// The error for an integer that does not fit in any number type, as an operand or as an argument of type `ty`.
 #[cold]
 pub fn check_range(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<()> {
     if !obj.is_instance_of::<PyInt>() || obj.extract::<i64>().is_ok() {
@@ -136,7 +137,7 @@ pub fn check_range(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<()> {
 
 pub const OVERFLOW: &str = "Overflow when unpacking long long";
 
-/// As PyTorch unpacks an integer that it stores.
+/// Converts an integer to be stored in a tensor, as PyTorch does.
 pub fn integer(obj: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if let Ok(b) = obj.cast::<PyBool>() {
         return Ok(Scalar::Bool(b.is_true()));
@@ -155,14 +156,14 @@ fn slow_number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     if obj.cast::<PyTensor>().is_ok() || obj.is_instance_of::<PyString>() {
         return None;
     }
-    // NumPy scalars: told apart by what they convert to without loss.
+    // NumPy scalars, distinguished by the kind of their dtype.
     let kind =
         obj.getattr("dtype").and_then(|d| d.getattr("kind")).and_then(|k| k.extract::<String>()).ok()?;
     if obj.getattr("ndim").and_then(|n| n.extract::<usize>()).is_ok_and(|n| n > 0) {
         return None;
     }
     match kind.as_str() {
-        // NumPy's bool is none of Python's; among operands PyTorch takes it for a float.
+        // NumPy's bool is no Python bool; as an operand PyTorch treats it as a float.
         "b" => obj.is_truthy().ok().map(|b| Scalar::Float(b.into())),
         "i" | "u" => obj.call_method0("__int__").ok().and_then(|i| int_scalar(&i)),
         "f" => obj.call_method0("__float__").ok().and_then(|f| f.extract().ok()).map(Scalar::Float),
@@ -178,7 +179,7 @@ pub fn numpy_bool(obj: &Bound<'_, PyAny>) -> Option<bool> {
     if named { obj.is_truthy().ok() } else { None }
 }
 
-/// A number, or a 0-d tensor as one.
+/// A number, or the value of a 0-d tensor.
 fn number_or_item(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     if let Some(s) = number(obj) {
         return Some(s);
@@ -187,7 +188,7 @@ fn number_or_item(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     if t.rank() == 0 && !t.requires_grad() { t.item().ok() } else { None }
 }
 
-/// A Python integer, or whatever has `__index__`.
+/// A Python integer, or an object with `__index__`.
 pub fn int(obj: &Bound<'_, PyAny>) -> Option<i64> {
     if let Some(i) = exact_int(obj) {
         return Some(i);
@@ -211,7 +212,7 @@ pub fn int(obj: &Bound<'_, PyAny>) -> Option<i64> {
     obj.call_method0("__index__").ok().and_then(|i| i.extract().ok())
 }
 
-/// A sequence of integers in its place.
+/// Fills `place` with a sequence of integers.
 #[inline]
 fn fill_ints(place: &mut Value, obj: &Bound<'_, PyAny>) -> bool {
     *place = Value::Ints(SmallVec::new());
@@ -222,7 +223,7 @@ fn fill_ints(place: &mut Value, obj: &Bound<'_, PyAny>) -> bool {
     obj.cast::<PyList>().is_ok_and(|l| all_ints(into, l.iter().map(|x| int(&x))))
 }
 
-/// One integer as a sequence in its place.
+/// Fills `place` with one integer as a sequence.
 #[inline]
 fn fill_one_int(place: &mut Value, obj: &Bound<'_, PyAny>) -> bool {
     *place = Value::Ints(SmallVec::new());
@@ -242,13 +243,12 @@ fn tensors<'py>(obj: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     obj.cast::<PyList>().ok().map(|l| l.iter().collect())
 }
 
-/// Puts an argument in its place as a parameter of type `ty` takes it; Ok(false) where it does not fit.
+/// Converts an argument for a parameter of type `ty` and writes it to `place`; Ok(false) if it does not match.
 ///
-/// Note [Values are made where they stay]
-/// A `Value` is large, and one that is returned and then stored is copied by loads wider than the stores that built it.
-/// A processor cannot answer such a load from its store buffer: it waits until the stores are through, a dozen cycles,
-/// which for calls on small tensors came to a tenth of their time. So a value is written into its place by whoever
-/// makes it, and nothing else is done with it than to read it there.
+/// Note [Values are made where they stay] A `Value` is large. When one is returned and then stored, it is copied by
+/// loads wider than the stores that just built it, which a processor cannot forward from its store buffer: each copy
+/// stalls for a dozen cycles, in total a tenth of the time of a call on small tensors. So every function that produces
+/// a value writes it directly to its final place, where it is only read afterwards.
 #[inline]
 pub fn fill(place: &mut Value, obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<bool> {
     if optional && obj.is_none() {
@@ -264,7 +264,7 @@ pub fn fill(place: &mut Value, obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -
                 return Ok(false);
             }
         }
-        // A number stands for a sequence of one; the usual one first.
+        // A number is accepted as a sequence of one; the more frequent type is tried first.
         Ty::Ints => {
             let number = exact_int(obj).is_some();
             return Ok((!number && fill_ints(place, obj)) || fill_one_int(place, obj));
@@ -290,7 +290,7 @@ pub fn fill(place: &mut Value, obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -
     Ok(fits)
 }
 
-/// Puts a default in its place.
+/// Writes a default to `place`.
 #[inline]
 pub fn fill_default(place: &mut Value, default: &Value) {
     match default {
@@ -300,7 +300,7 @@ pub fn fill_default(place: &mut Value, default: &Value) {
     }
 }
 
-/// What [`fill`] does not do itself.
+/// The types that [`fill`] does not handle itself.
 #[inline(never)]
 fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
     Ok(match ty {
@@ -324,7 +324,7 @@ fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
                 .map(Value::OptTensors)
         }),
         Ty::Number => number_or_item(obj).map(Value::Number),
-        // Of tensors only those without dimensions, which as a part of a size need but have one element.
+        // Of tensors only 0-d ones; within a size any tensor of one element is accepted.
         Ty::Int if obj.cast::<PyTensor>().is_ok_and(|t| t.tensor().rank() > 0) => None,
         Ty::Int => int(obj).map(|i| Value::Number(Scalar::Int(i))),
         Ty::Float => match number_or_item(obj) {
@@ -347,12 +347,12 @@ fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
         Ty::Ignored => Some(Value::None),
         Ty::Storage => storage(obj).map(|s| Value::Tensor(s.get().bytes_tensor())),
         Ty::TypeName => tensor_type_name(obj)?.map(Value::Str),
-        // The class is Python's: there is one layout, and nothing to know of it.
+        // The class is defined in Python; strided is the only layout, so there is nothing to convert.
         Ty::Layout => obj.get_type().name().is_ok_and(|n| n == "layout").then_some(Value::None),
     })
 }
 
-/// An `UntypedStorage`, or that of a `TypedStorage`.
+/// The storage object of an `UntypedStorage` or `TypedStorage`.
 fn storage<'py>(obj: &Bound<'py, PyAny>) -> Option<Bound<'py, PyStorage>> {
     match obj.cast::<PyStorage>() {
         Ok(s) => Some(s.clone()),
@@ -361,7 +361,7 @@ fn storage<'py>(obj: &Bound<'py, PyAny>) -> Option<Bound<'py, PyStorage>> {
     }
 }
 
-/// A `torch.dtype`, or one of Python's number types standing for one.
+/// A `torch.dtype`, or a Python number type that stands for one.
 pub fn dtype_argument(obj: &Bound<'_, PyAny>) -> Option<crate::dtype::DType> {
     use crate::dtype::DType;
     if let Ok(d) = obj.cast::<PyDType>() {
@@ -379,7 +379,7 @@ pub fn dtype_argument(obj: &Bound<'_, PyAny>) -> Option<crate::dtype::DType> {
     }
 }
 
-/// What `Tensor.type` calls a type, given as a dtype, a class or its name.
+/// The name that `Tensor.type` uses for a type given as a dtype, a class or its name.
 fn tensor_type_name(obj: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if let Ok(d) = obj.cast::<PyDType>() {
         return Ok(Some(d.get().0.to_string()));
@@ -388,7 +388,7 @@ fn tensor_type_name(obj: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
         return Ok(Some(name));
     }
     let Ok(name) = obj.getattr("__name__").and_then(|n| n.extract::<String>()) else { return Ok(None) };
-    // The one class of tensors that is none of the typed ones stands for the default type.
+    // `Tensor`, the only tensor class without a dtype, stands for the default type.
     let typed = obj.hasattr("dtype")? && !name.contains('.');
     Ok(Some(if typed { format!("torch.{name}") } else { name }))
 }
@@ -403,7 +403,7 @@ pub fn size(py: Python<'_>, shape: &Dims) -> PyResult<Py<PyAny>> {
     make.call1(py, (PyTuple::new(py, shape.iter())?,))
 }
 
-/// A result of the core as Python sees it.
+/// A result of the core as a Python object.
 pub fn out(py: Python<'_>, out: Out) -> PyResult<Py<PyAny>> {
     let all = |v: Vec<crate::Tensor>| v.into_iter().map(|t| wrap(py, t)).collect::<PyResult<Vec<_>>>();
     Ok(match out {
@@ -460,7 +460,7 @@ pub fn opt_tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<crate::Ten
     tensors_or_none(obj, |found| format!("expected a Tensor or None, got {found}"))
 }
 
-/// The tensors of a Python sequence, None allowed; `wrong` words the error for a type that is neither.
+/// The tensors of a Python sequence, None allowed; `wrong` formats the error for other types.
 pub fn tensors_or_none(
     obj: &Bound<'_, PyAny>,
     wrong: impl Fn(String) -> String,

@@ -13,12 +13,12 @@ use crate::tensor::display::{self, PrintOptions};
 impl PyTensor {
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let class = slf.get_type().name()?.to_string();
-        // A parameter is named by its class, which says so before this text.
+        // `repr` of a Parameter precedes this text with its class name.
         let class = if matches!(class.as_str(), "Tensor" | "Parameter") { "tensor" } else { &class };
         Ok(display::repr(&slf.tensor(), class, ops::default_dtype()))
     }
 
-    /// A 0-d tensor formats as its number.
+    /// A 0-d tensor is formatted like its number.
     fn __format__(slf: &Bound<'_, Self>, spec: &str) -> PyResult<String> {
         let py = slf.py();
         let t = slf.tensor();
@@ -35,7 +35,7 @@ impl PyTensor {
     }
 }
 
-/// Sets how tensors are printed. `threshold` and `linewidth` may be infinite.
+/// Sets the print options. `threshold` and `linewidth` may be infinite.
 #[pyfunction(name = "_set_printoptions")]
 pub fn set_printoptions(
     precision: usize,
@@ -53,7 +53,7 @@ pub fn set_printoptions(
     });
 }
 
-/// Precision, threshold, edge items, line width and scientific mode.
+/// The precision, threshold, edge items, line width and scientific mode.
 #[pyfunction(name = "_get_printoptions")]
 pub fn get_printoptions() -> (usize, f64, usize, usize, Option<bool>) {
     let o = display::options();

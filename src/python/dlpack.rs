@@ -1,7 +1,7 @@
-//! DLPack: tensors handed to and taken from other libraries without a copy.
+//! DLPack: zero-copy exchange of tensors with other libraries.
 //!
-//! A tensor travels as a capsule that holds a C structure with a deleter. Whoever consumes the capsule renames it to
-//! `used_…` and calls the deleter when done; a capsule that nobody consumed calls it when it dies.
+//! A tensor is passed as a capsule with a C structure that has a deleter. The consumer renames the capsule to `used_…`
+//! and calls the deleter when done; the destructor of an unconsumed capsule calls it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -71,7 +71,7 @@ struct Versioned {
 const READ_ONLY: u64 = 1;
 const COPIED: u64 = 2;
 
-/// What both structures have in common.
+/// The common interface of both structures.
 trait Managed: Sized {
     const NAME: &'static CStr;
     const USED: &'static CStr;
@@ -79,7 +79,7 @@ trait Managed: Sized {
     fn tensor(&self) -> &DLTensor;
     fn context(&self) -> *mut c_void;
     fn readonly(&self) -> bool;
-    /// Runs the structure's deleter.
+    /// Calls the structure's deleter.
     ///
     /// # Safety
     /// `p` is a structure whose deleter has not run.
@@ -107,7 +107,7 @@ impl Managed for Unversioned {
     }
 
     unsafe fn delete(p: *mut Self) {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the caller's promise.
         unsafe {
             if let Some(f) = (*p).deleter {
                 f(p);
@@ -137,7 +137,7 @@ impl Managed for Versioned {
     }
 
     unsafe fn delete(p: *mut Self) {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the caller's promise.
         unsafe {
             if let Some(f) = (*p).deleter {
                 f(p);
@@ -157,33 +157,33 @@ fn data_type(d: DType) -> DLDataType {
     DLDataType { code, bits: (d.size() * 8) as u8, lanes: 1 }
 }
 
-// Handing out
+// Export
 
-/// What the exported structure points into, and the tensor whose memory it is.
+/// The data that the exported structure points to, and the tensor that owns the memory.
 struct Exported {
     shape: Vec<i64>,
     strides: Vec<i64>,
     _tensor: Tensor,
 }
 
-/// The deleter of our own structures. Whoever calls it may hold the GIL or not.
+/// The deleter of exported structures. The caller may or may not hold the GIL.
 ///
 /// # Safety
-/// `p` came from `export` and is not used any more.
+/// `p` came from `export` and is not used afterwards.
 unsafe extern "C" fn free<M: Managed>(p: *mut M) {
-    // SAFETY: both boxes were given up in `export`.
+    // SAFETY: `export` leaked both boxes.
     let mut exported = unsafe { Some((Box::from_raw((*p).context().cast::<Exported>()), Box::from_raw(p))) };
-    // With the GIL, a Python object that owns the memory dies now and not at the next call into this module. Without
-    // an interpreter the boxes are dropped at the end of the scope.
+    // With the GIL, a Python object that owns the memory is freed now rather than at the next call into this module.
+    // Without an interpreter the boxes are dropped at the end of the scope.
     Python::try_attach(|_| drop(exported.take()));
 }
 
-/// The destructor of a capsule: a structure that nobody consumed is deleted with it.
+/// The destructor of a capsule: deletes the structure unless it was consumed.
 ///
 /// # Safety
-/// Python calls it with the capsule.
+/// Called by Python with the capsule.
 unsafe extern "C" fn drop_capsule<M: Managed>(capsule: *mut ffi::PyObject) {
-    // SAFETY: a capsule that still has its first name holds a structure whose deleter has not run.
+    // SAFETY: a capsule with its original name holds a structure whose deleter has not run.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) == 1 {
             M::delete(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast());
@@ -210,7 +210,7 @@ fn export<M: Managed>(py: Python<'_>, t: Tensor, flags: u64) -> PyResult<Py<PyAn
     };
     let managed = Box::new(M::new(tensor, Box::into_raw(exported).cast(), flags));
     let p = NonNull::from(Box::leak(managed));
-    // SAFETY: the capsule owns the structure, and its destructor fits it.
+    // SAFETY: the capsule owns the structure, and the destructor matches its type.
     let capsule =
         unsafe { PyCapsule::new_with_pointer_and_destructor(py, p.cast(), M::NAME, Some(drop_capsule::<M>)) };
     if capsule.is_err() {
@@ -222,7 +222,7 @@ fn export<M: Managed>(py: Python<'_>, t: Tensor, flags: u64) -> PyResult<Py<PyAn
 
 #[pymethods]
 impl PyTensor {
-    /// The tensor as a capsule for another library, which will share its memory.
+    /// The tensor as a capsule for another library, which shares its memory.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__(
         &self,
@@ -271,21 +271,21 @@ impl PyTensor {
     }
 }
 
-// Taking
+// Import
 
-/// Another library's structure, deleted when the last tensor over it dies.
+/// Another library's structure, deleted with the last tensor over it.
 struct Imported<M: Managed>(*mut M);
 
-// SAFETY: the structure is only read, and its deleter may be called on any thread.
+// SAFETY: the structure is only read, and its deleter may run on any thread.
 unsafe impl<M: Managed> Send for Imported<M> {}
 // SAFETY: as above.
 unsafe impl<M: Managed> Sync for Imported<M> {}
 
 impl<M: Managed> Drop for Imported<M> {
     fn drop(&mut self) {
-        // The last tensor may die on any thread, and a deleter of a Python library may touch objects: it runs attached to
-        // the interpreter. Without an interpreter there is nothing left to give the memory back to.
-        // SAFETY: the capsule was consumed, so the deleter is ours to call, once.
+        // The last tensor may be dropped on any thread, and the deleter of a Python library may access objects, so it
+        // runs attached to the interpreter. Without an interpreter the memory is leaked. SAFETY: the capsule was
+        // consumed, so this side must call the deleter, once.
         Python::try_attach(|_| unsafe { M::delete(self.0) });
     }
 }
@@ -296,7 +296,7 @@ fn import<M: Managed + 'static>(capsule: &Bound<'_, PyCapsule>) -> PyResult<Tens
     let (layout, dtype, address) = unsafe { geometry(p.as_ref().tensor())? };
     // SAFETY: as above.
     let readonly = unsafe { p.as_ref().readonly() };
-    // SAFETY: the name is a constant. From here on the structure is ours.
+    // SAFETY: the name is a constant. From here on the structure is owned here.
     if unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), M::USED.as_ptr()) } != 0 {
         return Err(PyErr::fetch(capsule.py()));
     }
@@ -306,7 +306,7 @@ fn import<M: Managed + 'static>(capsule: &Bound<'_, PyCapsule>) -> PyResult<Tens
 }
 
 /// # Safety
-/// The shape and, where there are any, the strides have `ndim` numbers.
+/// Shape and strides (unless null) have `ndim` numbers.
 unsafe fn geometry(t: &DLTensor) -> PyResult<(Layout, DType, usize)> {
     if t.device.kind != CPU {
         return Err(PyBufferError::new_err(format!(
@@ -342,7 +342,7 @@ unsafe fn geometry(t: &DLTensor) -> PyResult<(Layout, DType, usize)> {
     Ok((Layout { shape, strides, offset: 0 }, dtype, address))
 }
 
-/// A tensor over the memory of another library's tensor, or of a capsule that it made.
+/// A tensor that shares the memory of another library's tensor, given as an object or a capsule.
 #[pyfunction]
 #[pyo3(signature = (ext_tensor, *, device=None, copy=None))]
 pub fn from_dlpack(
@@ -358,7 +358,7 @@ pub fn from_dlpack(
     };
     let t = if capsule.is_valid_checked(Some(Versioned::NAME)) {
         let p: NonNull<Versioned> = capsule.pointer_checked(Some(Versioned::NAME))?.cast();
-        // SAFETY: the version comes first in every version of the structure.
+        // SAFETY: the version is the first field in every version of the structure.
         let major = unsafe { p.as_ref().major };
         if major != 1 {
             return Err(PyBufferError::new_err(format!("DLPack {major} is not supported; 1.x is")));
@@ -375,7 +375,7 @@ pub fn from_dlpack(
     wrap(py, if copy == Some(true) { t.copied(t.dtype()).py()? } else { t })
 }
 
-/// Asks an object for a capsule: in the newest form that both sides know.
+/// Requests a capsule from an object, in the newest version that both sides support.
 fn request<'py>(obj: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
     let py = obj.py();
     if !obj.hasattr("__dlpack__")? {
@@ -395,7 +395,7 @@ fn request<'py>(obj: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
     let options = PyDict::new(py);
     options.set_item("max_version", (1, 0))?;
     let capsule = match obj.call_method("__dlpack__", (), Some(&options)) {
-        // A library from before DLPack 1.0 does not know the argument.
+        // Libraries from before DLPack 1.0 do not accept the argument.
         Err(e) if e.is_instance_of::<PyTypeError>(py) => obj.call_method0("__dlpack__")?,
         result => result?,
     };

@@ -16,7 +16,7 @@ use crate::layout::MemoryFormat;
 use crate::ops::random::{Generator, State};
 use crate::ops::set_default_device;
 
-/// An element type, such as `rgrad.float32`. There is one object of each.
+/// An element type, such as `rgrad.float32`. There is one object per dtype.
 #[pyclass(frozen, name = "dtype", module = "rgrad")]
 pub struct PyDType(pub DType);
 
@@ -34,7 +34,7 @@ impl PyDType {
         other.cast::<PyDType>().is_ok_and(|o| o.get().0 == self.0)
     }
 
-    /// Pickled by name: an attribute of the package.
+    /// Pickled as the name of an attribute of the package.
     fn __reduce__(&self) -> &'static str {
         self.0.name()
     }
@@ -59,7 +59,7 @@ impl PyDType {
         self.0.size()
     }
 
-    /// The dtype of the real part: no dtype here is complex.
+    /// The dtype of the real part; there are no complex dtypes.
     fn to_real(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -87,7 +87,7 @@ pub fn dtype_object(py: Python<'_>, d: DType) -> PyResult<Py<PyDType>> {
     Ok(all[d as usize].clone_ref(py))
 }
 
-/// Adds `float32` and its kin, and their other names, to the module.
+/// Adds the dtypes and their aliases to the module.
 pub fn add_dtypes(m: &Bound<'_, PyModule>) -> PyResult<()> {
     for d in DType::ALL {
         m.add(d.name(), dtype_object(m.py(), d)?)?;
@@ -105,7 +105,7 @@ pub fn add_dtypes(m: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// The order in which the dimensions of a tensor lie in memory, such as `rgrad.channels_last`.
+/// The order of a tensor's dimensions in memory, such as `rgrad.channels_last`.
 #[pyclass(frozen, name = "memory_format", module = "rgrad")]
 pub struct PyMemoryFormat(pub MemoryFormat);
 
@@ -115,23 +115,23 @@ impl PyMemoryFormat {
         format!("torch.{}", self.0.name())
     }
 
-    /// Pickled by name: an attribute of the package.
+    /// Pickled as the name of an attribute of the package.
     fn __reduce__(&self) -> &'static str {
         self.0.name()
     }
 }
 
-/// Adds `channels_last` and its kin to the module; there is one object of each.
+/// Adds the memory formats to the module; there is one object per format.
 pub fn add_memory_formats(m: &Bound<'_, PyModule>) -> PyResult<()> {
     MemoryFormat::ALL.into_iter().try_for_each(|f| m.add(f.name(), Py::new(m.py(), PyMemoryFormat(f))?))
 }
 
 thread_local! {
-    /// The default devices before those that `with` entered.
+    /// The default devices that were replaced by entered contexts.
     static ENTERED: RefCell<Vec<Device>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Where a tensor lives: `device("cpu")`. As a context manager, where new tensors are made.
+/// A device: `device("cpu")`. As a context manager it sets the device of new tensors.
 #[pyclass(frozen, name = "device", module = "rgrad")]
 pub struct PyDevice {
     pub device: Device,
@@ -153,7 +153,7 @@ impl PyDevice {
         if let Some(d) = whole {
             return Ok(PyDevice { device: d.get().device, index: d.get().index });
         }
-        // A number alone is that of an accelerator.
+        // A number alone refers to an accelerator.
         if index.is_none()
             && !r#type.is_instance_of::<PyBool>()
             && let Ok(number) = r#type.extract::<i64>()
@@ -186,7 +186,7 @@ impl PyDevice {
         Ok(PyDevice { device, index })
     }
 
-    /// Has new tensors made here, until `__exit__`.
+    /// Makes this the device of new tensors until `__exit__`.
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         ENTERED.with_borrow_mut(|e| e.push(set_default_device(slf.get().device)));
         slf
@@ -245,7 +245,7 @@ impl PyDevice {
     }
 }
 
-/// The device that an argument names.
+/// Parses a device argument.
 pub fn device_of(obj: &Bound<'_, PyAny>) -> PyResult<Device> {
     if let Ok(d) = obj.cast::<PyDevice>() {
         return Ok(d.get().device);
@@ -262,7 +262,7 @@ pub fn device_of(obj: &Bound<'_, PyAny>) -> PyResult<Device> {
     Err(PyTypeError::new_err(format!("expected a device or a device string, not {}", type_name(obj))))
 }
 
-/// The class name of an object, as PyTorch's messages show it: with the module where the class is not a Python one.
+/// The class name of an object as PyTorch's messages show it: with its module unless it is built in.
 pub fn type_name(obj: &Bound<'_, PyAny>) -> String {
     let class = obj.get_type();
     let Ok(name) = class.name() else { return "object".into() };
@@ -274,7 +274,7 @@ pub fn type_name(obj: &Bound<'_, PyAny>) -> String {
     }
 }
 
-/// A stream of random numbers.
+/// A random number generator.
 #[pyclass(frozen, name = "Generator", module = "rgrad")]
 pub struct PyGenerator(pub Arc<Generator>);
 
@@ -289,14 +289,14 @@ impl PyGenerator {
         Ok(PyGenerator(Arc::new(Generator::new(67_280_421_310_721))))
     }
 
-    /// Starts the stream of a seed; returns the generator.
+    /// Sets the seed and restarts the stream; returns the generator.
     fn manual_seed<'py>(slf: &Bound<'py, Self>, seed: i128) -> PyResult<Bound<'py, Self>> {
         let seed = seed_of(seed)?;
         slf.get().0.set_state(State { seed, offset: 0 });
         Ok(slf.clone())
     }
 
-    /// A seed that differs from call to call; returns it.
+    /// Sets and returns a seed that differs on every call.
     fn seed(&self) -> u64 {
         let nanos = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -310,7 +310,7 @@ impl PyGenerator {
         self.0.state().seed
     }
 
-    /// Seed and position, as 16 bytes.
+    /// Seed and position as 16 bytes.
     fn _state(&self) -> [u8; 16] {
         let s = self.0.state();
         let mut out = [0; 16];
@@ -334,7 +334,7 @@ impl PyGenerator {
     }
 }
 
-/// PyTorch's range of seeds: 64 bits, negative ones wrapped.
+/// Converts a seed as PyTorch does: 64 bits, negative seeds wrap.
 fn seed_of(seed: i128) -> PyResult<u64> {
     if seed < i64::MIN as i128 || seed > u64::MAX as i128 {
         return Err(PyValueError::new_err("Overflow when unpacking long long"));

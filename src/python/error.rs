@@ -1,4 +1,4 @@
-//! Errors of the core → Python exceptions.
+//! Conversion of core errors to Python exceptions.
 
 use std::ffi::CString;
 
@@ -19,7 +19,7 @@ create_exception!(
 );
 pyo3::create_exception!(rgrad, OutOfMemoryError, PyRuntimeError, "The memory of a device is used up.");
 
-/// The one mapping.
+/// The only mapping of errors to exceptions.
 pub fn to_py(e: Error) -> PyErr {
     if let Error::Foreign(any) = e {
         return match any.downcast::<PyErr>() {
@@ -43,7 +43,8 @@ pub fn to_py(e: Error) -> PyErr {
     }
 }
 
-/// Who holds the memory of the GPUs: `rgrad.gpu._owners_summary`. An error that it runs into must not hide that of memory.
+/// A summary of the owners of GPU memory (`rgrad.gpu._owners_summary`). If it fails, the out-of-memory error is still
+/// raised.
 #[cold]
 fn owners() -> String {
     Python::attach(|py| {
@@ -52,12 +53,12 @@ fn owners() -> String {
     })
 }
 
-/// A Python exception on its way through the core.
+/// Wraps a Python exception to pass it through the core.
 pub fn foreign(e: PyErr) -> Error {
     Error::Foreign(Box::new(e))
 }
 
-/// A Rust panic: a bug in rgrad, which the process survives.
+/// A Rust panic: a bug in rgrad, reported without ending the process.
 pub fn panicked(payload: Box<dyn std::any::Any + Send>) -> PyErr {
     let what = payload
         .downcast_ref::<&str>()
@@ -67,12 +68,12 @@ pub fn panicked(payload: Box<dyn std::any::Any + Send>) -> PyErr {
     PyRuntimeError::new_err(format!("rgrad panicked: {what}. This is a bug in rgrad; please report it."))
 }
 
-/// A `UserWarning` at the line of Python code that is running.
+/// Issues a `UserWarning` at the current line of Python code.
 pub fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(text)?, 1)
 }
 
-/// Runs `f` with errors mapped.
+/// Maps errors to Python exceptions.
 pub trait IntoPy<T> {
     fn py(self) -> PyResult<T>;
 }

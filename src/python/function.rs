@@ -1,4 +1,4 @@
-//! Functions that users write in Python, as nodes of the graph.
+//! Custom autograd functions written in Python, as nodes of the graph.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -22,13 +22,13 @@ use crate::graph::{
 };
 use crate::tensor::{Tensor, check_inplace, rebase};
 
-/// What a user's function saved.
+/// The tensors saved by a custom function.
 #[pyclass(frozen)]
 pub struct Saved {
     tensors: Vec<SavedTensor>,
-    /// The node has run, and what was saved is gone.
+    /// Whether the node has run and the tensors were freed.
     freed: AtomicBool,
-    /// An output that was saved gets its history from here.
+    /// The node, to restore the history of a saved output.
     node: OnceLock<Weak<Node>>,
 }
 
@@ -50,7 +50,7 @@ impl Saved {
         done
     }
 
-    /// The node of the function, while the graph has it.
+    /// The node of the function, while the graph keeps it alive.
     fn node(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.node.get().and_then(GradFn::upgrade).map(|n| node_object(py, &n)).transpose()
     }
@@ -72,13 +72,13 @@ impl Saved {
     }
 }
 
-/// The node of a user's function.
+/// The node of a custom function.
 pub struct UserFunction {
     ctx: Py<PyAny>,
     call: Py<PyAny>,
     saved: Py<Saved>,
     name: String,
-    /// Which arguments of forward were tensors: only these have edges.
+    /// Which arguments of forward are tensors: only these have edges.
     tensors: Vec<bool>,
     _held: HeldGuard,
 }
@@ -94,7 +94,7 @@ impl UserFunction {
         visit(self.saved.as_any());
     }
 
-    /// How many tensors it saved, and each of them.
+    /// The number of saved tensors.
     pub fn count(&self) -> usize {
         self.saved.get().tensors.len()
     }
@@ -107,7 +107,7 @@ impl UserFunction {
         self.saved.get().tensors.get(place)
     }
 
-    /// What it saved and still has.
+    /// The saved tensors that have not been freed.
     pub fn unpacked(&self, node: &GradFn) -> Vec<Tensor> {
         self.saved.get().tensors.iter().filter_map(|s| s.unpack(Some(node)).ok().flatten()).collect()
     }
@@ -173,7 +173,7 @@ const WRITTEN_VIEW: &str = "If your Function modifies inplace an input that is a
      Functions: one doing the inplace that returns a single Tensor and a second one that does the other operations). You \
      can ask on the forum https://discuss.pytorch.org/ if you need help to do this change.";
 
-/// Gives the outputs of a user's forward their history.
+/// Records the outputs of a custom function's forward.
 #[pyfunction(name = "_record_function")]
 pub fn record_function<'py>(
     py: Python<'py>,
@@ -208,7 +208,7 @@ pub fn record_function<'py>(
         check_inplace(t, recorded).py()?;
         t.bump_version();
     }
-    // What the outputs become, each beside the tensor that forward returned.
+    // The resulting outputs, each with the tensor that forward returned.
     let mut made: Vec<(Bound<'py, PyAny>, Option<Tensor>)> = Vec::with_capacity(given.len());
     let mut number = 0;
     for (o, t) in outputs.iter().zip(&given) {

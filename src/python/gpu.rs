@@ -1,4 +1,4 @@
-//! The list of GPUs, their memory and counters: what `rgrad.gpu` is made of.
+//! GPU devices, memory and counters: the base of `rgrad.gpu`.
 
 use pyo3::prelude::*;
 #[cfg(feature = "gpu")]
@@ -10,7 +10,7 @@ use crate::backend::memory;
 use crate::device::Device;
 use crate::ops;
 
-/// How many GPUs may be used. The first question opens the drivers.
+/// The number of available GPUs. The first call loads the drivers.
 #[pyfunction(name = "_gpu_count")]
 pub fn gpu_count(py: Python<'_>) -> usize {
     #[cfg(feature = "gpu")]
@@ -22,7 +22,7 @@ pub fn gpu_count(py: Python<'_>) -> usize {
     }
 }
 
-/// The number of the GPU that names without a number mean.
+/// The index of the GPU meant by names without an index.
 #[pyfunction(name = "_current_gpu")]
 pub fn current_gpu() -> usize {
     Device::current_gpu().index().unwrap_or(0)
@@ -44,7 +44,7 @@ pub fn get_default_device() -> PyDevice {
     PyDevice::of(ops::default_device())
 }
 
-/// Waits for a device, and tells the errors of what it did.
+/// Waits for a device and raises its pending errors.
 #[pyfunction(name = "_synchronize")]
 pub fn synchronize(py: Python<'_>, device: &Bound<'_, PyAny>) -> PyResult<()> {
     let device = device_of(device)?;
@@ -90,7 +90,7 @@ mod open {
         Ok(d)
     }
 
-    /// Counters of what was made and done, and the bytes in use.
+    /// The runtime's counters, and the bytes in use.
     #[pyfunction(name = "_gpu_stats")]
     pub fn gpu_stats<'py>(py: Python<'py>, index: u8) -> PyResult<Bound<'py, PyDict>> {
         let gpu = gpu(index).py()?;
@@ -113,32 +113,32 @@ mod open {
         Ok(())
     }
 
-    /// Closes a GPU; the next use opens it anew.
+    /// Closes a GPU; the next use reopens it.
     #[pyfunction(name = "_gpu_reset")]
     pub fn gpu_reset(py: Python<'_>, index: u8) -> PyResult<()> {
         py.detach(|| reset(index)).py()
     }
 
-    /// Has the driver drop a GPU, so that what happens then can be tested.
+    /// Destroys a GPU device, to test what follows.
     #[pyfunction(name = "_gpu_lose")]
     pub fn gpu_lose(py: Python<'_>, index: u8) -> PyResult<()> {
         py.detach(|| gpu(index).map(|gpu| gpu.lose())).py()
     }
 
-    /// Which memory a tensor of a GPU lies in: a number that no other memory has, and its bytes.
+    /// The id and size of the buffer of a GPU tensor.
     #[pyfunction(name = "_gpu_memory_of")]
     pub fn gpu_memory_of(tensor: &Bound<'_, PyTensor>) -> Option<(u64, u64)> {
         let tensor = tensor.tensor();
         allocation(tensor.raw().storage).and_then(|a| a.memory())
     }
 
-    /// Times every launch from now on.
+    /// Starts timing every launch.
     #[pyfunction(name = "_gpu_start_profile")]
     pub fn gpu_start_profile(py: Python<'_>, index: u8) -> PyResult<()> {
         py.detach(|| gpu(index)?.start_profile()).py()
     }
 
-    /// Per launch: operation, kernel, workgroups, and in microseconds when it was recorded, began and ended.
+    /// Per launch: operation, kernel, workgroups, and the times of recording, start and end in microseconds.
     type Timed = (&'static str, &'static str, u64, f64, f64, f64);
 
     #[pyfunction(name = "_gpu_stop_profile")]
@@ -147,13 +147,13 @@ mod open {
         Ok(timed.into_iter().map(|t| (t.op, t.kernel, t.groups, t.recorded, t.begin, t.end)).collect())
     }
 
-    /// Records which features of a GPU to leave alone from its next opening on; whether that could be written.
+    /// Records which features of a GPU to avoid from its next opening on; returns whether that succeeded.
     #[pyfunction(name = "_gpu_avoid")]
     pub fn gpu_avoid(index: u8, features: Vec<String>) -> PyResult<bool> {
         Ok(cache::avoid(&adapter(index).py()?.get_info(), &features))
     }
 
-    /// Writes what the drivers have compiled to disk.
+    /// Saves the pipeline caches to disk.
     #[pyfunction(name = "_gpu_save_caches")]
     pub fn gpu_save_caches(py: Python<'_>) {
         py.detach(|| opened().for_each(|gpu| gpu.save_cache()));
@@ -166,7 +166,7 @@ mod open {
     }
 }
 
-/// Adds the functions, those of an open device only where the build has the backend.
+/// Adds the functions; those that need a device only in builds with the GPU backend.
 pub fn add_gpu(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("OutOfMemoryError", m.py().get_type::<super::error::OutOfMemoryError>())?;
     m.add_function(wrap_pyfunction!(gpu_count, m)?)?;

@@ -1,4 +1,4 @@
-//! Python callables that the graph holds: hooks on gradients, on nodes and on what is saved.
+//! Python callables held by the graph: hooks on gradients, on nodes and on saved tensors.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ use crate::graph::{
 };
 use crate::tensor::Tensor;
 
-/// A Python callable on a gradient.
+/// A Python callable as a hook.
 pub struct Callable {
     f: Py<PyAny>,
     _held: HeldGuard,
@@ -51,7 +51,7 @@ impl Callable {
         name.unwrap_or_else(|_| "<unknown>".into())
     }
 
-    /// What the hook returned in place of a gradient, which must be one like it; None where it leaves that alone.
+    /// The replacement that a gradient hook returned, checked against the old gradient; None if it returned None.
     fn replacement(&self, result: &Bound<'_, PyAny>, old: Option<&Tensor>) -> PyResult<Option<Tensor>> {
         if result.is_none() {
             return Ok(None);
@@ -79,7 +79,7 @@ impl Callable {
         Ok(Some(new))
     }
 
-    /// What a hook on a node returned in place of gradients: a tuple of as many.
+    /// The replacements that a node hook returned: a tuple of the same length.
     fn replacements(&self, result: &Bound<'_, PyAny>, old: &Grads) -> PyResult<Option<Grads>> {
         if result.is_none() {
             return Ok(None);
@@ -109,7 +109,7 @@ impl PostAccumulateHook for Callable {
         Python::attach(|py| {
             let result = self.f.call1(py, (wrap(py, leaf.clone())?,))?;
             match self.replacement(result.bind(py), Some(leaf))? {
-                // To return the leaf itself changes nothing.
+                // Returning the leaf itself is accepted.
                 Some(other) if !other.same(leaf) => {
                     Err(PyRuntimeError::new_err("Tensor post accumulate grad hooks should return None."))
                 }
@@ -140,7 +140,7 @@ impl NodeHook for Callable {
         Python::attach(|py| {
             let entering = grads_tuple(py, grads)?;
             match outputs {
-                // A hook after the node sees the gradients by input first, then those by output.
+                // A post-hook receives the gradients by input first, then those by output.
                 Some(out) => {
                     self.replacements(self.f.call1(py, (grads_tuple(py, out)?, entering))?.bind(py), out)
                 }
@@ -155,9 +155,9 @@ impl NodeHook for Callable {
     }
 }
 
-/// The hooks on the gradient of a tensor, by number.
+/// The hooks on the gradient of a tensor, by handle id.
 pub fn hooks_dict<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
-    // Of a view this may be another than the tensor has noted.
+    // Brings the history of a view up to date.
     drop(t.grad_fn());
     let hooks = match (t.meta().and_then(|m| m.history()), t.meta()) {
         (Some((node, output)), _) => node
@@ -178,13 +178,13 @@ pub fn hooks_dict<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Option<Bound<'py
     Ok(Some(dict))
 }
 
-/// What a hook hangs on.
+/// The object on which a hook is registered.
 enum Place {
     Leaf(Weak<AutogradMeta>),
     Node(Weak<Node>),
 }
 
-/// Removes a hook: `handle.remove()`, or as a context manager.
+/// The handle of a hook. Removes it by `handle.remove()`, or at the end of a `with` block.
 #[pyclass(frozen, name = "RemovableHandle", module = "rgrad.utils.hooks", weakref)]
 pub struct PyHookHandle {
     place: Place,
@@ -225,9 +225,9 @@ impl PyHookHandle {
     }
 }
 
-// ---- hooks on what is saved
+// ---- saved tensor hooks
 
-/// A pair of callables: what to keep of a tensor, and the tensor back from it.
+/// A pair of callables that pack and unpack saved tensors.
 pub struct PackHooks {
     pack: Py<PyAny>,
     unpack: Py<PyAny>,
@@ -250,7 +250,7 @@ impl SavedTensorHooks for PackHooks {
     }
 }
 
-/// What a pack hook returned.
+/// The return value of a pack hook.
 struct PackedObject {
     object: Py<PyAny>,
     unpack: Py<PyAny>,
@@ -278,7 +278,7 @@ impl PackedTensor for PackedObject {
     }
 }
 
-/// A function of a pair of hooks.
+/// Checks that a hook is callable.
 pub fn callable(f: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     if f.is_callable() {
         return Ok(f.unbind());
@@ -286,7 +286,7 @@ pub fn callable(f: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     Err(PyTypeError::new_err(format!("saved tensor hooks must be callable, not {}", type_name(&f))))
 }
 
-/// From now on what nodes save on this thread goes through `pack`, and comes back through `unpack`.
+/// Makes this thread pack saved tensors with `pack` and unpack them with `unpack`.
 #[pyfunction(name = "_push_saved_tensors_hooks")]
 pub fn push_saved_tensors_hooks(pack: Bound<'_, PyAny>, unpack: Bound<'_, PyAny>) -> PyResult<()> {
     let (pack, unpack) = (callable(pack)?, callable(unpack)?);
@@ -298,14 +298,14 @@ pub fn pop_saved_tensors_hooks() {
     graph::pop_saved_tensor_hooks();
 }
 
-/// Has a push on this thread fail with a message, while that is not None; returns the one before.
+/// While the message is not None, pushing hooks on this thread fails with it; returns the previous message.
 #[pyfunction(name = "_set_saved_tensors_hooks_error")]
 #[pyo3(signature = (message))]
 pub fn set_saved_tensors_hooks_error(message: Option<String>) -> PyResult<Option<String>> {
     graph::forbid_saved_tensor_hooks(message).py()
 }
 
-/// The Python objects of something that the graph holds; see Note [Cycles through the graph].
+/// Visits the Python objects in a hook or function of the graph; see Note [Cycles through the graph].
 pub fn visit_objects(held: &dyn Any, visit: &mut dyn FnMut(&Py<PyAny>)) {
     if let Some(hook) = held.downcast_ref::<Callable>() {
         visit(&hook.f);
@@ -319,7 +319,7 @@ pub fn visit_objects(held: &dyn Any, visit: &mut dyn FnMut(&Py<PyAny>)) {
     }
 }
 
-/// Has the graph know which collections are young; see Note [Cycles through the graph].
+/// Informs the graph which collections are young; see Note [Cycles through the graph].
 pub fn watch_collections(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let watch = wrap_pyfunction!(watch_collection, m)?;
     m.py().import("gc")?.getattr("callbacks")?.call_method1("append", (watch,)).map(drop)

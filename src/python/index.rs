@@ -1,4 +1,4 @@
-//! What stands between the brackets of `x[...]`.
+//! Conversion of the index in `x[...]`.
 
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 
 type Indices = SmallVec<[Index; 4]>;
 
-/// The bounds of a slice, which are integers, or tensors of one.
+/// The bounds of a slice, which are integers or single-element tensors.
 fn bounds(s: &Bound<'_, PySlice>) -> PyResult<[i64; 3]> {
     match slice_bounds(s) {
         Ok((_, _, step)) if step < 0 => Err(PyValueError::new_err("step must be greater than zero")),
@@ -67,18 +67,18 @@ fn overflow() -> PyErr {
     PyValueError::new_err("Overflow when unpacking long long")
 }
 
-/// A sequence or an array as a tensor of indices, or a mask where it is one of truths or bytes.
+/// Converts a sequence or an array to an index tensor, or to a mask if its elements are bool or uint8.
 fn sequence(key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if key.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err(format!("new(): invalid data type '{}'", type_name(key))));
     }
     let t = interop::tensor_from(key, None)?;
-    // Whatever the dtype of an empty list, it selects nothing.
+    // An empty list selects nothing, whatever its dtype.
     if matches!(t.dtype(), DType::Bool | DType::U8 | DType::I64) { Ok(t) } else { t.copied(DType::I64).py() }
 }
 
-/// Whether a sequence that is no tuple stands for a tuple of indices. NumPy's rule of old, which PyTorch keeps: it does
-/// if anything in it is itself a sequence, a tensor, a slice, an ellipsis or None; long ones never do.
+/// Whether a non-tuple sequence is interpreted as a tuple of indices, by NumPy's former rule, which PyTorch keeps: if
+/// it is short and any element is itself a sequence, a tensor, a slice, an ellipsis or None.
 fn stands_for_tuple(key: &Bound<'_, PyAny>) -> bool {
     let is_sequence = |x: &Bound<'_, PyAny>| interop::is_sequence(x);
     if key.is_exact_instance_of::<PyInt>() || key.cast::<PyTensor>().is_ok() || !is_sequence(key) {
@@ -104,7 +104,7 @@ fn indices(t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Indices> {
         for k in keys.iter_borrowed() {
             out.push(one(&k)?);
         }
-        // A single one that is not in a tuple says more of itself.
+        // A single index outside a tuple has a more specific error.
         if t.rank() == 0 && matches!(out[..], [Index::Int(_) | Index::Slice(..)]) {
             return Err(PyIndexError::new_err("too many indices for tensor of dimension 0"));
         }

@@ -1,4 +1,4 @@
-//! Memory shared with others: NumPy arrays, buffers; nested lists.
+//! Memory shared with NumPy arrays and buffers; conversion from nested lists.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -22,19 +22,19 @@ use crate::storage::{Storage, empty_vec, expect_room};
 use crate::tensor::Tensor;
 use crate::with_dtype;
 
-/// Whether an object is a NumPy array or scalar, or offers its memory as they do.
+/// Whether an object is a NumPy array or scalar, or has the array interface.
 pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
     obj.hasattr("__array_interface__").unwrap_or(false)
 }
 
-/// Whether an object is a NumPy array; NumPy is imported only for an object that looks like one.
+/// Whether an object is a NumPy array; NumPy is imported only for objects with the array interface.
 pub fn is_ndarray(obj: &Bound<'_, PyAny>) -> bool {
     static NDARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     is_array(obj)
         && NDARRAY.import(obj.py(), "numpy", "ndarray").is_ok_and(|c| obj.is_instance(c).unwrap_or(false))
 }
 
-/// NumPy's description of an element type.
+/// NumPy's type string for a dtype.
 fn type_string(d: DType) -> Option<&'static str> {
     Some(match d {
         DType::Bool => "|b1",
@@ -50,7 +50,7 @@ fn type_string(d: DType) -> Option<&'static str> {
     })
 }
 
-/// What NumPy asks an object for whose memory it is to use.
+/// An object with the array interface, from which NumPy makes an array.
 #[pyclass(frozen)]
 struct ArrayInterface {
     tensor: Tensor,
@@ -74,7 +74,7 @@ impl ArrayInterface {
     }
 }
 
-/// A NumPy array over the tensor's memory.
+/// A NumPy array that shares the tensor's memory.
 pub fn to_numpy(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
     if t.device() != Device::Cpu {
         return Err(PyTypeError::new_err(format!(
@@ -91,13 +91,13 @@ pub fn to_numpy(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
 
 #[pymethods]
 impl PyTensor {
-    /// Operators with an array on the left leave the work to the tensor on the right.
+    /// Gives binary operators of the tensor precedence over those of an array on the left.
     #[classattr]
     fn __array_priority__() -> i64 {
         1000
     }
 
-    /// The tensor as an array over the same memory; with `force`, whatever stands against that is undone first.
+    /// A NumPy array that shares the tensor's memory; with `force`, detaches, moves and converts the tensor as needed.
     #[pyo3(signature = (*, force=false))]
     fn numpy(&self, py: Python<'_>, force: bool) -> PyResult<Py<PyAny>> {
         if self.inner(py).requires_grad() && !force {
@@ -130,7 +130,7 @@ impl PyTensor {
         Ok(numpy.getattr("array")?.call((array,), Some(&options))?.unbind())
     }
 
-    /// What a NumPy function of tensors returns. As in PyTorch, truth values come back as uint8.
+    /// Wraps the result of a NumPy function of tensors. As in PyTorch, bool results become uint8.
     #[pyo3(signature = (array, context=None, return_scalar=false))]
     fn __array_wrap__(
         &self,
@@ -144,7 +144,7 @@ impl PyTensor {
     }
 }
 
-/// A tensor over the memory of a NumPy array.
+/// A tensor that shares the memory of a NumPy array.
 #[pyfunction]
 pub fn from_numpy(py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     if !is_ndarray(array) {
@@ -153,7 +153,7 @@ pub fn from_numpy(py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<Py<PyAny
     wrap(py, share_writable_array(array)?)
 }
 
-/// As `share_array`, with a warning where the array may not be written.
+/// As `share_array`, with a warning if the array is read-only.
 fn share_writable_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let t = share_array(array)?;
     if t.storage().is_readonly() {
@@ -169,7 +169,7 @@ fn share_writable_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     Ok(t)
 }
 
-/// The memory of an array as a tensor, which keeps the array alive.
+/// A tensor that shares the memory of an array and keeps it alive.
 pub fn share_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let interface = array.getattr("__array_interface__")?;
     let interface = interface.cast::<PyDict>()?;
@@ -201,7 +201,7 @@ pub fn share_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         }
     };
     let layout = Layout { shape, strides, offset: 0 };
-    // SAFETY: the array interface promises memory for every index of the shape for as long as the array lives.
+    // SAFETY: the array interface guarantees memory for every index of the shape while the array is alive.
     unsafe { adopt(address, layout, dtype, readonly, Box::new(array.clone().unbind())) }
 }
 
@@ -226,10 +226,11 @@ fn unsupported_kind(array: &Bound<'_, PyAny>, kind: &str) -> PyErr {
     ))
 }
 
-/// A tensor over memory that `owner` keeps alive, wherever it begins; see Note [Misaligned memory].
+/// A tensor over memory that `owner` keeps alive, at any address; see Note [Misaligned memory].
 ///
 /// # Safety
-/// Every element of `layout`, counted from `address`, may be read, and written unless `readonly`, while `owner` lives.
+/// All elements of `layout`, relative to `address`, may be read (and written unless `readonly`) while `owner` is
+/// alive.
 pub unsafe fn adopt(
     address: usize,
     layout: Layout,
@@ -253,7 +254,7 @@ pub unsafe fn adopt(
     Ok(Tensor::from_parts(storage, layout, dtype))
 }
 
-/// A new tensor of the values of a number, a nested list, an array or a tensor.
+/// A new tensor with the values of a number, a nested list, an array or a tensor.
 pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if let Ok(t) = data.cast::<PyTensor>() {
         let t = t.tensor();
@@ -278,7 +279,7 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     let mut leaf = data.clone();
     while let Some(n) = sequence_len(&leaf) {
         shape.push(n);
-        // A range, or whatever class counts as a sequence, says that it is longer than any list.
+        // A range, or a custom sequence class, may report a length that does not fit in memory.
         checked_numel(&shape).and_then(expect_room::<Scalar>).py()?;
         if n == 0 {
             break;
@@ -294,7 +295,7 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     if shape.is_empty() {
         return Err(PyRuntimeError::new_err(format!("Could not infer dtype of {}", type_name(data))));
     }
-    // Elements that are tensors or arrays add dimensions of their own.
+    // Elements that are tensors or arrays add their own dimensions.
     if let Some(inner) = tensor_like(&leaf)? {
         shape.extend(inner.shape().iter());
     }
@@ -315,9 +316,9 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     Ok(out)
 }
 
-/// Whether an object is what Python's C API takes for a sequence: lists, tuples, ranges, strings.
+/// Whether an object is a sequence by Python's C API: lists, tuples, ranges, strings.
 pub fn is_sequence(obj: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: asks the type of a live object for a slot.
+    // SAFETY: only inspects the type of a live object.
     unsafe { pyo3::ffi::PySequence_Check(obj.as_ptr()) != 0 }
 }
 
@@ -338,7 +339,7 @@ fn tensor_like(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     if obj.cast::<PyTensor>().is_ok() || is_array(obj) { tensor_from(obj, None).map(Some) } else { Ok(None) }
 }
 
-/// A number as an element; an integer beyond 64 bits is one of floating point dtypes alone.
+/// A number as an element; integers beyond 64 bits are accepted for floating point dtypes only.
 fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scalar>> {
     if !obj.is_instance_of::<PyInt>() {
         return Ok(numpy_bool(obj).map(Scalar::Bool).or_else(|| number(obj)));
@@ -349,7 +350,7 @@ fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scal
     }
 }
 
-/// An element as `dtype` stores it: an integer type must have room for it.
+/// Checks that an integer dtype can represent an element.
 fn stored(s: Scalar, dtype: DType) -> PyResult<Scalar> {
     if dtype.is_int() && s.overflows(dtype) {
         return Err(PyRuntimeError::new_err(format!(
@@ -360,7 +361,7 @@ fn stored(s: Scalar, dtype: DType) -> PyResult<Scalar> {
     Ok(s)
 }
 
-/// bool, int64 or the default dtype, as Python's numbers ask for.
+/// The dtype inferred from Python numbers: bool, int64 or the default dtype.
 fn natural_dtype(values: &[Scalar]) -> DType {
     match values.iter().map(|v| v.category()).max() {
         Some(0) => DType::Bool,
@@ -459,7 +460,7 @@ pub fn tensor(
     wrap(py, t)
 }
 
-/// `torch.as_tensor`: shares memory where it can.
+/// `torch.as_tensor`: shares memory if possible.
 #[pyfunction]
 #[pyo3(signature = (data, dtype=None, device=None))]
 pub fn as_tensor<'py>(
@@ -505,9 +506,9 @@ pub fn dtype_of(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
     .transpose()
 }
 
-/// Nested lists of a tensor's values; a number for a 0-d tensor.
+/// A tensor's values as nested lists; a number for a 0-d tensor.
 pub fn to_list(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
-    // A number and a list are objects of their own, also those lists that hold nothing.
+    // Each number and each list, even an empty one, is a separate object.
     let lists = t.shape().split_last().map_or(1, |(_, outer)| outer.iter().product());
     expect_room::<[usize; 5]>(t.numel()).and(expect_room::<[usize; 7]>(lists)).py()?;
     let mut values = empty_vec::<Scalar>(t.numel()).py()?;

@@ -1,5 +1,4 @@
-//! The constructors that are older than `torch.tensor`: `Tensor(…)`, `LongTensor(…)`, `x.new(…)`; and tensors of
-//! subclasses.
+//! The legacy constructors `Tensor(…)`, `LongTensor(…)`, `x.new(…)`; and tensors of subclasses.
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -18,7 +17,7 @@ use crate::ops::{self, view};
 use crate::storage::expect_room;
 use crate::tensor::Tensor;
 
-/// What a constructor was called with.
+/// The arguments of a constructor.
 enum Given<'py> {
     Nothing,
     Size(Vec<Bound<'py, PyAny>>),
@@ -38,7 +37,7 @@ fn invalid(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyE
     ))
 }
 
-/// What one positional argument is, of those that are not told apart by their number.
+/// The meaning of a single positional argument.
 fn single<'py>(arg: Bound<'py, PyAny>) -> PyResult<Given<'py>> {
     if let Ok(t) = arg.cast::<PyTensor>() {
         return Ok(Given::Tensor(t.tensor()));
@@ -46,14 +45,14 @@ fn single<'py>(arg: Bound<'py, PyAny>) -> PyResult<Given<'py>> {
     if let Ok(s) = arg.cast::<PyStorage>() {
         return Ok(Given::Storage(s.get().bytes_tensor()));
     }
-    // A tuple of integers is data, a Size a size.
+    // A tuple of integers is data, a `Size` is a size.
     if arg.get_type().name()? == "Size" {
         return Ok(Given::Size(arg.try_iter()?.collect::<PyResult<_>>()?));
     }
     Ok(if convert::int(&arg).is_some() { Given::Size(vec![arg]) } else { Given::Data(arg) })
 }
 
-/// Sorts the arguments; also returns the device.
+/// Classifies the arguments; also returns the device.
 fn sort<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
@@ -155,7 +154,7 @@ pub fn construct(
     args.py().detach(|| t.on_device(device)).py()
 }
 
-/// The constructor behind `FloatTensor` and its kin.
+/// The constructor of `FloatTensor` and the other typed tensors.
 #[pyfunction(name = "_typed_tensor")]
 #[pyo3(signature = (dtype, args, kwargs))]
 pub fn typed_tensor(
@@ -166,7 +165,7 @@ pub fn typed_tensor(
     wrap(args.py(), construct(args, Some(kwargs), Some(dtype.get().0))?)
 }
 
-/// An object of class `cls` for a tensor.
+/// Wraps a tensor in an object of class `cls`.
 fn object_of<'py>(cls: &Bound<'py, PyAny>, t: Tensor) -> PyResult<Bound<'py, PyAny>> {
     let py = cls.py();
     let class = cls
@@ -183,7 +182,7 @@ fn object_of<'py>(cls: &Bound<'py, PyAny>, t: Tensor) -> PyResult<Bound<'py, PyA
     Ok(obj)
 }
 
-/// A tensor of class `cls` over the memory of `data`, without its history: how Parameter is made.
+/// A tensor of class `cls` over the memory of `data`, without history; used for Parameter.
 #[pyfunction(name = "_make_subclass")]
 #[pyo3(signature = (cls, data, require_grad=false))]
 pub fn make_subclass<'py>(
@@ -202,19 +201,19 @@ pub fn make_subclass<'py>(
     object_of(cls, t)
 }
 
-/// Makes `_make_subclass` a static method of the class too: a built-in function does not bind to an object.
+/// Adds `_make_subclass` to the class as a static method: a built-in function does not bind to an object.
 pub fn add_to_class(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.py().get_type::<PyTensor>().setattr("_make_subclass", m.getattr("_make_subclass")?)
 }
 
 #[pymethods]
 impl PyTensor {
-    /// The tensor as an object of class `cls`, a subclass of Tensor: a view, which has this tensor's history.
+    /// A view of the tensor as an object of `cls`, a subclass of Tensor, with history.
     fn as_subclass<'py>(&self, py: Python<'_>, cls: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         object_of(cls, view::cut::alias(&self.inner(py)).py()?)
     }
 
-    /// A tensor of the values of `data`, with this one's dtype and device unless others are given.
+    /// A tensor with the values of `data`, by default of the dtype and on the device of this tensor.
     #[pyo3(signature = (data, *, dtype=None, device=None, requires_grad=false))]
     fn new_tensor(
         &self,
@@ -240,7 +239,7 @@ impl PyTensor {
         wrap(py, t)
     }
 
-    /// As the constructor of this tensor's type.
+    /// Calls the constructor of this tensor's type.
     #[pyo3(name = "new", signature = (*args, **kwargs))]
     fn new_like(
         &self,

@@ -1,4 +1,4 @@
-//! Arguments of a call matched against the signatures of an operation.
+//! Matches the arguments of a call with the signatures of an operation.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,7 +12,7 @@ use super::signature::{Param, Parameters, Signature};
 use super::tensor::{PyTensor, TensorObject};
 use crate::ops::schema::Value;
 
-/// The positional arguments of a call, of which a method's object is the first.
+/// The positional arguments of a call; for a method they are preceded by the object itself.
 #[derive(Clone, Copy)]
 pub struct Positional<'a, 'py> {
     pub slf: Option<&'a Bound<'py, PyAny>>,
@@ -37,14 +37,14 @@ impl<'a, 'py> Positional<'a, 'py> {
 
 pub type Given<'a, 'py> = SmallVec<[(Bound<'py, PyString>, &'a Bound<'py, PyAny>); 4]>;
 
-/// So many values of a call lie in the object itself.
+/// The number of values stored inline.
 const SMALL_NUMEL: usize = 6;
 
-/// The values of a call. Their places are there before they are; see Note [Values are made where they stay].
+/// The values of a call, in preallocated places; see Note [Values are made where they stay].
 pub struct Values {
     few: [Value; SMALL_NUMEL],
     len: usize,
-    /// All of them, where they are more.
+    /// All values, if they do not fit in `few`.
     many: Vec<Value>,
 }
 
@@ -53,7 +53,7 @@ impl Values {
         Values { few: [const { Value::None }; SMALL_NUMEL], len: 0, many: Vec::new() }
     }
 
-    /// The place behind the last value; it holds None.
+    /// The place after the last value; it contains None.
     #[inline(always)]
     fn place(&mut self) -> &mut Value {
         let i = self.len;
@@ -95,7 +95,7 @@ impl DerefMut for Values {
     }
 }
 
-/// The first signature that the arguments fit; their values are left in `values`.
+/// Finds the first signature that matches the arguments, and converts them into `values`.
 #[inline]
 pub fn find<'e, 'py>(
     name: &str,
@@ -113,13 +113,13 @@ pub fn find<'e, 'py>(
     Err(mismatch(name, signatures, args, given, values))
 }
 
-/// Whether a keyword names a parameter. Both are interned, so that one word is one object.
+/// Whether a keyword names a parameter. Both are interned, so pointers are compared.
 #[inline(always)]
 pub fn names_param(keyword: &Bound<'_, PyString>, p: &Param) -> bool {
     p.names.iter().any(|name| keyword.as_ptr() == name.as_ptr())
 }
 
-/// Fills in values by position; tells why where the signature does not fit.
+/// Converts arguments for one signature into `values`; returns the reason if they do not match.
 pub fn bind<'py>(
     s: &Parameters,
     args: Positional<'_, 'py>,
@@ -131,14 +131,14 @@ pub fn bind<'py>(
     };
     let mut next = 0;
     let mut used = 0;
-    // A method's object has no position.
+    // The object of a method does not count as positional.
     let bound = args.slf.is_some() as usize;
-    // Sizes come one by one where they are all that comes.
+    // Sizes may be separate arguments if nothing else is passed positionally.
     let sizes_gather = s.positional == 1 + bound;
     if args.len() > s.positional && !(s.gathers && (sizes_gather || s.gathers_tensors)) {
         return Ok(Some(Mismatch::TooMany));
     }
-    // So many cannot all have a parameter: the next signature may fit, before anything is converted.
+    // More arguments than parameters: reject before any conversion, so that the next signature is tried.
     if !s.gathers && args.len() + given.len() > s.params.len() {
         return Ok(Some(Mismatch::Keyword));
     }
@@ -147,7 +147,7 @@ pub fn bind<'py>(
         let positional = !p.keyword_only && next < args.len();
         let place = values.place();
         if let (false, Some(here)) = (p.keyword_only, args.get(next)) {
-            // Numbers one by one: x.view(2, 3).
+            // Separate numbers: x.view(2, 3).
             if p.ty == Ty::Size && sizes_gather && convert::int(here).is_some() {
                 let first = next;
                 *place = Value::Ints(SmallVec::new());
@@ -163,7 +163,7 @@ pub fn bind<'py>(
                 }
                 continue;
             }
-            // Tensors one by one: broadcast_tensors(a, b).
+            // Separate tensors: broadcast_tensors(a, b).
             if p.ty == Ty::VarTensors && here.cast::<PyTensor>().is_ok() {
                 let mut tensors = Vec::with_capacity(args.len() - next);
                 while let Some(a) = args.get(next) {

@@ -1,9 +1,9 @@
-//! The operation table as Python callables.
+//! The operation table as Python functions and methods.
 //!
-//! Note [One trampoline per table entry]
-//! Python calls a built-in through a C function that is told nothing about which built-in it is. So there is one tiny
-//! function per table entry, stamped out from a constant: it passes its number on to [`dispatch`], which matches the
-//! arguments against the entry's signatures and calls the operation. Binding code per operation does not exist.
+//! Note [One trampoline per table entry] Python calls a built-in function through a C function pointer without saying
+//! which built-in it is. So there is one tiny C function per table entry, instantiated from a const parameter: it
+//! passes the entry's number to [`dispatch`], which matches the arguments with the entry's signatures and calls the
+//! operation. There is no binding code per operation.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -32,21 +32,21 @@ use crate::ops;
 use crate::ops::schema::{Exposure, Op, Out, Value};
 use crate::tensor::check_replaced;
 
-/// What a trampoline leads to.
+/// A table entry as a Python callable.
 struct Entry {
     op: &'static Op,
     name: &'static str,
     inplace: bool,
-    /// The operation changes the geometry of its first argument (`t_`, `squeeze_`).
+    /// The operation replaces the layout of its first argument (`t_`, `squeeze_`).
     replaces: bool,
     place: Place,
     signatures: Vec<Signature>,
 }
 
-/// Where an entry is found: `__torch_function__` sees the callable of that place.
+/// The namespace of an entry, which determines the callable that `__torch_function__` receives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// `rgrad` and the class.
+    /// `rgrad` and the tensor class.
     Top,
     Nn,
     Special,
@@ -55,7 +55,7 @@ enum Place {
 }
 
 impl Place {
-    /// The submodule of `rgrad._C` that holds its functions.
+    /// The submodule of `rgrad._C` with its functions.
     fn module(self) -> &'static str {
         match self {
             Place::Nn => "_nn",
@@ -75,34 +75,34 @@ type Fast = unsafe extern "C" fn(
     *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-/// The call of any entry. PyO3's trampoline around it keeps the count of attachments; it is not part
-/// of PyO3's stable interface, and the alternative, `Python::attach`, asks the interpreter anew at each call.
+/// The call of any entry, inside PyO3's trampoline, which maintains the attachment count. It is not part of PyO3's
+/// stable interface; the alternative, `Python::attach`, checks the interpreter state on every call.
 struct Call;
 
 impl MethodDef<fastcall_cfunction_with_keywords::Func> for Call {
     const METH: fastcall_cfunction_with_keywords::Func = enter_entry;
 }
 
-/// Where the number of the entry stands in the number of arguments on the way through PyO3's trampoline, of which one
-/// serves for all.
+/// Bit position of the entry's number within the argument count, where it passes through PyO3's trampoline, of which a
+/// single instance serves all entries.
 const ENTRY_SHIFT: u32 = usize::BITS / 2;
 
-/// What Python calls for entry `I`: no more than a jump, as there are many.
+/// The C function for entry `I`: just a jump, since there are many of them.
 ///
 /// # Safety
-/// As Python's fast call convention: `args` holds `nargs` positional values, then one for each of `names`.
+/// Python's fastcall convention: `args` holds `nargs` positional values, followed by one for each of `names`.
 unsafe extern "C" fn enter<const I: usize>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     nargs: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: handed on; `enter_entry` takes the number of the entry out again.
+    // SAFETY: the arguments are passed through; `enter_entry` extracts the entry's number.
     unsafe { enter_any(slf, args, nargs | (I << ENTRY_SHIFT) as ffi::Py_ssize_t, names) }
 }
 
 /// # Safety
-/// As for `enter`; `nargs` also holds the number of the entry.
+/// As for `enter`; `nargs` also contains the entry's number.
 #[inline(never)]
 unsafe extern "C" fn enter_any(
     slf: *mut ffi::PyObject,
@@ -110,12 +110,12 @@ unsafe extern "C" fn enter_any(
     nargs: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: handed on.
+    // SAFETY: the arguments are passed through.
     unsafe { fastcall_cfunction_with_keywords::<Call>(slf, args, nargs, names) }
 }
 
 /// # Safety
-/// As for `enter`; `nargs` also holds the number of the entry.
+/// As for `enter`; `nargs` also contains the entry's number.
 unsafe fn enter_entry(
     py: Python<'_>,
     slf: *mut ffi::PyObject,
@@ -125,8 +125,8 @@ unsafe fn enter_entry(
 ) -> PyResult<*mut ffi::PyObject> {
     let i = nargs as usize >> ENTRY_SHIFT;
     let nargs = nargs as usize & ((1 << ENTRY_SHIFT) - 1);
-    // SAFETY: references that Python lends for this call; `Bound` is a transparent pointer, and an array that may be
-    // null is empty.
+    // SAFETY: Python guarantees these references for the duration of the call; `Bound` is a transparent pointer, and
+    // an array that may be null is empty.
     let (slf, args, keywords, names) = unsafe {
         let names = Bound::from_borrowed_ptr_or_opt(py, names).and_then(|n| n.cast_into::<PyTuple>().ok());
         let count = names.as_ref().map_or(0, |n| n.len());
@@ -152,7 +152,7 @@ static TRAMPOLINES: [[Fast; 32]; 24] =
 
 fn is_large(values: &[Value]) -> bool {
     values.iter().any(|v| match v {
-        // A launch may have to wait for those before it.
+        // A launch may have to wait for earlier ones.
         Value::Tensor(t) => t.numel() >= DETACH_FROM || t.device().is_gpu(),
         Value::Tensors(ts) => ts.iter().map(|t| t.numel()).sum::<usize>() >= DETACH_FROM,
         Value::Ints(v) => {
@@ -193,7 +193,7 @@ fn dispatch(
     let mut values = Values::new();
     let signature = match find(entry.name, &entry.signatures, args, &given, &mut values) {
         Ok(signature) => signature,
-        // What is no tensor may know what to do.
+        // An argument that is not a tensor may implement `__torch_function__`.
         Err(e) => return overridden_entry(py, entry, args, names, keywords)?.map(Bound::unbind).ok_or(e),
     };
     let first = || args.get(0).ok_or_else(|| PyTypeError::new_err("an operation in place needs a tensor"));
@@ -222,7 +222,7 @@ fn dispatch(
         named.write(&result);
         return convert::out(py, result);
     }
-    // The result is taken apart where it lies; see Note [Values are made where they stay].
+    // The result is matched in place; see Note [Values are made where they stay].
     match ops::call(entry.op, signature.overload, &values) {
         Ok(Out::Tensor(t)) => {
             named.write_one(&t);
@@ -236,7 +236,7 @@ fn dispatch(
     }
 }
 
-/// Functions of `rgrad.nn.functional` that PyTorch has not written in Python: their arguments are shown as they come.
+/// Functions of `nn.functional` that PyTorch implements in C: `__torch_function__` receives their arguments unchanged.
 const WRITTEN_IN_C: [&str; 20] = [
     "adaptive_avg_pool1d",
     "avg_pool1d",
@@ -260,7 +260,7 @@ const WRITTEN_IN_C: [&str; 20] = [
     "softshrink",
 ];
 
-/// As [`overridden`], for an entry.
+/// Calls `__torch_function__`, if any, for an entry.
 #[cold]
 fn overridden_entry<'py>(
     py: Python<'py>,
@@ -282,7 +282,7 @@ fn overridden_entry<'py>(
     if entry.place != Place::Nn || WRITTEN_IN_C.contains(&entry.name) {
         return overridden(py, function, &positional, &named, entry.place == Place::Attribute);
     }
-    // As PyTorch's functions there hand their arguments on: what has a default by its name.
+    // PyTorch's Python functions pass arguments that have a default by keyword.
     let seen = py.import("rgrad._subclass")?.getattr("as_written")?;
     let kwargs = PyDict::new(py);
     named.iter().try_for_each(|(name, value)| kwargs.set_item(name, value))?;
@@ -296,11 +296,11 @@ fn overridden_entry<'py>(
     overridden(py, function, &positional, &named, true)
 }
 
-/// Python's one object for a word; keywords written in a program are that object already.
+/// The interned form of a string; keywords in source code are interned already.
 fn interned(name: Bound<'_, PyString>) -> Bound<'_, PyString> {
     let py = name.py();
     let mut p = name.into_ptr();
-    // SAFETY: an owned reference goes in and an owned one comes out.
+    // SAFETY: takes and returns an owned reference.
     unsafe {
         ffi::PyUnicode_InternInPlace(&mut p);
         Bound::from_owned_ptr(py, p).cast_into_unchecked()
@@ -355,7 +355,7 @@ fn warn_resized(py: Python<'_>, before: &crate::Tensor, after: &crate::Tensor) -
 
 // ---- the module
 
-/// Adds every operation to the module and to the tensor class, and the table itself as `_op_table()`.
+/// Adds all operations to the module and the tensor class, and the table itself as `_op_table()`.
 pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     let built = build(py)?;
@@ -379,7 +379,7 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
             continue;
         }
         if s.has(Exposure::METHOD) || e.inplace {
-            // SAFETY: the definition lives as long as the process.
+            // SAFETY: the method definition is never freed.
             let descriptor = unsafe {
                 Bound::from_owned_ptr_or_err(py, ffi::PyDescr_NewMethod(class.as_type_ptr(), def))?
             };
@@ -391,7 +391,7 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
             add_all(m, e, &function(py, def)?)?;
         }
     }
-    // An attribute is a property over the operation's function.
+    // An attribute is a property around the operation's function.
     let property = py.import("builtins")?.getattr("property")?;
     for (name, f) in attributes.iter() {
         class.setattr(name.cast::<PyString>()?, property.call1((f,))?)?;
@@ -428,7 +428,7 @@ fn build(py: Python<'_>) -> PyResult<Vec<Entry>> {
             }
         }
         if op.exposure.has(Exposure::INPLACE) {
-            // Once per operation, for the life of the process.
+            // Leaked once per operation.
             push(Box::leak(format!("{}_", op.name).into_boxed_str()), true, Place::Top)?;
         }
     }
@@ -466,11 +466,11 @@ fn signature_text(e: &Entry) -> &'static str {
 }
 
 fn function<'py>(py: Python<'py>, def: *mut ffi::PyMethodDef) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: the definition lives as long as the process; no self object, no module.
+    // SAFETY: the definition is never freed; there is no self object and no module.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCFunction_NewEx(def, null_mut(), null_mut())) }
 }
 
-/// The table: one dict per operation, from which stubs and documentation are written.
+/// The operation table as a list of dicts, from which stubs and documentation are generated.
 #[pyfunction(name = "_op_table")]
 fn op_table(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let rows = PyList::empty(py);

@@ -1,4 +1,4 @@
-//! What is said of arguments that fit no signature, as PyTorch says it.
+//! Error messages for arguments that match no signature, in PyTorch's words.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -11,19 +11,19 @@ use super::overloads;
 use super::signature::{Param, Parameters, Signature};
 use super::tensor::PyTensor;
 
-/// Why arguments do not fit a signature.
+/// Why arguments do not match a signature.
 pub enum Mismatch<'py> {
-    /// The argument for a parameter has a type that it does not take.
+    /// An argument has a type that its parameter does not accept.
     Type {
         param: usize,
-        /// From one on; None for a keyword.
+        /// Counted from 1; None for a keyword.
         position: Option<usize>,
         found: Bound<'py, PyAny>,
     },
-    /// One of the sizes that come one by one has a type that none has.
+    /// One of several separate size arguments has an invalid type.
     Element {
         param: usize,
-        /// From one on.
+        /// Counted from 1.
         at: usize,
         found: Bound<'py, PyAny>,
     },
@@ -34,8 +34,8 @@ pub enum Mismatch<'py> {
     Keyword,
 }
 
-/// The error for arguments that fit no signature: why they do not, where only one can be meant by their number, else a
-/// list of what there is.
+/// The error for arguments that match no signature: the reason, if only one signature has this number of arguments,
+/// else a list of all signatures.
 #[cold]
 pub fn mismatch<'py>(
     name: &str,
@@ -80,7 +80,7 @@ pub fn mismatch<'py>(
     }
 }
 
-/// The elements of a tuple or a list.
+/// The elements of a tuple or list.
 fn elements<'py>(obj: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     match (obj.cast::<PyTuple>(), obj.cast::<PyList>()) {
         (Ok(t), _) => Some(t.iter().collect()),
@@ -89,7 +89,7 @@ fn elements<'py>(obj: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     }
 }
 
-/// The first element of a sequence that is none of what a parameter takes a sequence of, and where it stands.
+/// The first element of a sequence that the parameter's type does not accept, and its index.
 fn strange_element<'py>(obj: &Bound<'py, PyAny>, ty: Ty) -> Option<(usize, Bound<'py, PyAny>)> {
     let strange = |x: &Bound<'py, PyAny>| match ty {
         Ty::Tensors | Ty::VarTensors => x.cast::<PyTensor>().is_err(),
@@ -108,9 +108,9 @@ fn not_unpacked(name: &str, p: &Param, at: usize, found: &Bound<'_, PyAny>) -> S
 }
 
 fn explain(name: &str, s: &Parameters, args: Positional, given: &Given, why: Mismatch<'_>) -> String {
-    // A method's object is none of its arguments.
+    // The object of a method does not count as an argument.
     let bound = args.slf.is_some() as usize;
-    // Python itself refuses the arguments of a method without any.
+    // Python itself checks the arguments of methods without parameters.
     match why {
         Mismatch::TooMany if bound == 1 && s.params.len() == 1 => {
             return format!("TensorBase.{name}() takes no arguments ({} given)", args.rest.len());
@@ -154,7 +154,7 @@ fn explain(name: &str, s: &Parameters, args: Positional, given: &Given, why: Mis
                 .filter(|p| p.default.is_none())
                 .map(|p| format!("\"{}\"", p.name))
                 .collect();
-            // The plural is PyTorch's.
+            // PyTorch's use of the plural.
             let plural = if missing.len() == 1 { "s" } else { "" };
             format!(
                 "{name}() missing {} required positional argument{plural}: {}",
@@ -186,16 +186,16 @@ fn explain(name: &str, s: &Parameters, args: Positional, given: &Given, why: Mis
     }
 }
 
-/// A parameter as messages write it: `int dim = 0`.
+/// A parameter as shown in messages: `int dim = 0`.
 fn written(p: &Param, text: &str) -> String {
     let default = text.split_once('=').map_or(String::new(), |(_, d)| format!(" = {}", d.trim()));
     let ty = if p.ty == Ty::Operand { "Tensor" } else { p.ty.describe() };
     format!("{ty} {}{default}", p.name)
 }
 
-/// One overload as messages list it.
+/// One overload as listed in messages.
 struct Listed {
-    /// The parameters in their order, `*` among them.
+    /// The parameters in order, including `*`.
     parts: Vec<String>,
 }
 
@@ -214,7 +214,7 @@ impl Listed {
             parts.push(written(param, text));
         }
         if method {
-            // The object is no argument, and methods have no `out`.
+            // The object of a method is not listed, and methods have no `out`.
             parts.remove(0);
             parts.retain(|part| !part.ends_with(" out = None"));
             if parts.last().is_some_and(|part| part == "*") {
@@ -224,8 +224,8 @@ impl Listed {
         Some(Listed { parts })
     }
 
-    /// Type and name of a part, where its last word is taken for the name, as PyTorch does, which leaves parameters
-    /// with a default to fit nothing.
+    /// Splits a part into type and name. Like PyTorch it takes the last word as the name, so that a parameter with a
+    /// default never matches.
     fn type_and_name(part: &str) -> (&str, &str) {
         part.rsplit_once(' ').unwrap_or((part, part))
     }
@@ -238,7 +238,7 @@ impl Listed {
         }
     }
 
-    /// Why arguments as many as the parts do not fit; "" for other numbers of them.
+    /// Why the arguments do not match; empty if their number differs.
     fn reason(&self, args: &[Bound<'_, PyAny>], given: &Given) -> String {
         if self.parts.len() != args.len() + given.len() {
             return String::new();
@@ -263,7 +263,7 @@ impl Listed {
         )
     }
 
-    /// The types of the arguments, those that do not fit between exclamation marks.
+    /// The types of the arguments; mismatches are enclosed in exclamation marks.
     fn marked(&self, args: &[Bound<'_, PyAny>], given: &Given) -> String {
         let keywords = given.iter().map(|(n, v)| (format!("{n}="), *v));
         let all = args.iter().map(|a| (String::new(), a)).chain(keywords);
@@ -287,7 +287,7 @@ impl Listed {
     }
 }
 
-/// The error that lists the overloads of an operation.
+/// The error that lists all overloads of an operation.
 fn list(name: &str, signatures: &[&'static str], args: Positional, given: &Given) -> PyErr {
     Python::attach(|py| {
         let method = args.slf.is_some();
@@ -296,7 +296,7 @@ fn list(name: &str, signatures: &[&'static str], args: Positional, given: &Given
         let mut got: Vec<String> = args.rest.iter().map(|a| type_name(a)).collect();
         got.extend(given.iter().map(|(n, v)| format!("{n}={}", type_name(v))));
         let mut got = got.join(", ");
-        // PyTorch's list of keywords alone ends so.
+        // PyTorch ends a list of only keywords like this.
         if args.rest.is_empty() && !given.is_empty() {
             got.push_str(", ");
         }

@@ -1,4 +1,4 @@
-//! Switches and counters of the core.
+//! Modes, settings and counters of the core.
 
 use pyo3::prelude::*;
 
@@ -16,7 +16,7 @@ pub fn is_grad_enabled() -> bool {
     graph::grad_mode()
 }
 
-/// Sets the grad mode of this thread and returns the one before.
+/// Sets the grad mode of this thread and returns the previous one.
 #[pyfunction(name = "_set_grad_enabled")]
 pub fn set_grad_enabled(mode: bool) -> bool {
     graph::set_grad_enabled(mode)
@@ -32,7 +32,7 @@ pub fn set_inference_mode(mode: bool) -> bool {
     graph::set_inference_enabled(mode)
 }
 
-/// Sets anomaly mode and whether it looks for NaN; returns both as they were.
+/// Sets anomaly mode and its NaN check; returns the previous values of both.
 #[pyfunction(name = "_set_anomaly_enabled")]
 #[pyo3(signature = (mode, check_nan=true))]
 pub fn set_anomaly_enabled(mode: bool, check_nan: bool) -> (bool, bool) {
@@ -78,7 +78,7 @@ pub fn set_num_threads(num: isize) -> PyResult<()> {
     Ok(())
 }
 
-/// Forces an instruction set ("baseline", "avx2", "avx512"); returns the one in use, which is at most the machine's.
+/// Limits the instruction set ("baseline", "avx2", "avx512"); returns the one in use, which the machine must support.
 #[pyfunction(name = "_set_cpu_isa")]
 #[pyo3(signature = (name=None))]
 pub fn set_cpu_isa(name: Option<&str>) -> PyResult<&'static str> {
@@ -100,17 +100,17 @@ pub fn set_cpu_isa(name: Option<&str>) -> PyResult<&'static str> {
     })
 }
 
-/// Any device of a kind.
+/// A device of the given type.
 fn kind(name: &str) -> Device {
     if name == "cpu" { Device::Cpu } else { Device::Gpu(0) }
 }
 
-/// What autocast casts to on a kind of device where nothing else is said.
+/// The default dtype of autocast for a type of device.
 fn usual_cast(device: Device) -> DType {
     if device.is_gpu() { DType::F16 } else { DType::BF16 }
 }
 
-/// Sets autocast of this thread for a kind of device; returns whether it was on, and its dtype.
+/// Sets autocast of this thread for a type of device; returns whether it was on, and its dtype.
 #[pyfunction(name = "_set_autocast")]
 #[pyo3(signature = (enabled, dtype=None, device="cpu"))]
 pub fn set_autocast(
@@ -138,7 +138,7 @@ pub fn default_generator() -> PyGenerator {
     PyGenerator(ops::random::default_generator().clone())
 }
 
-/// Bytes live in storages, their peak, bytes cached.
+/// Bytes in live storages, their peak, and cached bytes.
 #[pyfunction(name = "_memory_stats")]
 pub fn memory_stats() -> (usize, usize, usize) {
     storage::alloc::stats()
@@ -163,7 +163,7 @@ pub fn promote_types(
     dtype_object(py, crate::dtype::promote(a.get().0, b.get().0))
 }
 
-/// The dtype of arithmetic between two tensors or numbers.
+/// The promoted dtype of two tensors or numbers.
 #[pyfunction(name = "_result_type")]
 pub fn result_type(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<Py<PyDType>> {
     let operand = |x: &Bound<'_, PyAny>| {
@@ -175,7 +175,7 @@ pub fn result_type(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -
     dtype_object(py, ops::pointwise::result_type(&[a.arg(), b.arg()]))
 }
 
-/// Whether what is warned of once is to be warned of each time.
+/// Sets whether one-time warnings are repeated every time.
 #[pyfunction]
 pub fn set_warn_always(enabled: bool) {
     crate::error::WARN_ALWAYS.store(enabled, std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Nodes of the graph, as `grad_fn` shows them.
+//! Nodes of the graph as Python objects (`grad_fn`).
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,13 +20,13 @@ use crate::engine::{apply, current};
 use crate::error::{Error, Result};
 use crate::graph::{GcVisitor, GradFn, HeldGuard, SavedTensor, anomaly, anything_held};
 
-/// A node of the graph. Each kind of node has a subclass by its name, made when the first one is asked for.
+/// A node of the graph. Each kind of node has a subclass of its own name, created on first use.
 #[pyclass(frozen, name = "Node", module = "rgrad.autograd.graph", subclass, weakref)]
 pub struct PyNode {
     pub node: GradFn,
 }
 
-/// What Python keeps about a node: its object while that lives, and its metadata for good.
+/// Python's data for a node: a weak reference to its object, and its metadata.
 #[derive(Default)]
 pub struct NodeHost {
     object: Mutex<Option<Py<PyWeakrefReference>>>,
@@ -50,11 +50,11 @@ impl NodeHost {
 }
 
 thread_local! {
-    /// The node that the next object is to show: only this module makes objects.
+    /// The node for the next object to be constructed; only this module constructs them.
     static NEXT: Cell<Option<GradFn>> = const { Cell::new(None) };
 }
 
-/// The object of a node.
+/// The Python object of a node.
 pub fn node_object(py: Python<'_>, node: &GradFn) -> PyResult<Py<PyAny>> {
     let Some(host) = NodeHost::of(node) else {
         return Err(PyRuntimeError::new_err("a node is kept by another host"));
@@ -63,7 +63,8 @@ pub fn node_object(py: Python<'_>, node: &GradFn) -> PyResult<Py<PyAny>> {
     if let Some(object) = known.and_then(|w| w.bind(py).upgrade()) {
         return Ok(object.unbind());
     }
-    // To find the class may run Python code, and to make the object a collection, either of which may ask for a node.
+    // Both finding the class and allocating the object may run Python code that requests a node, hence the outer
+    // value.
     let class = class_of(py, node)?;
     let outer = NEXT.replace(Some(node.clone()));
     let object = class.call0();
@@ -85,11 +86,11 @@ fn class_of<'py>(py: Python<'py>, node: &GradFn) -> PyResult<Bound<'py, PyType>>
         return Ok(class.cast_into()?);
     }
     let namespace = PyDict::new(py);
-    // What is set is not kept, as the object of a node is made anew when it is asked for again.
+    // Attributes cannot be set, since the object of a node is recreated on demand and would lose them.
     namespace.set_item("__slots__", PyTuple::empty(py))?;
     namespace.set_item("__module__", if user { "rgrad.autograd.function" } else { "builtins" })?;
     if user {
-        // Such a node passes for its ctx, which keeps what is set.
+        // The node of a custom function acts as its ctx, which keeps attributes.
         let set = py.import("rgrad.autograd.function")?.getattr("_set_on_ctx")?;
         namespace.set_item("__setattr__", set)?;
     }
@@ -107,7 +108,7 @@ const SAVED: &str = "_saved_";
 const RAW_SAVED: &str = "_raw_saved_";
 
 impl PyNode {
-    /// The tensors saved under a name, each by its place among all that were saved.
+    /// The tensors saved under a name, by their index among all saved tensors.
     fn places(&self, name: &str) -> Vec<usize> {
         let (mut places, mut i) = (Vec::new(), 0);
         self.node.function().saved(&mut |saved, _| {
@@ -126,7 +127,7 @@ impl PyNode {
         names
     }
 
-    /// What `get` makes of everything saved under a name: by itself, or in a tuple where there is more.
+    /// Applies `get` to everything saved under a name: the single result, or a tuple of several.
     fn each<'py>(
         &self,
         py: Python<'py>,
@@ -137,7 +138,7 @@ impl PyNode {
         let mut items = places.into_iter().map(get).collect::<PyResult<Vec<_>>>()?;
         Ok(match items.len() {
             0 => None,
-            // A list is a tuple of however many.
+            // A list of tensors is always a tuple.
             1 if name != "indices" || !self.node.name().starts_with("Index") => {
                 items.pop().map(|item| item.into_bound(py))
             }
@@ -146,7 +147,7 @@ impl PyNode {
     }
 }
 
-/// Calls `f` with the saved tensor at a place.
+/// Calls `f` with the saved tensor at an index.
 fn with_saved<R>(node: &GradFn, place: usize, f: impl FnOnce(&SavedTensor) -> R) -> Option<R> {
     if let Some(function) = user_function(node) {
         return function.place(place).map(f);
@@ -226,7 +227,7 @@ impl PyNode {
         other.cast::<PyNode>().is_ok_and(|o| o.get().node.same(&self.node))
     }
 
-    /// Saved tensors by name, and for a user's function the attributes of its ctx.
+    /// Saved tensors by name; for a custom function also the attributes of its ctx.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let (py, me) = (slf.py(), slf.get());
         if let Some(name) = name.strip_prefix(RAW_SAVED) {
@@ -264,7 +265,7 @@ impl PyNode {
         let names = PyList::empty(py);
         for name in object.call_method1("__dir__", (slf,))?.try_iter()? {
             let name = name?;
-            // The method is not the tensors saved under the name "tensors".
+            // `_saved_tensors` is a method, not the tensors saved under the name "tensors".
             if !name.eq("_saved_tensors")? {
                 names.append(name)?;
             }
@@ -279,7 +280,7 @@ impl PyNode {
         Ok(names)
     }
 
-    /// The gradients by input from those by output: the function alone, without hooks.
+    /// Calls the function without hooks: gradients by input from gradients by output.
     #[pyo3(signature = (*grads))]
     fn __call__(&self, py: Python<'_>, grads: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let expected = self.node.outputs().len();
@@ -300,7 +301,7 @@ impl PyNode {
         }
     }
 
-    /// Pairs of the nodes that the gradients go to and which of their inputs is meant.
+    /// Pairs of next node and its input number.
     #[getter]
     fn next_functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let edges = self.node.function().shown_edges(self.node.edges());
@@ -326,14 +327,14 @@ impl PyNode {
         }
     }
 
-    /// A dict for whoever wants to note something about this node.
+    /// A dict for arbitrary data about this node.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
         let host = NodeHost::of(&self.node);
         if let Some((dict, _)) = host.and_then(|h| h.metadata.get()) {
             return dict.clone_ref(py);
         }
-        // Made first: a collection may come with the dict, and run code that asks for this one.
+        // Created before locking: the allocation may trigger a collection, which may run code that requests this dict.
         let new = (PyDict::new(py).unbind(), HeldGuard::new());
         match host {
             Some(host) => {
@@ -354,7 +355,7 @@ impl PyNode {
         true
     }
 
-    /// What the gradients by output look like.
+    /// Shape, dtype and device of the gradients by output.
     #[getter]
     fn _input_metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let items = self.node.outputs().iter().map(|o| {
@@ -365,12 +366,12 @@ impl PyNode {
         PyTuple::new(py, items.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// The ctx of a user's function.
+    /// The ctx of a custom function.
     fn _ctx(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         user_function(&self.node).map(|f| f.ctx().clone_ref(py))
     }
 
-    /// Has the gradient by the first output go through the hooks of a dict, as they are when it comes.
+    /// Registers a hook on the first output's gradient that runs the hooks of a dict, as they are at that time.
     fn _register_hook_dict(slf: &Bound<'_, Self>, hooks: &Bound<'_, PyAny>) -> PyResult<()> {
         let run = slf.py().import("rgrad.autograd.function")?.getattr("_run_hook_dict")?;
         let partial = slf.py().import("functools")?.getattr("partial")?.call1((run, hooks))?;
@@ -378,7 +379,7 @@ impl PyNode {
         Ok(())
     }
 
-    /// What is saved, with names; what was freed is left out.
+    /// The saved tensors with names, except those that were freed.
     fn _saved_tensors(&self, py: Python<'_>) -> PyResult<Vec<(String, Py<PyAny>)>> {
         let mut saved = Vec::new();
         for name in self.names() {
@@ -396,7 +397,7 @@ impl PyNode {
         Ok(saved)
     }
 
-    /// Numbers of hooks on the gradients by output, before the node, after it, and of gradients that are kept.
+    /// Numbers of tensor hooks, pre-hooks, post-hooks, and retained gradients.
     fn _hook_counts(&self) -> (usize, usize, usize, usize) {
         self.node.hooks().map_or((0, 0, 0, 0), |h| {
             let tensor = h.tensor.iter().map(|(_, hooks)| hooks.len()).sum();
@@ -415,7 +416,7 @@ impl PyNode {
     }
 }
 
-/// What one gradient that enters a node looks like.
+/// Shape, dtype and device of one gradient that enters a node.
 #[pyclass(frozen, get_all, name = "_InputMetadata", module = "rgrad._C._autograd")]
 pub struct PyInputMetadata {
     shape: Py<PyAny>,
@@ -423,7 +424,7 @@ pub struct PyInputMetadata {
     device: Py<PyAny>,
 }
 
-/// A place where a node keeps a tensor.
+/// A saved tensor of a node.
 #[pyclass(frozen, name = "SavedTensor", module = "rgrad._C._autograd")]
 pub struct PySavedTensor {
     node: GradFn,
@@ -441,22 +442,22 @@ impl PySavedTensor {
         unpack(py, &self.node, self.place)
     }
 
-    /// Keeps `pack_hook(tensor)` in the place of the tensor, which `unpack_hook` is to give back.
+    /// Packs the saved tensor with `pack_hook`; `unpack_hook` must return it again.
     fn register_hooks(&self, pack_hook: Bound<'_, PyAny>, unpack_hook: Bound<'_, PyAny>) -> PyResult<()> {
         let hooks = PackHooks::new(callable(pack_hook)?, callable(unpack_hook)?);
         with_saved(&self.node, self.place, |s| s.register_hooks(&hooks)).unwrap_or(Ok(())).py()
     }
 }
 
-// ---- the backward that is under way
+// ---- the running backward
 
-/// The number of the innermost backward of this thread, -1 outside one.
+/// The id of the innermost backward on this thread; -1 outside one.
 #[pyfunction(name = "_current_graph_task_id")]
 pub fn current_graph_task_id() -> i64 {
     current::id().map_or(-1, |id| i64::from(id) - 1)
 }
 
-/// Calls `callback` when the innermost backward of this thread has run all its nodes.
+/// Calls `callback` after the last node of the innermost backward on this thread.
 #[pyfunction(name = "_queue_callback")]
 pub fn queue_callback(callback: Py<PyAny>) -> PyResult<()> {
     let call = move || Python::attach(|py| callback.call0(py)).map(drop).map_err(foreign);
@@ -466,7 +467,7 @@ pub fn queue_callback(callback: Py<PyAny>) -> PyResult<()> {
     Err(PyRuntimeError::new_err("Final callbacks can only be installed during backward pass."))
 }
 
-/// Whether the innermost backward of this thread runs a node.
+/// Whether the innermost backward on this thread executes a node.
 #[pyfunction(name = "_will_engine_execute_node")]
 pub fn will_engine_execute_node(node: &Bound<'_, PyNode>) -> PyResult<bool> {
     current::runs(&node.get().node).ok_or_else(|| {
@@ -474,7 +475,7 @@ pub fn will_engine_execute_node(node: &Bound<'_, PyNode>) -> PyResult<bool> {
     })
 }
 
-/// Whether a backward inside those of this thread reaches the leaves that they reach.
+/// Whether all backward calls on this thread accumulate into all leaves, so that a nested backward is allowed.
 #[pyfunction(name = "_is_checkpoint_valid")]
 pub fn is_checkpoint_valid() -> bool {
     current::all_accumulate()
@@ -485,7 +486,7 @@ pub fn is_checkpoint_valid() -> bool {
 const TRACEBACK: &str = "traceback_";
 const PARENT: &str = "parent_";
 
-/// Has nodes note in their metadata where Python made them.
+/// Makes nodes record in their metadata where Python created them.
 pub fn observe_anomalies() {
     anomaly::set_observer(anomaly::Observer {
         made: note_origin,
@@ -503,11 +504,11 @@ fn note_origin(node: &GradFn, during: Option<&GradFn>) {
         }
         Ok(())
     };
-    // A node without a trace is told as such when it fails.
+    // If this fails, the node has no traceback, which is reported with its failure.
     let _ = Python::attach(note);
 }
 
-/// Tells where the failed node was made, and in the backward of which others.
+/// Reports where the failed node was created, and in the backward of which other nodes.
 fn warn_of(node: &GradFn) -> PyResult<()> {
     Python::attach(|py| {
         let trace = |node: &Bound<'_, PyNode>| -> PyResult<Option<String>> {

@@ -1,14 +1,14 @@
-//! The Python object of a tensor: what it holds, how it is made and recycled, and the slots of the busiest operators.
+//! The Python object of a tensor: its layout, allocation and recycling, and the C slots of the most frequent
+//! operators.
 //!
-//! Note [Two classes of tensors]
-//! PyO3 makes `TensorBase` and all its methods. `Tensor`, the class that users see, is a subclass made here by hand, for
-//! what PyO3 has no place for: objects are recycled through a free list, `+ - * /` are C slots that read their operands
-//! where they lie, and the dict of attributes is a plain pointer that stays null until an attribute is set. On tensors of
-//! a few elements the class is half of what an operation costs.
+//! Note [Two classes of tensors] PyO3 defines `TensorBase` with all methods. `Tensor`, the class that users see, is a
+//! subclass defined here by hand, for features that PyO3 lacks: objects are recycled through a free list, `+ - * /`
+//! are C slots that read their operands in place, and the attribute dict is a plain pointer that stays null until an
+//! attribute is set. For tensors of a few elements the class accounts for half of an operation's cost.
 //!
-//! Note [A tensor's Python object]
-//! Users compare tensors by identity (`p.grad is g`), so one tensor has one Python object while that lives. The
-//! tensor holds a borrowed pointer to it, set here and cleared when the object dies; both happen under the GIL.
+//! Note [A tensor's Python object] Users compare tensors by identity (`p.grad is g`), so a tensor has at most one live
+//! Python object. The tensor holds a borrowed pointer to it, which is set here and cleared when the object is
+//! deallocated, both under the GIL.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -34,28 +34,28 @@ use crate::ops::rows;
 use crate::storage::anything_borrowed;
 use crate::tensor::Tensor;
 
-/// A value that is read and changed only under the GIL.
+/// A value that is only read and changed under the GIL.
 struct GilCell<T>(UnsafeCell<T>);
 
-// SAFETY: the accessors of `PyTensor` are the only way in, and their callers hold the GIL.
+// SAFETY: only the accessors of `PyTensor` access it, and their callers hold the GIL.
 unsafe impl<T: Send> Sync for GilCell<T> {}
 
 impl<T> GilCell<T> {
     /// # Safety
-    /// The caller holds the GIL, and while the reference lives neither gives it up nor lets Python code run.
+    /// The caller holds the GIL, and while the reference is alive neither releases it nor lets Python code run.
     #[inline(always)]
     unsafe fn peek(&self) -> &T {
-        // SAFETY: only `replace` writes, and it would need the GIL.
+        // SAFETY: only `replace` writes, and it requires the GIL.
         unsafe { &*self.0.get() }
     }
 
     fn replace(&self, _: Python<'_>, value: T) -> T {
-        // SAFETY: the GIL is held, and no reference of `peek` lives while anything else runs.
+        // SAFETY: the GIL is held, and no reference of `peek` is alive while anything else runs.
         unsafe { std::mem::replace(&mut *self.0.get(), value) }
     }
 }
 
-/// The class that carries the methods; see Note [Two classes of tensors].
+/// The class with the methods; see Note [Two classes of tensors].
 #[pyclass(name = "TensorBase", module = "rgrad._C", subclass, weakref, frozen)]
 pub struct PyTensor {
     tensor: GilCell<Tensor>,
@@ -66,18 +66,18 @@ impl PyTensor {
         PyTensor { tensor: GilCell(UnsafeCell::new(t)) }
     }
 
-    /// The tensor. The token proves that the GIL is held: a closure for `Python::detach` cannot take it along, so
-    /// that the handle is taken before.
+    /// The tensor. The token proves that the GIL is held. It cannot be captured by a closure for `Python::detach`,
+    /// which forces callers to take the handle before.
     #[inline]
     pub fn inner(&self, _: Python<'_>) -> Tensor {
         // SAFETY: the GIL is held, and cloning a handle runs no Python code.
         unsafe { self.tensor.peek() }.clone()
     }
 
-    /// The value of a tensor of one element. A device is waited for without the GIL.
+    /// The value of a single-element tensor. Waits for a GPU without holding the GIL.
     #[inline(always)]
     pub fn value(&self, py: Python<'_>) -> PyResult<Scalar> {
-        // SAFETY: reading an element of the host runs no Python code.
+        // SAFETY: reading an element on the host runs no Python code.
         let t = unsafe { self.tensor.peek() };
         if t.device().is_gpu() {
             let t = t.clone();
@@ -86,7 +86,7 @@ impl PyTensor {
         t.item().py()
     }
 
-    /// As `value`, where Python asks for a number.
+    /// As `value`, for Python's number protocol.
     pub fn only_value(&self, py: Python<'_>) -> PyResult<Scalar> {
         if self.inner(py).numel() != 1 {
             return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));
@@ -94,7 +94,7 @@ impl PyTensor {
         self.value(py)
     }
 
-    /// The object is from now on another tensor: after `.data = …`, `resize_`, `out=`.
+    /// Makes the object refer to another tensor, after `.data = …`, `resize_` or `out=`.
     pub fn replace(slf: &Bound<'_, PyTensor>, new: Tensor) {
         new.set_host(slf.as_ptr().cast());
         let old = slf.get().tensor.replace(slf.py(), new);
@@ -102,18 +102,18 @@ impl PyTensor {
     }
 }
 
-/// Each of two objects is from now on the tensor of the other.
+/// Exchanges the tensors of two objects.
 #[pyfunction]
 #[pyo3(name = "_swap_tensor_impl")]
 pub fn swap_tensors(one: &Bound<'_, PyTensor>, other: &Bound<'_, PyTensor>) {
     let (x, y) = (one.tensor(), other.tensor());
     PyTensor::replace(one, y.clone());
     PyTensor::replace(other, x);
-    // The second step took `y` for a tensor without an object.
+    // The second `replace` cleared the object pointer of `y`.
     y.set_host(one.as_ptr().cast());
 }
 
-/// Takes the tensor of an object that is at hand under the GIL.
+/// Access to the tensor of an object under the GIL.
 pub trait TensorObject {
     fn tensor(&self) -> Tensor;
 }
@@ -133,10 +133,10 @@ impl Drop for PyTensor {
 
 // ---- objects
 
-/// The class `Tensor`, once the module is loaded.
+/// The class `Tensor`, set when the module is loaded.
 static CLASS: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(null_mut());
 
-/// Where its objects keep their dict, and the list of weak references to them.
+/// Offsets of the attribute dict and of the weak reference list in its objects.
 static DICT_OFFSET: AtomicUsize = AtomicUsize::new(0);
 static WEAKREFS_OFFSET: AtomicUsize = AtomicUsize::new(0);
 
@@ -145,19 +145,19 @@ fn class() -> *mut ffi::PyTypeObject {
     CLASS.load(Ordering::Relaxed)
 }
 
-/// Whether an object is of the class itself, not of a subclass.
+/// Whether an object has the class `Tensor` itself, not a subclass.
 pub fn is_exact(slf: &Bound<'_, PyTensor>) -> bool {
     slf.get_type_ptr() == class()
 }
 
-/// Whether an object is a tensor of the class itself.
+/// Whether an object is a tensor of the class `Tensor` itself.
 pub fn is_plain(obj: &Bound<'_, PyAny>) -> bool {
     obj.get_type_ptr() == class()
 }
 
 /// The class `Tensor`.
 pub fn class_object(py: Python<'_>) -> Bound<'_, PyAny> {
-    // SAFETY: the class lives as long as the process; before it is made nothing asks for it but for `TensorBase`.
+    // SAFETY: the class is never freed; before it is created only `TensorBase` itself asks for it.
     unsafe {
         match class() {
             p if p.is_null() => py.get_type::<PyTensor>().into_any(),
@@ -166,7 +166,7 @@ pub fn class_object(py: Python<'_>) -> Bound<'_, PyAny> {
     }
 }
 
-/// Dead objects of exactly this class, to be made tensors again.
+/// The free list: deallocated objects of exactly this class, for reuse.
 struct FreeList {
     objects: [*mut ffi::PyObject; FREE],
     len: usize,
@@ -176,39 +176,39 @@ const FREE: usize = 128;
 static FREE_LIST: GilCell<FreeList> =
     GilCell(UnsafeCell::new(FreeList { objects: [null_mut(); FREE], len: 0 }));
 
-// SAFETY: the list is used under the GIL alone.
+// SAFETY: the list is only used under the GIL.
 unsafe impl Send for FreeList {}
 
-/// Where an object of the class or of a subclass keeps its tensor.
+/// The address of the Rust part of an object of the class or a subclass.
 ///
 /// # Safety
-/// `obj` is such an object, dead or alive.
+/// `obj` is such an object, even if deallocated.
 #[inline(always)]
 unsafe fn contents(py: Python<'_>, obj: *mut ffi::PyObject) -> *mut PyTensor {
-    // SAFETY: the place follows from the class that PyO3 laid out; nothing is read.
+    // SAFETY: the offset follows from PyO3's layout of the class; nothing is read.
     unsafe {
         let bound = Borrowed::from_ptr(py, obj);
         std::ptr::from_ref(bound.cast_unchecked::<PyTensor>().get()).cast_mut()
     }
 }
 
-/// The place of an object's dict, which holds null until an attribute is set.
+/// The address of an object's dict pointer, which is null until an attribute is set.
 ///
 /// # Safety
 /// `obj` is an object of the class or of a subclass.
 #[inline(always)]
 unsafe fn dict(obj: *mut ffi::PyObject) -> *mut *mut ffi::PyObject {
-    // SAFETY: the offset is that of the class's layout.
+    // SAFETY: the offset is that of the class layout.
     unsafe { obj.byte_add(DICT_OFFSET.load(Ordering::Relaxed)).cast() }
 }
 
-/// The tensor of an object, if it is one.
+/// The tensor of an object, or None if the object is no tensor.
 ///
 /// # Safety
 /// As for `GilCell::peek`; `obj` is alive.
 #[inline(always)]
 unsafe fn peek<'a>(py: Python<'_>, obj: *mut ffi::PyObject) -> Option<&'a Tensor> {
-    // SAFETY: the type is checked first; the rest is the caller's.
+    // SAFETY: the type is checked first; the caller guarantees the rest.
     unsafe {
         let ty = ffi::Py_TYPE(obj);
         if ty != class() && ffi::PyType_IsSubtype(ty, class()) == 0 {
@@ -218,7 +218,7 @@ unsafe fn peek<'a>(py: Python<'_>, obj: *mut ffi::PyObject) -> Option<&'a Tensor
     }
 }
 
-/// An object as a tensor, if it is one: `cast`, quick where the class is Tensor itself.
+/// Casts an object to a tensor; fast if its class is `Tensor` itself.
 #[inline(always)]
 pub fn as_tensor<'a, 'py>(obj: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTensor>> {
     if obj.get_type_ptr() == class() {
@@ -228,7 +228,7 @@ pub fn as_tensor<'a, 'py>(obj: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, P
     obj.cast().ok()
 }
 
-/// The value of an object that is exactly an int, of 64 bits at most.
+/// The value of an exact `int` that fits in 64 bits.
 #[inline(always)]
 pub fn exact_int(obj: &Bound<'_, PyAny>) -> Option<i64> {
     match plain_number(obj.as_ptr())? {
@@ -241,8 +241,8 @@ pub fn exact_int(obj: &Bound<'_, PyAny>) -> Option<i64> {
 #[inline]
 pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyAny>> {
     let p: *mut ffi::PyObject = t.host().cast();
-    // SAFETY: the pointer is cleared when the object dies, under the GIL that `py` proves; an object that is being
-    // torn down has no references left and is not handed out again.
+    // SAFETY: the pointer is cleared when the object is deallocated, under the GIL that `py` proves; an object that is
+    // being deallocated has reference count 0 and is not returned.
     unsafe {
         if !p.is_null() && ffi::Py_REFCNT(p) > 0 {
             return Ok(Bound::from_borrowed_ptr(py, p).unbind());
@@ -251,11 +251,11 @@ pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// A new object for a tensor; null, with an exception set, where there is no memory.
+/// A new object for a tensor; null with an exception set when out of memory.
 #[inline]
 fn fresh(py: Python<'_>, t: Tensor) -> *mut ffi::PyObject {
-    // SAFETY: a dead object from the list becomes a live one by PyObject_Init and a new value in its place; a new one is
-    // all zeroes, which is what the rest of the layout starts from. The list is used under the GIL.
+    // SAFETY: an object from the list is revived by PyObject_Init and a new Rust value; a newly allocated one is
+    // zeroed, which is the initial state of the rest of the layout. The list is used under the GIL.
     unsafe {
         let free = &mut *FREE_LIST.0.get();
         let obj = if free.len > 0 {
@@ -276,10 +276,10 @@ fn fresh(py: Python<'_>, t: Tensor) -> *mut ffi::PyObject {
     }
 }
 
-/// The class's deallocator, also of Python subclasses once their own part is gone.
+/// The deallocator of the class, called also for Python subclasses after their own part is cleared.
 unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
-    // SAFETY: the last reference is gone and the GIL is held. The value is dropped once, the memory goes to the list or
-    // back to Python, and the object's reference to its class is given up, as deallocators of such classes must.
+    // SAFETY: the last reference is gone and the GIL is held. The Rust value is dropped once, the memory goes to the
+    // free list or to Python, and the object's reference to its class is released, as required for heap types.
     unsafe {
         ffi::PyObject_GC_UnTrack(obj.cast());
         if !obj
@@ -295,7 +295,7 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
         if !anything_held() && !anything_borrowed() {
             std::ptr::drop_in_place(me);
         } else {
-            // What hangs below may be Python's, and is to die at once. At the end of the process it need not.
+            // Dropping the tensor may free Python objects. At interpreter shutdown it may be skipped.
             let _ = Python::try_attach(|_| std::ptr::drop_in_place(me));
         }
         let ty = ffi::Py_TYPE(obj);
@@ -311,11 +311,11 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
 }
 
 unsafe fn clear_dict(obj: *mut ffi::PyObject) {
-    // SAFETY: the place is the object's own; it is emptied before the dict dies, which may run Python code.
+    // SAFETY: the pointer belongs to the object; it is cleared before the dict is freed, which may run Python code.
     unsafe { ffi::Py_XDECREF(dict(obj).replace(null_mut())) };
 }
 
-/// Breaks the cycles of an object that the collector found dead: it gives up its dict and its tensor.
+/// Breaks reference cycles of an unreachable object: releases its dict and its tensor.
 unsafe extern "C" fn clear(obj: *mut ffi::PyObject) -> c_int {
     // SAFETY: the collector passes an object of the class, under the GIL.
     unsafe {
@@ -331,8 +331,8 @@ unsafe extern "C" fn clear(obj: *mut ffi::PyObject) -> c_int {
 }
 
 unsafe extern "C" fn traverse(obj: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
-    // SAFETY: the collector passes an object of the class. It holds its class, its dict and, by the graph, what hooks
-    // and functions hold; see Note [Cycles through the graph]. The collector lets no Python code run meanwhile.
+    // SAFETY: the collector passes an object of the class. It owns its class, its dict and, through the graph, the
+    // objects held by hooks and functions; see Note [Cycles through the graph]. No Python code runs during traversal.
     unsafe {
         let dict = *dict(obj);
         let mut done = visit(ffi::Py_TYPE(obj).cast(), arg);
@@ -355,10 +355,10 @@ unsafe extern "C" fn traverse(obj: *mut ffi::PyObject, visit: ffi::visitproc, ar
     }
 }
 
-/// The bounds of a slice, with Python's defaults for those left out; an error where one is no integer, or the step zero.
+/// The bounds of a slice, with Python's defaults for omitted ones; an error for a non-integer bound or step zero.
 pub fn slice_bounds(slice: &Bound<'_, PySlice>) -> PyResult<(isize, isize, isize)> {
     let (mut start, mut stop, mut step) = (0, 0, 0);
-    // SAFETY: a live slice and three places to write to.
+    // SAFETY: a live slice and three valid output pointers.
     match unsafe { ffi::PySlice_Unpack(slice.as_ptr(), &mut start, &mut stop, &mut step) } {
         0 => Ok((start, stop, step)),
         _ => Err(PyErr::fetch(slice.py())),
@@ -369,11 +369,11 @@ pub fn slice_bounds(slice: &Bound<'_, PySlice>) -> PyResult<(isize, isize, isize
 
 static OPERATORS: [&PointwiseOp; 4] = [&rows::add, &rows::sub, &rows::mul, &rows::div];
 
-/// What `__torch_function__` sees them as, and what with the tensor on the right.
+/// The function that `__torch_function__` receives, with the tensor as the left and as the right operand.
 const SEEN_AS: [[&str; 2]; 4] =
     [["add", "add"], ["sub", "__rsub__"], ["mul", "mul"], ["div", "__rtruediv__"]];
 
-/// An operator where its operands need arranging, or are not both tensors or numbers.
+/// The general path of an operator: operands that need conversion or broadcasting, or other types.
 struct Arranged<const I: usize>;
 
 impl<const I: usize> MethodDef<binaryfunc::Func> for Arranged<I> {
@@ -381,13 +381,13 @@ impl<const I: usize> MethodDef<binaryfunc::Func> for Arranged<I> {
 }
 
 /// # Safety
-/// As a binary slot: two live objects.
+/// As for a binary slot: two live objects.
 unsafe fn arranged<const I: usize>(
     py: Python<'_>,
     a: *mut ffi::PyObject,
     b: *mut ffi::PyObject,
 ) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: borrowed for this call.
+    // SAFETY: both are alive during this call.
     let (a, b) = unsafe { (Bound::from_borrowed_ptr(py, a), Bound::from_borrowed_ptr(py, b)) };
     let (slf, other, swapped) = if a.cast::<PyTensor>().is_ok() { (a, b, false) } else { (b, a, true) };
     let Ok(t) = slf.cast::<PyTensor>() else { return Ok(py.NotImplemented().into_ptr()) };
@@ -418,8 +418,8 @@ unsafe extern "C" fn binary<const I: usize>(
     a: *mut ffi::PyObject,
     b: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: Python holds the GIL and passes live objects. Between the peeks and the end of `call_small` no Python
-    // code runs and nothing gives the GIL up.
+    // SAFETY: Python holds the GIL and passes live objects. Between the calls of `peek` and the end of `call_small` no
+    // Python code runs and the GIL is not released.
     unsafe {
         let py = Python::assume_attached();
         if is_watched() {
@@ -438,13 +438,13 @@ unsafe extern "C" fn binary<const I: usize>(
     }
 }
 
-/// What stands in for `__getitem__` of the base class.
+/// The `__getitem__` slot of the base class.
 static GETITEM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// `x[key]`; one number is looked up without further ado.
+/// `x[key]`, with a fast path for a single number.
 unsafe extern "C" fn subscript(obj: *mut ffi::PyObject, key: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as in `binary`; what `getitem` does with a number runs no Python code. The slot of the base class is a
-    // binary function, and is set before any object of the class exists.
+    // SAFETY: as in `binary`; `getitem` with a number runs no Python code. The base class slot is a binary function
+    // and is set before any object of the class exists.
     unsafe {
         let py = Python::assume_attached();
         if ffi::PyLong_CheckExact(key) != 0
@@ -459,19 +459,19 @@ unsafe extern "C" fn subscript(obj: *mut ffi::PyObject, key: *mut ffi::PyObject)
     }
 }
 
-/// Makes the class `Tensor` and adds it to the module.
+/// Creates the class `Tensor` and adds it to the module.
 pub fn add_class(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     let base = py.get_type::<PyTensor>();
     let size: usize = base.getattr("__basicsize__")?.extract()?;
     DICT_OFFSET.store(size, Ordering::Relaxed);
     WEAKREFS_OFFSET.store(base.getattr("__weakrefoffset__")?.extract()?, Ordering::Relaxed);
-    // SAFETY: a heap class, whose slots may be asked for.
+    // SAFETY: a heap type, for which slots may be queried.
     GETITEM
         .store(unsafe { ffi::PyType_GetSlot(base.as_type_ptr(), ffi::Py_mp_subscript) }, Ordering::Relaxed);
     let slot = |id: c_int, f: *mut c_void| ffi::PyType_Slot { slot: id, pfunc: f };
     let doc = c"A multi-dimensional array of one element type, with autograd.";
-    // SAFETY: an all-zero entry ends each of the two tables.
+    // SAFETY: an all-zero entry terminates each of the two tables.
     let (mut members, mut getters): ([ffi::PyMemberDef; 2], [ffi::PyGetSetDef; 2]) =
         unsafe { std::mem::zeroed() };
     members[0].name = c"__dictoffset__".as_ptr();
@@ -504,16 +504,16 @@ pub fn add_class(m: &Bound<'_, PyModule>) -> PyResult<()> {
         flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_BASETYPE | ffi::Py_TPFLAGS_HAVE_GC) as _,
         slots: slots.as_mut_ptr(),
     };
-    // SAFETY: the specification lives as long as the call. The class adds one pointer to the base's layout.
+    // SAFETY: the specification outlives the call. The class adds one pointer to the base's layout.
     let class =
         unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpecWithBases(&mut spec, base.as_ptr()))? };
     let class = class.cast_into::<PyType>()?;
-    // Python's messages name a class made here with its module, and one made by a class statement, as PyTorch's is,
-    // without.
+    // Python's messages name a class created in C with its module, and one created by a class statement, as PyTorch's
+    // is, without.
     class.setattr("__name__", "Tensor")?;
     CLASS.store(class.as_type_ptr(), Ordering::Relaxed);
     m.add("Tensor", &class)?;
-    // The class lives as long as the process: objects on the free list have given their reference up.
+    // The class is never freed: objects on the free list do not own a reference to it.
     std::mem::forget(class);
     Ok(())
 }

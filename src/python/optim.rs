@@ -1,4 +1,4 @@
-//! The steps of the optimizers: `rgrad._C._optim`.
+//! Optimizer steps: `rgrad._C._optim`.
 
 use pyo3::prelude::*;
 
@@ -133,7 +133,7 @@ fn adadelta(
     py.detach(|| optim::adadelta(&params, &grads, &square_avgs, &acc_deltas, &steps, settings)).py()
 }
 
-/// Multiplies gradients by one over the loss scale; a tensor of 1 where any was infinite or NaN, else of 0.
+/// Multiplies gradients by the inverse loss scale; returns a tensor of 1 if any was infinite or NaN, else of 0.
 #[pyfunction]
 fn unscale(py: Python<'_>, grads: Any, inv_scale: &Bound<'_, PyTensor>) -> PyResult<Py<PyAny>> {
     let (grads, inv_scale) = (tensor_list(grads)?, inv_scale.tensor());
@@ -147,7 +147,7 @@ fn scale_all(py: Python<'_>, grads: Any, factor: &Bound<'_, PyTensor>) -> PyResu
     py.detach(|| optim::scale_all(&grads, &factor)).py()
 }
 
-/// The norm of all elements of all tensors.
+/// The norm over all elements of all tensors.
 #[pyfunction]
 #[pyo3(signature = (tensors, p=2.0))]
 fn total_norm(py: Python<'_>, tensors: Any, p: f64) -> PyResult<Py<PyAny>> {

@@ -1,9 +1,9 @@
-//! PyTorch's overloads, where its messages list others than the operation table has signatures.
+//! PyTorch's overloads as listed in error messages, where they differ from the table's signatures.
 //!
-//! The table joins what differs only in that a number may stand for a tensor, or a dimension be left out. Nothing here
-//! is matched against arguments that fit.
+//! The table merges overloads that differ only in whether a number may replace a tensor or a dimension may be omitted.
+//! This list is used only for messages.
 
-/// Names of operations and the overloads that messages list for them.
+/// Operations and the overloads listed for them.
 static OVERLOADS: &[(&[&str], &[&str])] = &[
     (
         &["add", "sub", "subtract"],
@@ -207,7 +207,7 @@ static OVERLOADS: &[(&[&str], &[&str])] = &[
     ),
 ];
 
-/// What messages list for an operation, if that is not what the table has. A method may have overloads of its own.
+/// The overloads to list for an operation, if they differ from the table. A method may have its own overloads.
 pub fn shown(name: &str, method: bool) -> Option<&'static [&'static str]> {
     let stem = if method { name.trim_end_matches('_') } else { name };
     let find =

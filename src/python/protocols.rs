@@ -1,4 +1,4 @@
-//! Python's protocols on tensors: copying, pickling, and the operators that are no rows of the table.
+//! Python protocols of tensors: copying, pickling, and operators that are not in the operation table.
 
 use std::sync::OnceLock;
 
@@ -55,13 +55,13 @@ fn power(py: Python<'_>, base: Value, exponent: Value) -> PyResult<Py<PyAny>> {
     convert::out(py, out)
 }
 
-/// Attributes that a user gave to a tensor; None where there are none.
+/// The attributes that the user set on a tensor, or None.
 fn attributes<'py>(t: &Bound<'py, PyTensor>) -> PyResult<Option<Bound<'py, PyDict>>> {
     let dict = t.getattr("__dict__")?.cast_into::<PyDict>()?;
     Ok(if dict.is_empty() { None } else { Some(dict) })
 }
 
-/// Calls a function of `rgrad._utils`, which knows how tensors are copied and pickled.
+/// Calls a function of `rgrad._utils`, which implements copying and pickling.
 fn helper<'py>(
     name: &str,
     t: &Bound<'py, PyTensor>,
@@ -72,7 +72,7 @@ fn helper<'py>(
 
 #[pymethods]
 impl PyTensor {
-    /// A callable and its arguments that make the tensor anew, and the attributes that the user gave it.
+    /// A callable and arguments that recreate the tensor, and its user-defined attributes.
     fn __reduce_ex__<'py>(
         slf: &Bound<'py, Self>,
         protocol: Bound<'py, PyAny>,
@@ -83,7 +83,7 @@ impl PyTensor {
         Ok(PyTuple::new(slf.py(), parts)?.into_any())
     }
 
-    /// Another tensor over the same memory.
+    /// Another tensor object over the same memory.
     fn __copy__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let copy = slf.py().import("rgrad._utils")?.getattr("copy_tensor")?.call1((slf,))?;
         if let Some(dict) = attributes(slf)? {
@@ -92,7 +92,7 @@ impl PyTensor {
         Ok(copy)
     }
 
-    /// A tensor with memory of its own. Those that share memory and are copied together share again.
+    /// A copy with its own memory. Tensors that share memory and are copied together share the copy.
     fn __deepcopy__<'py>(slf: &Bound<'py, Self>, memo: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let known = memo.contains(slf.as_ptr() as usize)?;
         let copy = helper("deepcopy_tensor", slf, memo.clone())?;
@@ -160,7 +160,7 @@ impl PyTensor {
         wrap(py, py.detach(|| interruptible(|| matmul::matmul(&a, &b))).py()?)
     }
 
-    /// The tensor with every dimension in reverse.
+    /// The tensor flipped along every dimension.
     fn __reversed__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let rank = slf.tensor().rank();
         if rank == 0 {
@@ -174,7 +174,7 @@ impl PyTensor {
         py.import("rgrad._layout")?.getattr("strided")
     }
 
-    /// The real part, which all of the tensor is.
+    /// The tensor itself: there are no complex dtypes.
     #[getter]
     fn real(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf

@@ -1,4 +1,4 @@
-//! Files of the safetensors format, through the format's own crate.
+//! The safetensors file format, implemented with its own crate.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ const DTYPES: [(DType, Dtype); 10] = [
     (DType::F64, Dtype::F64),
 ];
 
-/// A dense tensor on the CPU, as the crate wants to see it.
+/// A dense CPU tensor, as the crate expects it.
 struct Stored {
     tensor: Tensor,
     dtype: Dtype,
@@ -44,7 +44,7 @@ impl View for Stored {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        // The slice is there: `stored` made the tensor dense. An empty answer would be refused for its length.
+        // The slice exists, since `stored` made the tensor dense. An empty result would be rejected for its length.
         with_dtype!(self.tensor.dtype(), T => {
             Cow::Borrowed(self.tensor.slice::<T>().map_or(&[], |s| bytemuck::cast_slice(s)))
         })
@@ -72,7 +72,7 @@ fn refused(what: &str, e: SafeTensorError) -> PyErr {
     PyValueError::new_err(format!("Error while {what}: {e}"))
 }
 
-/// The bytes of a file with these tensors, which are dense and on the CPU; or, given a path, writes them there.
+/// Returns the content of a file with these dense CPU tensors as bytes, or writes it to a path.
 #[pyfunction(name = "_safetensors_save")]
 pub fn save<'py>(
     py: Python<'py>,
@@ -96,15 +96,15 @@ pub fn save<'py>(
     }
 }
 
-/// What the bytes of a file hold: by name, a dtype, a shape, and where the elements begin and end. The bytes are a uint8
-/// tensor. The whole header has then been checked against them.
+/// The content of a file, given as a uint8 tensor: for each name the dtype, the shape, and the start and end of the
+/// elements. Validates the complete header.
 #[pyfunction(name = "_safetensors_index")]
 pub fn index<'py>(py: Python<'py>, file: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyDict>> {
     let bytes = file.tensor();
     let bytes = bytes.slice::<u8>().map_err(|e| PyValueError::new_err(e.to_string()))?;
     let failed = |e| refused("deserializing header", e);
     let (header, metadata) = SafeTensors::read_metadata(bytes).map_err(failed)?;
-    // Eight bytes of length come before the header.
+    // The header is preceded by its length in eight bytes.
     let data = 8 + header;
     let out = PyDict::new(py);
     for name in metadata.offset_keys() {

@@ -1,4 +1,4 @@
-//! Signatures of the operation table, parsed once.
+//! The signatures of the operation table, parsed once.
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -10,7 +10,7 @@ use crate::ops::schema::{Overload, Value};
 #[derive(Debug)]
 pub struct Param {
     pub name: &'static str,
-    /// The name, and those that NumPy and Python have for it, as Python's one object for each word.
+    /// The name and its NumPy and Python aliases, interned.
     pub names: Vec<Py<PyString>>,
     pub ty: Ty,
     pub optional: bool,
@@ -22,11 +22,11 @@ pub struct Param {
 pub struct Parameters {
     pub params: Vec<Param>,
     pub positional: usize,
-    /// Some parameter takes its values one by one (`x.view(2, 3)`).
+    /// Some parameter accepts its values as separate arguments (`x.view(2, 3)`).
     pub gathers: bool,
-    /// As `gathers`, of tensors (`broadcast_tensors(a, b)`).
+    /// As `gathers`, for tensors (`broadcast_tensors(a, b)`).
     pub gathers_tensors: bool,
-    /// Which ones name dimensions.
+    /// The parameters that are dimensions.
     pub dims: Vec<usize>,
 }
 
@@ -47,7 +47,7 @@ impl Parameters {
         parse_parameters(py, signature)
     }
 
-    /// The parameters as they are written, `*` among them.
+    /// The parameters as written, including `*`.
     pub fn split(signature: &'static str) -> Vec<&'static str> {
         split_params(signature.split("->").next().unwrap_or("").trim())
     }
@@ -96,7 +96,7 @@ fn parse_parameters(py: Python<'_>, signature: &'static str) -> Result<Parameter
     Ok(Parameters { params, positional, gathers, gathers_tensors, dims })
 }
 
-/// NumPy's and Python's other names for a parameter.
+/// NumPy's and Python's aliases of a parameter.
 fn also_named(param: &str) -> &'static [&'static str] {
     match param {
         "dim" => &["axis"],
@@ -107,7 +107,7 @@ fn also_named(param: &str) -> &'static [&'static str] {
     }
 }
 
-/// Splits at commas that are not inside brackets.
+/// Splits at commas outside brackets.
 fn split_params(text: &'static str) -> Vec<&'static str> {
     let (mut depth, mut start, mut out) = (0, 0, Vec::new());
     for (i, c) in text.char_indices() {

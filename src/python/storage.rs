@@ -1,4 +1,4 @@
-//! The memory behind tensors as bytes: `UntypedStorage`, and tensors over Python's buffers.
+//! Storages as bytes: `UntypedStorage`, and tensors over Python buffers.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -27,7 +27,7 @@ use crate::ops::view::cut;
 use crate::storage::{Storage, expect_room};
 use crate::tensor::Tensor;
 
-/// The memory of one or more tensors, as bytes.
+/// The storage of one or more tensors, as bytes.
 #[pyclass(frozen, name = "UntypedStorage", module = "rgrad")]
 pub struct PyStorage(Storage);
 
@@ -47,7 +47,7 @@ impl PyStorage {
         }
     }
 
-    /// The memory as a tensor of bytes.
+    /// The storage as a uint8 tensor.
     pub fn bytes_tensor(&self) -> Tensor {
         Tensor::from_parts(self.0.clone(), Layout::contiguous([self.0.len()].into()), DType::U8)
     }
@@ -56,7 +56,7 @@ impl PyStorage {
         Ok(PyStorage(arith::to(&self.bytes_tensor(), device, DType::U8).py()?.storage().clone()))
     }
 
-    /// What the memory holds, wherever it is.
+    /// The content, copied from any device.
     fn bytes(&self) -> PyResult<Vec<u8>> {
         self.bytes_tensor().values().py()
     }
@@ -71,7 +71,7 @@ impl PyStorage {
 
 #[pymethods]
 impl PyStorage {
-    /// Memory of as many zeroes, or of the bytes of a sequence.
+    /// A storage of zeros of the given size, or with the bytes of a sequence.
     #[new]
     #[pyo3(signature = (data=None))]
     fn new(data: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
@@ -88,17 +88,17 @@ impl PyStorage {
         Ok(PyStorage(storage.py()?))
     }
 
-    /// The memory itself, as `TypedStorage.untyped` gives it.
+    /// The storage itself, for compatibility with `TypedStorage.untyped`.
     fn untyped(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
 
-    /// Address of the first byte; 0 where there is none.
+    /// Address of the first byte; 0 if empty.
     fn data_ptr(&self) -> usize {
         if self.0.is_empty() { 0 } else { memory::lend(&self.0) as usize }
     }
 
-    /// Equal for two objects exactly when they are the same memory.
+    /// Identifies the memory: equal for two objects exactly if they share it.
     #[getter]
     fn _cdata(&self) -> usize {
         self.0.data_ptr() as usize
@@ -126,7 +126,7 @@ impl PyStorage {
         self.0.device().is_gpu()
     }
 
-    /// Whether other processes see writes: memory is always private.
+    /// Whether other processes see writes: never.
     fn is_shared(&self) -> bool {
         false
     }
@@ -135,25 +135,25 @@ impl PyStorage {
         slf
     }
 
-    /// The storage on the CPU: the same memory if it lies there.
+    /// The storage on the CPU: itself if it is there already.
     fn cpu(&self) -> PyResult<PyStorage> {
         self.moved(Device::Cpu)
     }
 
-    /// The storage on a GPU: the same memory if it lies there.
+    /// The storage on a GPU: itself if it is there already.
     #[pyo3(signature = (device=None, non_blocking=false))]
     fn cuda(&self, device: Option<&Bound<'_, PyAny>>, non_blocking: bool) -> PyResult<PyStorage> {
-        let _ = non_blocking; // no transfer is waited for before it is needed
+        let _ = non_blocking; // transfers are always asynchronous
         self.moved(device.map_or_else(|| Device::parse("gpu").py(), device_of)?)
     }
 
-    /// The storage on a device: the same memory if it lies there.
+    /// The storage on a device: itself if it is there already.
     #[pyo3(signature = (*, device, non_blocking=false))]
     fn to(&self, device: &Bound<'_, PyAny>, non_blocking: bool) -> PyResult<PyStorage> {
         self.cuda(Some(device), non_blocking)
     }
 
-    /// A copy with memory of its own.
+    /// A copy with its own memory.
     fn clone(&self) -> PyResult<PyStorage> {
         Ok(PyStorage(self.bytes_tensor().copied(DType::U8).py()?.storage().clone()))
     }
@@ -217,8 +217,7 @@ impl PyStorage {
         Ok(format!("{lines}[torch.storage.UntypedStorage(device={device}) of size {size}]"))
     }
 
-    /// # Safety
-    /// Python calls it with a view to fill.
+    /// # Safety Called by Python with a view to fill in.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let storage = &slf.get().0;
         if storage.device().is_gpu() {
@@ -241,7 +240,7 @@ impl PyStorage {
 
 #[pymethods]
 impl PyTensor {
-    /// The memory of this tensor and of all that share it.
+    /// The storage of this tensor, shared with its views.
     fn untyped_storage(&self, py: Python<'_>) -> PyStorage {
         PyStorage(self.inner(py).storage().clone())
     }
@@ -250,7 +249,7 @@ impl PyTensor {
         false
     }
 
-    /// The tensor itself: worker processes get copies of tensors.
+    /// The tensor itself: worker processes receive copies.
     fn share_memory_(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -276,7 +275,7 @@ fn buffer_tensor(buffer: PyUntypedBuffer, dtype: DType, offset: usize, numel: us
     let layout = Layout::contiguous(Dims::from(&[numel][..]));
     let address = buffer.buf_ptr() as usize + offset;
     let readonly = buffer.readonly();
-    // SAFETY: the bounds were checked above; a buffer stays where it is until it is released, which its owner does.
+    // SAFETY: the bounds were checked above; a buffer does not move until its owner releases it.
     unsafe { adopt(address, layout, dtype, readonly, Box::new(buffer)) }
 }
 

@@ -1,15 +1,15 @@
-//! `__torch_function__`: what subclasses of Tensor, objects that pass for tensors, and modes make of calls.
+//! `__torch_function__`: overrides by subclasses of Tensor, tensor-like objects, and modes.
 //!
-//! Note [Functions that can be overridden]
-//! As in PyTorch, a call is first handed to the innermost mode of the thread, then to the `__torch_function__` of the
-//! arguments that have one. While a mode runs, the modes are those below it. Operations of the table and the operators
-//! ask here before they look at their arguments, once [`is_watched`] says that a mode or a subclass is about; so plain
-//! tensors and parameters, whose class takes no part, pay one load. An argument that no signature takes is asked when
-//! nothing else fits. Whatever else Tensor has (properties, methods that are not in the table) is wrapped by
-//! `rgrad/_subclass.py`: on a subclass when it is made, on Tensor when the first mode is entered.
+//! Note [Functions that can be overridden] As in PyTorch, a call goes first to the innermost mode of the thread, then
+//! to the `__torch_function__` of those arguments that have one. While a mode handles a call, only the outer modes are
+//! active. Operations of the table and operators check for overrides before they convert arguments, but only if
+//! [`is_watched`] reports a mode or a participating subclass, so plain tensors and parameters pay for a single load.
+//! An argument that matches no signature is asked if nothing else matches. Everything else of Tensor (properties,
+//! methods outside the table) is wrapped by `rgrad/_subclass.py`: for a subclass when it is created, for Tensor when
+//! the first mode is entered.
 //!
-//! This stands above the interpreters of the core (Note [One door]), as it sees the callable and the arguments that
-//! Python passed, which need not be tensors.
+//! This layer is above the interpreters of the core (Note [One door]), since it handles the Python callable and the
+//! original arguments, which need not be tensors.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,16 +22,16 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use super::tensor::PyTensor;
 use crate::ops::interpreter::{INTERPRETERS, active};
 
-/// Whether there is a subclass that takes part.
+/// Whether any participating subclass was created.
 static MET: AtomicBool = AtomicBool::new(false);
 
-/// What is passed over.
+/// Which overrides are disabled.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Disabled {
     Nothing,
-    /// What arguments have.
+    /// Those of arguments.
     Arguments,
-    /// Modes as well.
+    /// Also those of modes.
     All,
 }
 
@@ -72,7 +72,7 @@ impl Drop for Modes {
     }
 }
 
-/// The innermost mode, which is off the stack until this is dropped.
+/// Removes the innermost mode from the stack; restores it when dropped.
 struct Stashed(Option<Py<PyAny>>);
 
 impl Stashed {
@@ -89,13 +89,13 @@ impl Drop for Stashed {
     }
 }
 
-/// Whether a call needs looking at before its arguments are matched; true for the sake of any interpreter.
+/// Whether a call must check for overrides before its arguments are matched; also true if any interpreter is active.
 #[inline(always)]
 pub fn is_watched() -> bool {
     active()
 }
 
-/// To be called when a subclass that takes part is made.
+/// Must be called when a participating subclass is created.
 #[pyfunction(name = "_meet_subclass")]
 pub fn meet_subclass() {
     if !MET.swap(true, Ordering::Relaxed) {
@@ -103,8 +103,8 @@ pub fn meet_subclass() {
     }
 }
 
-/// Sets what is passed over on this thread: 0 for nothing, 1 for what arguments have, 2 for modes as well. Returns what
-/// was set before.
+/// Disables overrides on this thread: 0 for none, 1 for those of arguments, 2 also for modes. Returns the previous
+/// setting.
 #[pyfunction(name = "_set_torch_function_disabled")]
 pub fn set_torch_function_disabled(disabled: u8) -> u8 {
     let to = match disabled {
@@ -125,13 +125,13 @@ pub fn is_torch_function_mode_enabled() -> bool {
     DISABLED.get() != Disabled::All && MODES.with(Modes::len) > 0
 }
 
-/// Makes a mode the innermost one of this thread.
+/// Pushes a mode on this thread's stack.
 #[pyfunction(name = "_push_on_torch_function_stack")]
 pub fn push_mode(mode: Py<PyAny>) {
     MODES.with(|m| m.push(mode));
 }
 
-/// Takes the innermost mode off the stack.
+/// Pops the innermost mode.
 #[pyfunction(name = "_pop_torch_function_stack")]
 pub fn pop_mode() -> PyResult<Py<PyAny>> {
     MODES.with(Modes::pop).ok_or_else(|| PyRuntimeError::new_err("trying to pop from empty mode stack"))
@@ -142,14 +142,14 @@ pub fn count_modes() -> usize {
     MODES.with(Modes::len)
 }
 
-/// The mode at a place of the stack, the outermost being at 0.
+/// The mode at a level of the stack; the outermost is at 0.
 #[pyfunction(name = "_get_function_stack_at")]
 pub fn mode_at(py: Python<'_>, level: usize) -> PyResult<Py<PyAny>> {
     let mode = MODES.with(|m| m.0.borrow().get(level).map(|mode| mode.clone_ref(py)));
     mode.ok_or_else(|| PyIndexError::new_err(format!("there is no mode at level {level}")))
 }
 
-/// The `__torch_function__` of classes that take no part, such as Parameter.
+/// The `__torch_function__` of classes that do not participate, such as Parameter.
 #[pyfunction(name = "_disabled_torch_function_impl")]
 #[pyo3(signature = (func, types, args=None, kwargs=None))]
 pub fn disabled_torch_function<'py>(
@@ -168,7 +168,7 @@ pub fn disabled_torch_function<'py>(
     out
 }
 
-/// Whether a class overrides functions. Plain tensors have the method, but leave functions as they are.
+/// Whether a class overrides functions. Plain tensors have the method, but do not participate.
 fn takes_part(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = arg.py();
     let class = arg.get_type();
@@ -184,11 +184,11 @@ fn takes_part(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
-/// The arguments of a call that override functions, one of each class, a subclass before what it inherits from.
+/// The arguments of a call that override functions: one per class, subclasses before their base classes.
 #[derive(Default)]
 struct Overloaded<'py> {
     args: Vec<Bound<'py, PyAny>>,
-    /// Plain tensors are among them.
+    /// Whether plain tensors are among the arguments.
     any_plain: bool,
 }
 
@@ -215,7 +215,7 @@ impl<'py> Overloaded<'py> {
         Ok(())
     }
 
-    /// Those of the arguments and of lists and tuples among them. `all` counts plain tensors too.
+    /// Collects them from arguments and from lists and tuples among these. `all` includes plain tensors.
     fn of<'a>(args: impl Iterator<Item = &'a Bound<'py, PyAny>>, all: bool) -> PyResult<Overloaded<'py>>
     where
         'py: 'a,
@@ -232,8 +232,8 @@ impl<'py> Overloaded<'py> {
     }
 }
 
-/// What modes and arguments make of a call of the function that `func` finds; None where there are none. With `all`,
-/// plain tensors are shown among the types, as functions show them that PyTorch has written in Python.
+/// The result of overrides of a call by modes and arguments, or None if there are no overrides; `func` returns the
+/// called function. With `all`, the types include plain tensors, as for functions that PyTorch implements in Python.
 pub fn overridden<'py>(
     py: Python<'py>,
     func: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
@@ -263,7 +263,7 @@ pub fn overridden<'py>(
 }
 
 impl<'py> Overloaded<'py> {
-    /// Asks the innermost mode, then the arguments in order.
+    /// Calls the innermost mode, then the arguments in order.
     fn handle(
         &self,
         func: &Bound<'py, PyAny>,
@@ -298,7 +298,7 @@ impl<'py> Overloaded<'py> {
     }
 }
 
-/// Asks the innermost mode and those of the arguments `relevant` that have a `__torch_function__` for a call.
+/// Calls the innermost mode and the `__torch_function__` of the arguments `relevant`.
 #[pyfunction(name = "_handle_torch_function")]
 pub fn handle_torch_function<'py>(
     func: &Bound<'py, PyAny>,
@@ -311,7 +311,7 @@ pub fn handle_torch_function<'py>(
     found.handle(func, args, Some(kwargs))
 }
 
-/// Operators that PyTorch has written in Python, whose types show plain tensors.
+/// Operators that PyTorch implements in Python, for which the types include plain tensors.
 const SHOWN_WITH_PLAIN: [&str; 10] = [
     "__rsub__",
     "__rtruediv__",
@@ -325,7 +325,7 @@ const SHOWN_WITH_PLAIN: [&str; 10] = [
     "__ipow__",
 ];
 
-/// As [`overridden`], for an operator that is seen as the method `name`. What it does not take, another operand may.
+/// As [`overridden`], for an operator reported as the method `name`; a TypeError becomes NotImplemented.
 #[cold]
 pub fn operator_overridden<'py>(
     name: &str,
@@ -340,7 +340,7 @@ pub fn operator_overridden<'py>(
     }
 }
 
-/// Whether `__torch_function__` computes an operator in place, that is seen as the method `name`.
+/// Whether `__torch_function__` handled an in-place operator, reported as the method `name`.
 #[cold]
 pub fn inplace_overridden(name: &str, slf: &Bound<'_, PyTensor>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = slf.py();
@@ -348,12 +348,12 @@ pub fn inplace_overridden(name: &str, slf: &Bound<'_, PyTensor>, other: &Bound<'
     Ok(overridden(py, || tensor_attribute(py, name), &[slf.as_any(), other], &[], all)?.is_some())
 }
 
-/// A method of the class that users see.
+/// A method of the class `Tensor`.
 pub fn tensor_attribute<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     super::object::class_object(py).getattr(name)
 }
 
-/// What a mode makes of `rgrad.tensor` and its kin, which look into their data for no `__torch_function__`.
+/// The override of `rgrad.tensor` and similar constructors by a mode; their data is not searched for overrides.
 pub fn made_by_mode<'py>(
     py: Python<'py>,
     name: &str,
@@ -374,7 +374,7 @@ pub fn made_by_mode<'py>(
     overridden(py, || py.import("rgrad._C")?.getattr(name), &[data], &named, false)
 }
 
-/// Calls a function as an operation of the table would be: by way of `__torch_function__`, if that is asked for.
+/// Calls a function as if it were an operation of the table, through `__torch_function__` if needed.
 #[pyfunction(name = "_call_torch_function")]
 #[pyo3(signature = (func, args, kwargs, all=false, seen=None))]
 pub fn call_torch_function<'py>(
@@ -396,7 +396,7 @@ pub fn call_torch_function<'py>(
     out.map_or_else(|| func.call(args, Some(kwargs)), Ok)
 }
 
-/// Whether a mode is active or one of these has a `__torch_function__` that is to be called.
+/// Whether a mode is active or any of the arguments has a `__torch_function__` to call.
 #[pyfunction(name = "_has_torch_function")]
 pub fn has_torch_function(args: &Bound<'_, PyAny>) -> PyResult<bool> {
     if is_torch_function_mode_enabled() {

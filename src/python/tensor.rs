@@ -1,4 +1,4 @@
-//! `rgrad.Tensor`: the Rust class itself, without a Python frame per operation.
+//! The methods of `rgrad.Tensor`, implemented without Python frames.
 
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
@@ -20,7 +20,7 @@ use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::{self, rows};
 use crate::tensor::Tensor;
 
-/// A tensor, or a number that stands for one.
+/// A tensor, or a number used as an operand.
 pub enum Operand {
     T(Tensor),
     S(Scalar),
@@ -59,10 +59,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Operand {
     }
 }
 
-/// Elements from which on the GIL is released for the time of an operation.
+/// Minimum number of elements for releasing the GIL during an operation.
 pub const DETACH_FROM: usize = 1 << 16;
 
-/// Runs a row on a tensor and whatever stands on the other side of an operator.
+/// Computes a pointwise operation for an operator with a tensor and any other operand.
 #[inline]
 pub fn operator(
     py: Python<'_>,
@@ -87,7 +87,7 @@ pub fn operator(
     wrap(py, out.py()?)
 }
 
-/// Computes an operator, unless `__torch_function__` does; `name` is the method that it is seen as.
+/// Computes an operator unless `__torch_function__` overrides it; `name` is the method it is reported as.
 #[inline]
 pub fn overridable(
     name: &str,
@@ -125,7 +125,7 @@ impl PyTensor {
         Ok(PyTensor::of(legacy::construct(args, kwargs, None)?))
     }
 
-    // ---- what it is
+    // ---- properties
 
     #[getter]
     fn shape(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -332,7 +332,7 @@ impl PyTensor {
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> isize {
-        // By identity: the object's `id`.
+        // Hash by identity: the object's `id`.
         slf.as_ptr() as isize
     }
 
@@ -352,7 +352,7 @@ impl PyTensor {
         };
         overridable(seen_as, slf, other, |t| {
             let out = operator(py, row, t, other, false)?;
-            // Of the comparisons, PyTorch's `==` alone takes arrays.
+            // In PyTorch only `==`, of all comparisons, accepts arrays.
             if matches!(op, CompareOp::Eq) && out.is(py.NotImplemented()) && interop::is_ndarray(other) {
                 let Ok(array) = interop::share_array(other) else { return Ok(out) };
                 return wrap(py, row.call(&[Arg::T(t), Arg::T(&array)], &[]).py()?);

@@ -1,4 +1,4 @@
-//! Kernels that users write: what `rgrad.library.wgsl_op` is made of.
+//! User-defined WGSL kernels: the base of `rgrad.library.wgsl_op`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use crate::backend::View;
 use crate::backend::custom_kernel::{CustomKernel, of};
 use crate::dtype::Scalar;
 
-/// A kernel, known to be valid WGSL.
+/// A kernel whose WGSL was validated.
 #[pyclass(module = "rgrad._C", name = "_WgslKernel", frozen)]
 pub struct PyWgslKernel(CustomKernel);
 
@@ -39,7 +39,7 @@ impl PyWgslKernel {
         self.0.numbers().collect()
     }
 
-    /// Runs it on dense tensors that begin with their storage.
+    /// Runs the kernel on dense tensors with storage offset 0.
     fn launch(
         &self,
         py: Python<'_>,

@@ -1,10 +1,10 @@
-//! The caching allocator: size classes, a front per thread, a bounded pool for large blocks.
+//! The caching allocator: size classes, free lists per thread, and a bounded shared pool for large blocks.
 //!
-//! Note [Why tensors have an allocator of their own]
-//! Tiny tensors live for one operation, and a general allocator spends more on them than the arithmetic does.
-//! Large ones live a little longer, but each fresh one costs a page fault per 4 KiB: a recycled 40 MB block is
-//! written five times faster than a fresh one. So freed blocks are kept by size class: small ones in bins of the
-//! thread that freed them, large ones in one shared pool, both bounded, and both given back by [`empty_cache`].
+//! Note [Why tensors have an allocator of their own] Tiny tensors are freed after one operation, and a general
+//! allocator costs more than their arithmetic. Large tensors are also short-lived, and a fresh large block costs a
+//! page fault per 4 KiB: writing a recycled 40 MB block is five times faster than writing a fresh one. So freed blocks
+//! are cached by size class: small ones in free lists of the thread that freed them, large ones in one shared pool.
+//! Both are bounded, and [`empty_cache`] releases both.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -14,13 +14,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::LocalKey;
 
-/// Every block is aligned to a cache line, which is also the widest vector.
+/// Alignment of every block: a cache line, which is also the widest vector.
 pub const ALIGN: usize = 64;
-/// Largest block kept in a thread's own bins.
+/// The largest block that a thread's free lists keep.
 const LOCAL_MAX: usize = 1 << 20;
-/// Bytes that one bin of one thread may keep.
+/// Bytes that one free list of one thread may keep.
 const BIN_BYTES: usize = 256 << 10;
-/// Blocks from here on are aligned to huge pages, and the kernel is asked for them.
+/// Blocks of at least this size are aligned to huge pages, and the kernel is asked to back them with huge pages.
 const HUGE: usize = 4 << 20;
 
 /// Sizes are rounded up to 64, 128, 192, 256, then four steps to each power of two.
@@ -47,16 +47,16 @@ const fn size_of_class(class: usize) -> usize {
 const LOCAL_CLASSES: usize = 4 + 12 * 4;
 const CLASSES: usize = 4 + (usize::BITS as usize - 8) * 4;
 
-/// Free blocks of one thread: a linked list through their first words, per class.
+/// Free blocks of one thread: per size class a linked list, whose links are the first words of the blocks.
 struct Bins<const N: usize> {
-    /// How many a bin may hold. Kept, for a division at every free is felt.
+    /// How many blocks each list may hold. Precomputed, because a division on every free is measurable.
     limit: [u32; N],
     head: [Cell<*mut u8>; N],
     count: [Cell<u32>; N],
 }
 
 impl<const N: usize> Bins<N> {
-    /// Bins whose blocks have these sizes, by class.
+    /// Free lists for classes of these block sizes.
     const fn new(size: [usize; N]) -> Self {
         let mut limit = [0; N];
         let mut class = 0;
@@ -75,7 +75,7 @@ impl<const N: usize> Bins<N> {
     }
 }
 
-/// The sizes of all classes, where a closure could not be called.
+/// The sizes of all classes in a const context, where closures cannot be called.
 macro_rules! sizes {
     ($size:ident) => {{
         let mut sizes = [0; _];
@@ -91,10 +91,10 @@ macro_rules! sizes {
 type Local<const N: usize> = LocalKey<Bins<N>>;
 
 thread_local! {
-    // No destructor here, so that an allocation never has to register one (it may be the allocation of the
-    // registration itself). `Return` below gives the blocks back when the thread ends.
+    // No destructor here, so that an allocation never has to register one (the allocation may be part of that very
+    // registration). The destructor of `Return` releases the blocks when the thread ends.
     static BINS: Bins<LOCAL_CLASSES> = const { Bins::new(sizes!(size_of_class)) };
-    /// Small objects have bins of their own: aligned to a cache line each would cost the system's allocator a line more.
+    /// Small objects have lists of their own: with the alignment of tensor data each would take a cache line more.
     static OBJECTS: Bins<OBJECT_CLASSES> = const { Bins::new(sizes!(size_of_object)) };
     static RETURN: Return = const { Return };
 }
@@ -106,7 +106,7 @@ impl Drop for Return {
     }
 }
 
-/// Blocks too large for a thread's bins.
+/// Free blocks that are too large for a thread's lists.
 struct Pool {
     free: Vec<Vec<usize>>,
     bytes: usize,
@@ -115,7 +115,7 @@ struct Pool {
 static POOL: Mutex<Pool> = Mutex::new(Pool { free: Vec::new(), bytes: 0 });
 static POOL_LIMIT: AtomicUsize = AtomicUsize::new(0);
 
-// Counted for storages of at least a page only: the small ones would pay more for the counting than for memory.
+// Only storages of at least a page are counted: for smaller ones the counting would cost more than the allocation.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
@@ -137,7 +137,7 @@ fn system_alloc(size: usize) -> *mut u8 {
     p
 }
 
-/// Allocates at least `size` bytes, aligned to [`ALIGN`]; null where there are none.
+/// Allocates at least `size` bytes, aligned to [`ALIGN`]; null when out of memory.
 #[inline]
 pub fn alloc(size: usize) -> *mut u8 {
     let (class, size) = class_of(size);
@@ -164,7 +164,7 @@ fn count(size: usize) {
     PEAK.fetch_max(now, Relaxed);
 }
 
-/// Frees a block of [`alloc`], given the size that was asked for.
+/// Frees a block of [`alloc`], given the requested size.
 ///
 /// # Safety
 /// The block came from `alloc` with this size and is not used afterwards.
@@ -175,7 +175,7 @@ pub unsafe fn free(p: *mut u8, size: usize) {
         ALLOCATED.fetch_sub(size, Relaxed);
     }
     if size <= LOCAL_MAX {
-        // SAFETY: the block is ours alone now.
+        // SAFETY: the caller handed over the block, so nobody else uses it.
         if !unsafe { keep_local(&BINS, class, p) } {
             // SAFETY: the block came from the system allocator with this layout.
             unsafe { System.dealloc(p, system_layout(size)) };
@@ -253,7 +253,7 @@ unsafe fn keep_shared(class: usize, size: usize, p: *mut u8) {
     unsafe { System.dealloc(p, system_layout(size)) };
 }
 
-/// A quarter of the memory, at least 1 GiB.
+/// A quarter of physical memory, at least 1 GiB.
 fn pool_limit() -> usize {
     match POOL_LIMIT.load(Relaxed) {
         0 => {
@@ -265,15 +265,15 @@ fn pool_limit() -> usize {
     }
 }
 
-/// Bytes of memory of the machine; 0 where it does not tell.
+/// Physical memory in bytes; 0 when unknown.
 fn physical_memory() -> usize {
     // SAFETY: sysconf only reads.
     let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     (pages.max(0) as usize).saturating_mul(page.max(0) as usize)
 }
 
-/// The most bytes that a request can be given: memory and swap. A system that overcommits would promise more, and end the
-/// process once it writes there.
+/// The largest request that may be granted: physical memory and swap. A system that overcommits would grant more, and
+/// kill the process when it writes there.
 pub fn memory() -> usize {
     static MEMORY: AtomicUsize = AtomicUsize::new(0);
     match MEMORY.load(Relaxed) {
@@ -291,7 +291,7 @@ pub fn memory() -> usize {
 
 #[cfg(target_os = "linux")]
 fn swap() -> usize {
-    // SAFETY: all zeros is a value of the structure, which the call fills in.
+    // SAFETY: all zeros is a valid value of the structure, which the call fills in.
     let (failed, info) = unsafe {
         let mut info: libc::sysinfo = std::mem::zeroed();
         (libc::sysinfo(&mut info) != 0, info)
@@ -299,16 +299,16 @@ fn swap() -> usize {
     if failed { 0 } else { (info.totalswap as usize).saturating_mul(info.mem_unit as usize) }
 }
 
-/// Without a limit: how much there is may change as the system needs it.
+/// Unlimited: on these systems swap grows on demand.
 #[cfg(not(target_os = "linux"))]
 fn swap() -> usize {
     usize::MAX
 }
 
-/// Has this thread's bins emptied when the thread ends. Called where a registration may allocate.
+/// Registers the destructor that empties this thread's lists. Called only where a registration may allocate.
 #[cold]
 fn return_at_thread_end() {
-    // A thread that is ending has run the destructor already; what it frees now goes back on the next call.
+    // In a thread that is ending the destructor has run already; blocks that it frees now stay until the next call.
     let _ = RETURN.try_with(|_| ());
 }
 
@@ -330,7 +330,7 @@ fn empty<const N: usize>(bins: &'static Local<N>, layout: fn(usize) -> Layout) {
     }
 }
 
-/// Gives the cached blocks of the shared pool and of the calling thread back to the system.
+/// Releases the cached blocks of the shared pool and of the calling thread to the system.
 pub fn empty_cache() {
     empty_local();
     let Ok(mut pool) = POOL.lock() else { return };
@@ -350,13 +350,13 @@ pub fn stats() -> (usize, usize, usize) {
     (ALLOCATED.load(Relaxed), PEAK.load(Relaxed), POOL.lock().map_or(0, |p| p.bytes))
 }
 
-/// Sets the peak to what is live now.
+/// Resets the peak to the current number of live bytes.
 pub fn reset_peak() {
     PEAK.store(ALLOCATED.load(Relaxed), Relaxed);
 }
 
-/// The same bins for the small objects of the core (tensor handles, nodes, edge lists). The Python module
-/// installs it; a Rust program that links the crate keeps its own choice.
+/// A global allocator that keeps small objects of the core (tensor handles, nodes, edge lists) in such lists. The
+/// Python module installs it; a Rust program that links the crate chooses its own.
 pub struct SmallObjects;
 
 const OBJECT_MAX: usize = 1024;
@@ -372,7 +372,7 @@ fn class_of_object(size: usize) -> usize {
     size.saturating_sub(1) / OBJECT_STEP
 }
 
-/// What the system's allocator gives without being asked.
+/// The alignment that the system allocator guarantees.
 const OBJECT_ALIGN: usize = 16;
 
 fn object_layout(class: usize) -> Layout {
@@ -395,7 +395,7 @@ unsafe impl GlobalAlloc for SmallObjects {
         unsafe { System.alloc(layout) }
     }
 
-    // Copies of this wherever something is dropped would be one to three hundredths of the library.
+    // Inlined copies at every drop would be between 1 % and 3 % of the library.
     #[inline(never)]
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
         if layout.size() <= OBJECT_MAX && layout.align() <= OBJECT_ALIGN {

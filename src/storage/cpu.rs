@@ -1,17 +1,16 @@
-//! Memory of tensors: owned blocks or borrowed foreign memory, shared by views, with one version counter.
+//! Storage: owned or borrowed memory, reference counted, shared by views, with one version counter.
 //!
-//! Note [Tensor data and aliasing]
-//! Two tensors may share elements, and nothing stops two threads from writing them at once; as in PyTorch, what
-//! is then read is the program's own affair. What the core itself promises is this:
-//! - a `&mut [T]` of all elements is given only by [`Storage::slice_mut`], to the only handle there is;
-//! - a kernel that writes memory which others may see goes through the types of `backend/cpu/output.rs`, which take only
-//!   the elements of its result, and take no element twice on one thread;
-//! - a `&[T]` is taken within a kernel and not kept; a kernel whose input may overlap its output reads the input through
-//!   blocks, which [`Storage::overlaps`] decides by addresses.
+//! Note [Tensor data and aliasing] Two tensors may share elements, and nothing stops two threads from writing them at
+//! once; as in PyTorch, the values then read are unspecified. The core itself guarantees this much:
+//! - only [`Storage::slice_mut`] returns a `&mut [T]` of all elements, and only when there is a single handle;
+//! - a kernel that writes memory with other handles goes through the types of `backend/cpu/output.rs`, which write
+//! only elements of its result, and hand out no element twice on one thread;
+//! - a `&[T]` is taken within a kernel and not kept; a kernel whose input may overlap its output reads the input in
+//!   blocks ([`Storage::overlaps`] compares addresses).
 //!
-//! What remains is a `&[T]` over elements that another thread writes in the meantime. By the rules of Rust that is a data
-//! race, and no program should rely on what it reads; every bit pattern is an element, so it reads some number. Only a
-//! lock for each memory would exclude it, and PyTorch's programs that train without locks would stand in line.
+//! That leaves a `&[T]` over elements that another thread writes meanwhile. By Rust's rules that is a data race, and
+//! no program should rely on the values read; since every bit pattern is a valid element, some number is read. Only a
+//! lock per storage would exclude it, and it would serialize programs that deliberately train without locks.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -25,22 +24,22 @@ use crate::device::Device;
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 
-/// What precedes the data in an owned block, or stands alone for borrowed memory and memory of a device.
+/// Precedes the data in an owned block; allocated alone for borrowed memory and for device memory.
 #[repr(C, align(64))]
 struct Header {
     refs: AtomicUsize,
     data: *mut u8,
-    /// Bytes of data that the host can address: all or, on a device, none.
+    /// Bytes of data that the host can address: all of them, or none on a device.
     host: usize,
     /// Bytes of data.
     len: usize,
-    /// Counts writes in the place of `version` once a tensor that went to other memory is counted with those that
-    /// stayed.
+    /// Version counter shared with tensors that kept the old storage after `set_` or `.data =`; replaces `version`
+    /// once present.
     counter: OnceShared<AtomicU32>,
     version: AtomicU32,
     readonly: bool,
     device: Device,
-    /// Keeps foreign memory alive; on a device, what the backend holds the memory by.
+    /// Keeps borrowed memory alive; on a device, the backend's handle to the memory.
     owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -55,10 +54,10 @@ unsafe impl Sync for Storage {}
 const HEADER: usize = size_of::<Header>();
 
 impl Storage {
-    /// Uninitialised memory in the sense of `torch.empty`: readable, of any contents.
+    /// Uninitialized memory in the sense of `torch.empty`: readable, with unspecified contents.
     ///
     /// # Errors
-    /// `RuntimeError` when the system has no more memory.
+    /// `RuntimeError` when out of memory.
     #[inline]
     pub fn new(len: usize) -> Result<Storage> {
         let p = match len.checked_add(HEADER) {
@@ -83,7 +82,7 @@ impl Storage {
         Ok(Storage(p.cast()))
     }
 
-    /// New memory that holds these elements.
+    /// New memory holding a copy of `values`.
     pub fn from_slice<T: Element>(values: &[T]) -> Result<Storage> {
         let mut s = Storage::new(size_of_val(values))?;
         if let Some(elements) = s.slice_mut() {
@@ -99,7 +98,7 @@ impl Storage {
         Ok(s)
     }
 
-    /// Wraps memory that somebody else owns; `owner` is dropped with the last handle.
+    /// Wraps memory that is owned elsewhere; `owner` is dropped with the last handle.
     ///
     /// # Safety
     /// `data` is valid for reads of `len` bytes (and for writes unless `readonly`) while `owner` lives.
@@ -121,8 +120,8 @@ impl Storage {
         Ok(s)
     }
 
-    /// `len` bytes on a device, which the host cannot address: slices of it are empty. `memory` is what the backend
-    /// of the device knows them by; it is dropped with the last handle.
+    /// `len` bytes on a device, which the host cannot address: its slices are empty. `memory` is the backend's handle
+    /// to them, dropped with the last handle of the storage.
     pub fn on_device(device: Device, len: usize, memory: Box<dyn Any + Send + Sync>) -> Result<Storage> {
         let s = Storage::new(0)?;
         // SAFETY: the handle is unique, so nobody else reads the header.
@@ -138,7 +137,7 @@ impl Storage {
         self.header().device
     }
 
-    /// What was handed to [`Storage::on_device`].
+    /// The backend's handle that was given to [`Storage::on_device`].
     pub fn memory(&self) -> Option<&(dyn Any + Send + Sync)> {
         let h = self.header();
         if h.device == Device::Cpu { None } else { h.owner.as_deref() }
@@ -165,23 +164,23 @@ impl Storage {
         self.len() == 0
     }
 
-    /// Whether the memory may not be written (a read-only NumPy array or a mapped file).
+    /// Whether the memory is read-only (a read-only NumPy array or a mapped file).
     pub fn is_readonly(&self) -> bool {
         self.header().readonly
     }
 
-    /// Whether the memory belongs to somebody else.
+    /// Whether there is an owner: borrowed memory, or memory of a device.
     #[inline]
     pub fn is_borrowed(&self) -> bool {
         self.header().owner.is_some()
     }
 
-    /// Whether the memory came from an allocator of ours, so that there may be more of it in its place.
+    /// Whether this crate allocated the memory, so that it can be replaced by a larger block.
     pub fn is_resizable(&self) -> bool {
         !self.is_borrowed() || self.device() != Device::Cpu
     }
 
-    /// Whether this is the only handle to memory of our own.
+    /// Whether this is the only handle to memory that this crate allocated.
     #[inline]
     pub fn is_unique(&self) -> bool {
         let h = self.header();
@@ -192,14 +191,14 @@ impl Storage {
         self.0 == other.0
     }
 
-    /// Whether this and `other` share any byte. Judged by addresses, as a piece of somebody else's memory may be
-    /// wrapped several times.
+    /// Whether this storage and `other` share any byte. Borrowed memory is compared by address, since the same memory
+    /// may be wrapped several times.
     #[inline(always)]
     pub fn overlaps(&self, other: &Storage) -> bool {
         self.same(other) || self.is_borrowed() && other.is_borrowed() && self.meets(other)
     }
 
-    /// Whether the ranges of addresses of two pieces of the host's memory meet.
+    /// Whether the address ranges of two host storages intersect.
     #[cold]
     fn meets(&self, other: &Storage) -> bool {
         let range = |h: &Header| (h.data as usize, h.data as usize + h.host);
@@ -207,7 +206,7 @@ impl Storage {
         a.max(b) < a_end.min(b_end)
     }
 
-    /// How many handles to this memory there are.
+    /// The reference count.
     pub fn handles(&self) -> usize {
         self.header().refs.load(Ordering::Acquire)
     }
@@ -218,7 +217,7 @@ impl Storage {
         h.counter.get().map_or(&h.version, |c| c)
     }
 
-    /// How many in-place writes the memory has seen.
+    /// The number of in-place writes so far.
     #[inline]
     pub fn version(&self) -> u32 {
         self.versions().load(Ordering::Relaxed)
@@ -233,7 +232,7 @@ impl Storage {
         self.versions().fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The counter of writes, for a tensor that goes to other memory and leaves some here that are counted with it.
+    /// The version counter, to be shared with a tensor that moves to other memory.
     pub fn counter(&self) -> Arc<AtomicU32> {
         let h = self.header();
         h.counter.get_or_init(|| Arc::new(AtomicU32::new(h.version.load(Ordering::Relaxed)))).clone()
@@ -245,34 +244,34 @@ impl Storage {
         self.header().host
     }
 
-    /// Whether elements of `size` bytes, a power of two, lie at multiples of it. Memory of our own is aligned for every
-    /// element type, that of others may begin anywhere.
+    /// Whether the data is aligned to `size`, a power of two. Allocated memory is aligned for every element type,
+    /// borrowed memory may start at any address.
     #[inline(always)]
     pub fn is_aligned(&self, size: usize) -> bool {
         self.header().data as usize & (size - 1) == 0
     }
 
-    /// All elements, as `T`; none where the memory is not aligned for them, or not the host's.
+    /// All elements as `T`; empty when the memory is not aligned for `T`, or not on the host.
     #[inline(always)]
     pub fn slice<T: Element>(&self) -> &[T] {
         let h = self.header();
         if !self.is_aligned(align_of::<T>()) {
             return &[];
         }
-        // SAFETY: the memory is valid for `host` bytes, aligned, and every bit pattern is a T (Pod). Writers are kept
-        // apart by Note [Tensor data and aliasing].
+        // SAFETY: the memory is valid for `host` bytes, aligned, and every bit pattern is a T (Pod). For concurrent
+        // writers see Note [Tensor data and aliasing].
         unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), h.host / size_of::<T>()) }
     }
 
-    /// All elements, for writing through the only handle to memory of our own; None if there is another.
+    /// All elements, writable; None unless this is the only handle to memory that this crate allocated.
     #[inline(always)]
     pub fn slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         if !self.is_unique() {
             return None;
         }
         let h = self.header();
-        // SAFETY: our own memory is valid for `host` bytes, aligned for every element type, and every bit pattern is a T.
-        // The only handle is borrowed exclusively, so that no other slice of this memory lives.
+        // SAFETY: allocated memory is valid for `host` bytes, aligned for every element type, and every bit pattern is
+        // a T. The only handle is mutably borrowed, so that no other slice of this memory exists.
         Some(unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.host / size_of::<T>()) })
     }
 }
@@ -296,12 +295,13 @@ impl Drop for Storage {
 }
 
 fn release(p: NonNull<Header>) {
-    // SAFETY: the last handle is gone, so the header is ours; owner and counter are read out once and the block freed once.
+    // SAFETY: the last handle is gone, so nobody else accesses the header; owner and counter are moved out once and
+    // the block is freed once.
     unsafe {
         let h = p.as_ptr();
         let (len, device, owner) = ((*h).len, (*h).device, (&raw const (*h).owner).read());
         drop((&raw const (*h).counter).read());
-        // Beside memory of somebody else the header stands alone.
+        // When there is an owner, the block holds only the header.
         alloc::free(h.cast(), HEADER + if owner.is_some() { 0 } else { len });
         if owner.is_some() {
             drop(owner);
@@ -310,27 +310,27 @@ fn release(p: NonNull<Header>) {
     }
 }
 
-/// Storages over foreign memory.
+/// The number of live storages over borrowed memory.
 static BORROWED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether any storage lies in foreign memory, whose owner may be an object of the host language.
+/// Whether any storage borrows memory, whose owner may be an object of the host language.
 #[inline(always)]
 pub fn anything_borrowed() -> bool {
     BORROWED.load(Ordering::Relaxed) != 0
 }
 
-/// A vector of `n` equal values, where `n` follows from numbers that a user gave: what the vectors of the standard
-/// library cannot be given ends the process.
+/// A vector of `n` equal values, where `n` derives from numbers of the user: the standard library's vectors abort the
+/// process when out of memory.
 ///
 /// # Errors
-/// `RuntimeError` when there is not as much memory.
+/// `RuntimeError` when out of memory.
 pub fn vec_of<T: Clone>(value: T, n: usize) -> Result<Vec<T>> {
     let mut out = empty_vec(n)?;
     out.resize(n, value);
     Ok(out)
 }
 
-/// As [`vec_of`], with room for `n` values.
+/// An empty vector with room for `n` values; see [`vec_of`].
 pub fn empty_vec<T>(n: usize) -> Result<Vec<T>> {
     let bytes = expect_room::<T>(n)?;
     let mut out = Vec::new();
@@ -338,7 +338,7 @@ pub fn empty_vec<T>(n: usize) -> Result<Vec<T>> {
     Ok(out)
 }
 
-/// Errors where the machine has no memory for `n` values. Returns how many bytes they are.
+/// Errors unless the machine has memory for `n` values. Returns their size in bytes.
 pub fn expect_room<T>(n: usize) -> Result<usize> {
     let bytes = n.saturating_mul(size_of::<T>());
     if bytes > alloc::memory() { Err(out_of_memory(bytes)) } else { Ok(bytes) }
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn the_owner_of_borrowed_memory_lives_as_long_as_the_last_handle() {
         let owner = Arc::new(vec![1.0f32, 2.0]);
-        // SAFETY: the vector is kept by the owner.
+        // SAFETY: the owner keeps the vector alive.
         let s = unsafe { Storage::borrowed(owner.as_ptr() as *mut u8, 8, true, Box::new(owner.clone())) }
             .unwrap();
         assert_eq!(Arc::strong_count(&owner), 2);
@@ -400,7 +400,7 @@ mod tests {
         let owner = Arc::new(vec![1u64, 2, 3]);
         let start = owner.as_ptr() as *mut u8;
         let at = |start: *mut u8, len| {
-            // SAFETY: the vector is kept by the owner, and only read.
+            // SAFETY: the owner keeps the vector alive, and it is only read.
             unsafe { Storage::borrowed(start, len, false, Box::new(owner.clone())) }.unwrap()
         };
         let (mut whole, odd) = (at(start, 24), at(start.wrapping_add(1), 8));
@@ -413,7 +413,7 @@ mod tests {
     fn memory_that_is_wrapped_twice_overlaps_where_its_addresses_do() {
         let owner = Arc::new(vec![0u8; 16]);
         let wrap = |from: usize, to: usize| {
-            // SAFETY: the vector is kept by the owner.
+            // SAFETY: the owner keeps the vector alive.
             unsafe {
                 let data = owner.as_ptr().add(from) as *mut u8;
                 Storage::borrowed(data, to - from, true, Box::new(owner.clone())).unwrap()

@@ -1,10 +1,10 @@
-//! Shared objects that are made where they stay, and a place that one is put into once.
+//! Reference-counted objects that are constructed in place, and a cell for one that is set once.
 //!
-//! Note [Objects made in place]
-//! `Arc::new` makes its object on the stack, asks for memory, and copies: as asking might unwind, the object on the stack
-//! has an address, and the compiler must keep it. The copy is a twentieth of a small recorded operation, and more where
-//! its loads are wider than the stores just before them, which a processor cannot answer before the stores are through.
-//! So what each of those operations makes asks first, and is filled in where it lies.
+//! Note [Objects made in place] `Arc::new` constructs its object on the stack, allocates, and copies the object over:
+//! since the allocation might unwind, the stack copy has an address and the compiler cannot elide it. The copy is a
+//! twentieth of a small recorded operation, and more where its loads are wider than the stores just before them,
+//! because the processor then cannot forward those stores. So the hot allocations of an operation allocate first and
+//! initialize in place.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -13,13 +13,12 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A shared object that `make` writes where it is to stay, and `complete` fills in there; see Note [Objects made in
-/// place].
+/// An `Arc` whose object `make` constructs in place and `complete` then modifies; see Note [Objects made in place].
 #[inline(always)]
 pub fn shared<T>(make: impl FnOnce() -> T, complete: impl FnOnce(&mut T)) -> Arc<T> {
     let place = Arc::<T>::new_uninit();
     let object = Arc::as_ptr(&place).cast_mut().cast::<T>();
-    // SAFETY: the object is nobody else's yet, it is written before anybody reads it, and nothing is dropped unwritten.
+    // SAFETY: no other handle exists yet, the object is written before it is read, and is not dropped uninitialized.
     unsafe {
         object.write(make());
         let made = place.assume_init();
@@ -28,7 +27,7 @@ pub fn shared<T>(make: impl FnOnce() -> T, complete: impl FnOnce(&mut T)) -> Arc
     }
 }
 
-/// As [`shared`], without weak handles.
+/// As [`shared`], without support for weak handles.
 #[inline(always)]
 pub fn shared_strongly<T>(make: impl FnOnce() -> T) -> triomphe::Arc<T> {
     let mut place = triomphe::UniqueArc::<T>::new_uninit();
@@ -37,8 +36,8 @@ pub fn shared_strongly<T>(make: impl FnOnce() -> T) -> triomphe::Arc<T> {
     unsafe { triomphe::UniqueArc::assume_init(place) }.shareable()
 }
 
-/// A place for a shared object, empty or filled for good. `OnceLock` without the state beside the pointer, which is asked
-/// for with every tensor and filled with every result.
+/// A cell for an `Arc`, empty or set once. Unlike `OnceLock` it has no state word beside the pointer, which every new
+/// tensor would have to initialize and every result to set.
 pub struct OnceShared<T> {
     /// An `Arc<T>`, or null.
     object: AtomicPtr<()>,
@@ -53,7 +52,7 @@ impl<T> OnceShared<T> {
 
     #[inline(always)]
     pub fn holding(object: Arc<T>) -> Self {
-        // SAFETY: a handle is one pointer, never null; `drop` takes it back.
+        // SAFETY: an `Arc` is one non-null pointer; `drop` turns it back.
         let object = unsafe { mem::transmute::<Arc<T>, *mut ()>(object) };
         OnceShared { object: AtomicPtr::new(object), owns: PhantomData }
     }
@@ -63,7 +62,7 @@ impl<T> OnceShared<T> {
         if self.object.load(Ordering::Acquire).is_null() {
             return None;
         }
-        // SAFETY: the bits are those of a handle, and stay as they are while `self` is borrowed.
+        // SAFETY: the bits are those of an `Arc`, and do not change once set, while `self` is borrowed.
         Some(unsafe { &*(&raw const self.object).cast() })
     }
 
@@ -72,12 +71,12 @@ impl<T> OnceShared<T> {
         if self.get().is_none() {
             let mut made = OnceShared::holding(make());
             let new = *made.object.get_mut();
-            // Another thread may have been first: then this one's object goes with `made`.
+            // If another thread was first, `made` is dropped.
             if self.object.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 mem::forget(made);
             }
         }
-        // SAFETY: as in `get`; by now it is filled.
+        // SAFETY: as in `get`; the cell is set by now.
         unsafe { &*(&raw const self.object).cast() }
     }
 }
@@ -87,7 +86,7 @@ impl<T> Drop for OnceShared<T> {
     fn drop(&mut self) {
         let object = *self.object.get_mut();
         if !object.is_null() {
-            // SAFETY: what `holding` made of a handle becomes one again, once.
+            // SAFETY: the pointer came from an `Arc` and is turned back once.
             drop(unsafe { mem::transmute::<*mut (), Arc<T>>(object) });
         }
     }

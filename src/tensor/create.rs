@@ -1,4 +1,4 @@
-//! Making tensors from nothing or from slices.
+//! Constructors of tensors.
 
 use super::Tensor;
 use crate::backend::{copy, memory};
@@ -10,7 +10,7 @@ use crate::layout::{Dims, Layout, MemoryFormat, dense_numel};
 use crate::storage::Storage;
 
 impl Tensor {
-    /// A contiguous tensor of unspecified contents.
+    /// A contiguous tensor with unspecified contents.
     #[inline]
     pub fn empty(shape: impl Into<Dims>, dtype: DType) -> Result<Tensor> {
         Tensor::empty_on(shape, dtype, Device::Cpu)
@@ -24,12 +24,12 @@ impl Tensor {
         Ok(Tensor::dense_over(storage, &shape, dtype))
     }
 
-    /// A contiguous tensor of unspecified contents, of this one's dtype and on its device.
+    /// A contiguous tensor with unspecified contents, of the dtype and on the device of this tensor.
     pub fn new_empty(&self, shape: impl Into<Dims>) -> Result<Tensor> {
         Tensor::empty_on(shape, self.dtype(), self.device())
     }
 
-    /// A tensor filled with a value, of this one's dtype and on its device.
+    /// A tensor filled with a value, of the dtype and on the device of this tensor.
     pub fn new_full(&self, shape: impl Into<Dims>, value: impl Into<Scalar>) -> Result<Tensor> {
         let out = self.new_empty(shape)?;
         copy::fill(out.raw(), value.into())?;
@@ -40,7 +40,7 @@ impl Tensor {
         self.new_full(shape, 0i64)
     }
 
-    /// The tensor on a device, without history; itself where it lies there.
+    /// Copies the tensor to a device, without history; returns the tensor itself if it is there already.
     pub fn on_device(&self, device: Device) -> Result<Tensor> {
         if self.device() == device {
             return Ok(self.clone());
@@ -92,7 +92,7 @@ impl Tensor {
     /// A tensor of the given shape whose elements are copied from `data`, in row-major order.
     ///
     /// # Errors
-    /// `RuntimeError` when the number of elements is not the shape's.
+    /// `RuntimeError` when the length of `data` differs from the number of elements of `shape`.
     pub fn from_slice<T: Element>(data: &[T], shape: impl Into<Dims>) -> Result<Tensor> {
         let mut out = Tensor::empty(shape, T::DTYPE)?;
         ensure!(
@@ -106,12 +106,12 @@ impl Tensor {
         Ok(out)
     }
 
-    /// A new tensor of the same shape and of dense row-major layout.
+    /// A new row-major tensor of the same shape.
     pub fn empty_like(&self) -> Result<Tensor> {
         Tensor::empty_on(self.shape().clone(), self.dtype(), self.device())
     }
 
-    /// A new contiguous tensor of this one's shape. Cheaper than [`Tensor::empty`], which checks the shape.
+    /// A new contiguous tensor of the same shape. Cheaper than [`Tensor::empty`], which checks the shape.
     #[inline]
     pub fn empty_as(&self, dtype: DType) -> Result<Tensor> {
         if !self.is_contiguous() {
@@ -121,24 +121,24 @@ impl Tensor {
         Ok(Tensor::dense_over(storage, self.shape(), dtype))
     }
 
-    /// A contiguous tensor over new memory, of this one's shape and dtype.
+    /// A contiguous tensor over new memory, of the same shape and dtype.
     #[inline]
     pub fn dense_like(&self, storage: Storage) -> Tensor {
         Tensor::dense_over(storage, self.shape(), self.dtype())
     }
 
-    /// A tensor of a layout without holes and of unspecified contents.
+    /// A tensor with unspecified contents, of a layout without gaps.
     pub fn empty_dense(layout: Layout, dtype: DType, device: Device) -> Result<Tensor> {
         let storage = memory::alloc(dense_numel(&layout.shape)? * dtype.size(), device)?;
         Ok(Tensor::from_parts(storage, layout, dtype))
     }
 
-    /// A new tensor of this one's shape that lies in memory as `format` says.
+    /// A new tensor of the same shape in memory format `format`.
     pub fn empty_in(&self, format: MemoryFormat, dtype: DType) -> Result<Tensor> {
         Tensor::empty_dense(self.layout().in_format(format)?, dtype, self.device())
     }
 
-    /// A result of a kernel, brought from row-major order to `format`.
+    /// Converts a kernel's row-major result to `format`.
     pub fn laid_as(self, format: MemoryFormat) -> Result<Tensor> {
         if format == MemoryFormat::Contiguous {
             return Ok(self);
@@ -147,7 +147,7 @@ impl Tensor {
         self.laid_in(layout)
     }
 
-    /// A result of a kernel, brought from row-major order to that of `model`, which has its shape.
+    /// Converts a kernel's row-major result to the strides of `model`, which has its shape.
     pub fn laid_like(self, model: &Tensor) -> Result<Tensor> {
         if model.strides() == self.strides() {
             return Ok(self);
@@ -155,10 +155,10 @@ impl Tensor {
         self.laid_in(model.layout().in_format(MemoryFormat::Preserve)?)
     }
 
-    /// A result of a kernel, brought from row-major order to a dense layout of its shape.
+    /// Converts a kernel's row-major result to a dense layout of its shape.
     pub fn laid_in(self, layout: Layout) -> Result<Tensor> {
         if layout.is_contiguous() {
-            // The strides of dimensions of one element may differ, the order does not.
+            // Only strides of dimensions of size 1 can differ here, so no element moves.
             return Ok(self.with_layout(layout));
         }
         let out = Tensor::empty_dense(layout, self.dtype(), self.device())?;
@@ -166,14 +166,14 @@ impl Tensor {
         Ok(out)
     }
 
-    /// The elements in a new tensor of `dtype` that lies in memory as `format` says, without history.
+    /// A copy in memory format `format` and of `dtype`, without history.
     pub fn copied_in(&self, format: MemoryFormat, dtype: DType) -> Result<Tensor> {
         let out = self.empty_in(format, dtype)?;
         copy::copy(self.raw(), out.raw())?;
         Ok(out)
     }
 
-    /// The elements in a new contiguous tensor of `dtype`, without history.
+    /// A contiguous copy of `dtype`, without history.
     pub fn copied(&self, dtype: DType) -> Result<Tensor> {
         let out = Tensor::empty_on(self.shape().clone(), dtype, self.device())?;
         copy::copy(self.raw(), out.raw())?;

@@ -1,8 +1,8 @@
-//! How tensors are printed.
+//! Printing of tensors.
 //!
-//! Floating point numbers are shown as integers with a point where all of them are integers, in scientific notation
-//! where their magnitudes lie far apart, else with a fixed number of digits; all with one width. Of a tensor of more
-//! elements than a threshold only the edges of each dimension are shown.
+//! Floating point numbers are printed as `3.` when all of them are integral, in scientific notation when their
+//! magnitudes differ widely, else with a fixed number of digits; all padded to one width. A tensor with more elements
+//! than a threshold is summarized by the edges of each dimension.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -12,18 +12,18 @@ use super::Tensor;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 
-/// What users can set about printing.
+/// `torch.set_printoptions`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PrintOptions {
     /// Digits after the point.
     pub precision: usize,
-    /// More elements than this are summarized.
+    /// Tensors with more elements are summarized.
     pub threshold: f64,
-    /// How many entries at each end of a dimension a summary shows.
+    /// Entries shown at each end of a dimension in a summary.
     pub edgeitems: usize,
     /// Characters per line.
     pub linewidth: usize,
-    /// Whether floating point numbers are printed in scientific notation; None lets the numbers decide.
+    /// Whether to use scientific notation; None decides by the values.
     pub sci_mode: Option<bool>,
 }
 
@@ -42,7 +42,7 @@ pub fn set_options(options: PrintOptions) {
     *OPTIONS.write().unwrap_or_else(PoisonError::into_inner) = options;
 }
 
-/// How the numbers of one tensor are written.
+/// The number format of one tensor.
 struct Format {
     precision: usize,
     width: usize,
@@ -53,14 +53,14 @@ struct Format {
 enum Style {
     /// Integers and bools.
     Plain,
-    /// Floating point numbers that are integers: `3.`
+    /// Integral floating point numbers: `3.`
     Whole,
     Fixed,
     Scientific,
 }
 
 impl Format {
-    /// The format for a tensor that shows `values`.
+    /// The format for a tensor in which `values` are shown.
     fn new(dtype: DType, values: &[Scalar], o: &PrintOptions) -> Format {
         if !dtype.is_float() {
             let width = values.iter().map(|v| plain(*v).len()).max().unwrap_or(1).max(1);
@@ -110,7 +110,7 @@ impl Format {
     }
 }
 
-/// An integer or a bool as Python prints it.
+/// An integer or a bool in Python's syntax.
 fn plain(v: Scalar) -> String {
     match v {
         Scalar::Bool(true) => "True".into(),
@@ -136,7 +136,7 @@ fn scientific(v: f64, precision: usize) -> String {
     }
 }
 
-/// A tensor being printed.
+/// The tensor being printed and its format.
 struct Printer<'a> {
     t: &'a Tensor,
     o: PrintOptions,
@@ -144,13 +144,13 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// The entries of a dimension of size `n` that are shown: all, or the two edges.
+    /// The shown entries of a dimension of size `n`: all, or both edges.
     fn shown(&self, n: usize) -> (Range<usize>, Option<Range<usize>>) {
         let e = self.o.edgeitems;
         if self.summarize && n > e.saturating_mul(2) { (0..e, Some(n - e..n)) } else { (0..n, None) }
     }
 
-    /// Where entry `i` of dimension `dim` lies, from `at`.
+    /// The storage position of entry `i` of dimension `dim`, starting at `at`.
     fn entry(&self, dim: usize, at: isize, i: usize) -> isize {
         at + i as isize * self.t.strides()[dim]
     }
@@ -159,7 +159,7 @@ impl Printer<'_> {
         self.t.scalar_at(at as usize)
     }
 
-    /// The values that are shown.
+    /// Appends the values that are shown.
     fn collect(&self, dim: usize, at: isize, out: &mut Vec<Scalar>) {
         if dim == self.t.rank() {
             out.push(self.value(at));
@@ -186,7 +186,7 @@ impl Printer<'_> {
         };
         let mut parts: Vec<String> = head.map(part).collect();
         if let Some(tail) = tail {
-            // Beside numbers the dots are padded like one of them would be.
+            // Within a row of numbers the dots are padded like a number.
             parts.push(if last && self.o.edgeitems > 0 { " ..." } else { "..." }.into());
             parts.extend(tail.map(part));
         }
@@ -203,12 +203,12 @@ impl Printer<'_> {
     }
 }
 
-/// A number as a 0-d tensor of it prints.
+/// A number as printed in a 0-d tensor.
 pub fn format_value(v: Scalar, dtype: DType) -> String {
     Format::new(dtype, &[v], &options()).padded(v)
 }
 
-/// The elements of a tensor in brackets, its lines after the first indented by `indent`.
+/// The bracketed elements of a tensor; lines after the first are indented by `indent`.
 fn elements(t: &Tensor, indent: usize, o: PrintOptions) -> String {
     let printer = Printer { t, o, summarize: t.numel() as f64 > o.threshold };
     let start = t.layout().offset as isize;
@@ -220,8 +220,8 @@ fn elements(t: &Tensor, indent: usize, o: PrintOptions) -> String {
     out
 }
 
-/// A tensor as Python prints it, `class` being the name before the parenthesis: `tensor([1., 2.])`. What follows the
-/// elements is what they do not tell: the dtype unless it is `default`, int64 or bool; the history.
+/// Python's `repr`; `class` is the name before the parenthesis: `tensor([1., 2.])`. The elements are followed by what
+/// they do not show: a dtype other than `default`, int64 and bool; the device; the history.
 pub fn repr(t: &Tensor, class: &str, default: DType) -> String {
     let o = options();
     let indent = class.len() + 1;
@@ -232,7 +232,7 @@ pub fn repr(t: &Tensor, class: &str, default: DType) -> String {
             Ok(v) if t.rank() == 0 => format_value(v, t.dtype()),
             _ => elements(&host, indent, o),
         },
-        // The driver's words stand where the elements would.
+        // The device's error message takes the place of the elements.
         Err(e) => format!("<{e}>"),
     };
     let mut suffixes = Vec::new();
@@ -242,7 +242,7 @@ pub fn repr(t: &Tensor, class: &str, default: DType) -> String {
     if (empty && t.rank() != 1) || (!empty && o.edgeitems == 0) {
         suffixes.push(format!("size={}", tuple(t.shape())));
     }
-    // Without elements nothing tells an int64 tensor from a float one.
+    // An int64 or bool tensor is recognized by its elements, which an empty tensor lacks.
     let told = t.dtype() == default || (!empty && matches!(t.dtype(), DType::I64 | DType::Bool));
     if !told {
         suffixes.push(format!("dtype={}", t.dtype()));
@@ -257,7 +257,7 @@ pub fn repr(t: &Tensor, class: &str, default: DType) -> String {
         suffixes.push("requires_grad=True".into());
     }
     let mut out = format!("{class}({body}");
-    // What a line holds counts the comma or the parenthesis after it.
+    // The line length includes the comma or parenthesis that follows.
     let mut length = match out.rfind('\n') {
         Some(at) => out.len() - at + 1,
         None => out.len() + 2,

@@ -1,4 +1,4 @@
-//! What stays of a tensor when its memory, its geometry or its history is another, and how its writes are counted.
+//! Tensors that share memory, layout or history with another tensor, and their version counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,18 +9,18 @@ use crate::graph::AutogradMeta;
 use crate::layout::Layout;
 
 impl Tensor {
-    /// The same memory without history. Writes to either are seen, and counted, by both.
+    /// `detach`: the same memory and version counter, without history.
     pub fn detach(&self) -> Tensor {
         self.with(|_| {})
     }
 
-    /// The same memory without history; writes through it are counted apart, as with `.data`.
+    /// `.data`: the same memory without history, with a version counter of its own.
     pub fn data(&self) -> Tensor {
         self.with(|i| i.counter = Some(Arc::default()))
     }
 
-    /// This tensor over other memory: what assigning to `.data` makes of it. It stays a view of what it was a view of,
-    /// and is counted with those that it was counted with.
+    /// This tensor over other memory: the result of assigning to `.data`. It stays a view of its base and keeps its
+    /// version counter.
     pub fn with_data(&self, data: &Tensor) -> Tensor {
         let out = data.with(|i| {
             i.counter = match &self.0.counter {
@@ -35,22 +35,22 @@ impl Tensor {
             });
         });
         if let Some(m) = self.meta() {
-            // A fresh cell: setting it cannot fail.
+            // The cell is fresh, so it is not set yet.
             out.0.meta.get_or_init(|| m.clone());
         }
         out
     }
 
-    /// The same memory under another autograd identity.
+    /// The same memory with other autograd metadata.
     pub(crate) fn with_meta(&self, meta: &Arc<AutogradMeta>) -> Tensor {
         let out = self.detach();
-        // A fresh cell: setting it cannot fail.
+        // The cell is fresh, so it is not set yet.
         out.0.meta.get_or_init(|| meta.clone());
         out
     }
 
-    /// What stands in the place of this tensor after an operation that made `new` of it, with another geometry or over
-    /// other memory.
+    /// The tensor that replaces this one after an in-place operation that produced `new`, with another geometry or
+    /// over other memory.
     ///
     /// # Errors
     /// As for [`Tensor::history`].
@@ -68,14 +68,14 @@ impl Tensor {
         }
         new.bump_version();
         if let Some(v) = &new.0.view {
-            // It has its history, though that write is counted.
+            // Its history already includes the write that was just counted.
             v.mark_version(new.version());
         }
         if self.is_leaf() && self.meta().is_some() {
             return Ok(self.with_data(&new));
         }
-        // Where other tensors lie in this memory, they may be views of this one as it was, which a write to it then has to
-        // reach through them.
+        // When other tensors share this storage, they may be views of this tensor as it was, and a later in-place
+        // write has to propagate through them.
         let alone = !self.requires_grad() || self.storage().handles() <= 2;
         Ok(match new.meta() {
             _ if self.is_view() || !alone => new,
@@ -84,8 +84,8 @@ impl Tensor {
         })
     }
 
-    /// This memory as a view that a user's function returned: to write it in place would leave out that function.
-    /// `number` is given where the function returned several tensors.
+    /// Marks this tensor as a view that a custom function returned: an in-place write would bypass that function.
+    /// `number` is given when the function returned several tensors.
     pub fn as_custom_view(&self, number: Option<usize>) -> Tensor {
         let base = self.base().unwrap_or(self).clone();
         let kind = number.map_or(ViewKind::Custom, |n| ViewKind::Multi(n as u32));
@@ -95,7 +95,7 @@ impl Tensor {
     /// A copy of the elements that has this tensor's history.
     pub fn copy_with_history(&self) -> Result<Tensor> {
         let mut copy = self.copied(self.dtype())?;
-        // A meta of its own: the copy keeps this history when the tensor takes another.
+        // The copy needs a meta of its own: it keeps this history when the tensor takes another.
         super::view::refresh_grad_fn(self)?;
         if let Some((node, output)) = self.meta().and_then(|m| m.history()) {
             copy.init_history(node, output);
@@ -103,7 +103,7 @@ impl Tensor {
         Ok(copy)
     }
 
-    /// The same memory under another geometry, without history or view relation.
+    /// The same memory with another layout, without history or view relation.
     pub fn with_layout(&self, layout: Layout) -> Tensor {
         self.with(|i| {
             i.contiguous = super::is_dense(&i.storage, &layout, i.dtype);
@@ -119,7 +119,7 @@ impl Tensor {
         }
     }
 
-    /// Has it pass for written so often, for whoever knows better.
+    /// Sets the version counter (`torch._C._autograd._unsafe_set_version_counter`).
     pub fn set_version(&self, version: u32) {
         match &self.0.counter {
             None => self.0.storage.set_version(version),
@@ -127,7 +127,7 @@ impl Tensor {
         }
     }
 
-    /// Notes that the memory was written.
+    /// Increments the version counter.
     #[inline]
     pub fn bump_version(&self) {
         match &self.0.counter {

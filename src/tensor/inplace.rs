@@ -1,4 +1,4 @@
-//! Writing in place: PyTorch's rules for leaves and views, the version count, and the histories that change.
+//! In-place writes: PyTorch's rules for leaves and views, the version counter, and the change of history.
 
 use smallvec::smallvec;
 
@@ -10,29 +10,28 @@ use crate::graph::{self, Cx, Edge, Edges, Function, Grads, grad_enabled, inferen
 use crate::layout::Layout;
 use crate::{bail, ensure};
 
-/// Errors where `t` may not be written in place: a leaf that wants a gradient, one of several views, memory that
-/// is read-only or that shows one element under several indices. `others` says whether something else that the
-/// operation reads is tracked.
+/// Errors when `t` may not be written in place: a leaf that requires grad, one of several views of one call, read-only
+/// memory, or overlapping indices. `others` says whether any other input of the operation requires grad.
 pub fn check_inplace(t: &Tensor, others: bool) -> Result<()> {
     let through_base = check_writable(t, others)?;
     ensure!(!t.layout().may_overlap_itself(), self_overlap());
     regenerate_if(t, through_base)
 }
 
-/// As [`check_inplace`], where every element is written the same, so that several may be one.
+/// As [`check_inplace`], for writing one value to every element, where overlapping indices do no harm.
 pub fn check_filled(t: &Tensor, others: bool) -> Result<()> {
     let through_base = check_writable(t, others)?;
     regenerate_if(t, through_base)
 }
 
-/// As [`check_inplace`], where it is not the memory that changes but what the tensor shows of it.
+/// As [`check_inplace`], for replacing the layout or storage of `t` rather than writing its memory.
 pub fn check_replaced(t: &Tensor, others: bool) -> Result<()> {
     let through_base = check_history(t, others)?;
     regenerate_if(t, through_base)
 }
 
-/// The gradient of the elements that a view is about to lose goes to the base at once: hooks on the view as it was are not
-/// met. A write that is refused leaves them as they were.
+/// Regenerates the `grad_fn` of a view through its base before the write, so hooks on the old `grad_fn` are not
+/// called. A write that is refused leaves it unchanged.
 fn regenerate_if(t: &Tensor, through_base: bool) -> Result<()> {
     if through_base { regenerate_grad_fn(t) } else { Ok(()) }
 }
@@ -42,7 +41,7 @@ fn check_writable(t: &Tensor, others: bool) -> Result<bool> {
     check_history(t, others)
 }
 
-/// Errors where the memory of `t` is read-only.
+/// Errors when the memory of `t` is read-only.
 pub fn check_memory(t: &Tensor) -> Result<()> {
     ensure!(
         !t.storage().is_readonly(),
@@ -52,9 +51,9 @@ pub fn check_memory(t: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Whether a write makes a view a function of its base.
+/// Checks the autograd rules; returns whether the write goes through the base of a view.
 fn check_history(t: &Tensor, others: bool) -> Result<bool> {
-    // PyTorch looks at leaves first.
+    // PyTorch checks for leaves first.
     let writes_leaf = || grad_enabled() && t.requires_grad() && t.is_leaf();
     check_inference(t).or_else(|e| if writes_leaf() { Ok(()) } else { Err(e) })?;
     if !grad_enabled() || !(others || t.requires_grad()) {
@@ -81,7 +80,7 @@ fn check_history(t: &Tensor, others: bool) -> Result<bool> {
     Ok(through_base)
 }
 
-/// Errors for a tensor made in inference mode, outside it: it may not be written.
+/// Errors when writing an inference tensor outside inference mode.
 pub fn check_inference(t: &Tensor) -> Result<()> {
     ensure!(
         !t.is_inference() || inference_enabled(),
@@ -92,7 +91,7 @@ pub fn check_inference(t: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Why a view of this kind may not be written, or (`through_base`) what it is a view of.
+/// Why a view of this kind (or, with `through_base`, its base) may not be written in place.
 pub(super) fn forbidden_write(
     t: &Tensor,
     kind: ViewKind,
@@ -142,13 +141,13 @@ pub(super) fn forbidden_write(
     format!("{what} {why}")
 }
 
-/// A node's name without what marks it as a derivative: `SplitBackward0` is of Split.
+/// The operation of a node's name: `SplitBackward0` gives `Split`.
 pub fn operation_of(node: &str) -> &str {
     let name = node.trim_end_matches(|c: char| c.is_ascii_digit());
     name.strip_suffix("Backward").unwrap_or(node)
 }
 
-/// The error for a tensor that shows one element under several indices and is to be written.
+/// The error for writing a tensor in which several indices refer to one element.
 pub fn self_overlap() -> Error {
     Error::Runtime(
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please \
@@ -157,20 +156,19 @@ pub fn self_overlap() -> Error {
     )
 }
 
-/// How the elements of two tensors lie to each other in memory.
+/// How two tensors overlap in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overlap {
-    /// They share no memory.
+    /// No memory is shared.
     Apart,
-    /// Each element is the one in the same place of the other.
+    /// The same elements at the same indices.
     Same,
-    /// The memory from the first to the last element of one meets that of the other.
+    /// The ranges from the first to the last element intersect.
     Partial,
 }
 
 impl Tensor {
-    /// How the elements of this tensor and of `other` lie to each other. Judged by addresses: the storages tell apart only
-    /// memory of our own.
+    /// How this tensor and `other` overlap. Compared by address, since two storages may borrow the same memory.
     #[inline(always)]
     pub fn overlap(&self, other: &Tensor) -> Overlap {
         if self.storage().overlaps(other.storage()) { self.overlap_of_bytes(other) } else { Overlap::Apart }
@@ -188,7 +186,7 @@ impl Tensor {
         Overlap::Partial
     }
 
-    /// The addresses of its first byte and of the one after its last; None without elements.
+    /// The address range of the elements; None when empty.
     fn bytes(&self) -> Option<(isize, isize)> {
         let (first, last) = self.layout().extent()?;
         let (start, size) = (self.storage().data_ptr() as isize, self.dtype().size() as isize);
@@ -196,15 +194,15 @@ impl Tensor {
     }
 }
 
-/// Errors where writing `t` would change some elements of `input`, though not the same ones in the same places. As in
-/// PyTorch, only tensors without gaps are looked at.
+/// Errors when writing `t` would change elements of `input` at other indices. As in PyTorch, only tensors without gaps
+/// are checked.
 pub fn check_apart(t: &Tensor, input: &Tensor) -> Result<()> {
     let dense = |t: &Tensor| t.layout().is_non_overlapping_and_dense();
     ensure!(t.overlap(input) != Overlap::Partial || !dense(t) || !dense(input), overlap_error());
     Ok(())
 }
 
-/// The error for an output that shares some elements with an input.
+/// The error for an output that partially overlaps an input.
 pub fn overlap_error() -> Error {
     Error::Runtime(
         "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory \
@@ -213,23 +211,23 @@ pub fn overlap_error() -> Error {
     )
 }
 
-/// Writes `value` (of the shape of `t`, of any dtype) into `t` without a check and without history.
+/// Writes `value` (of the shape of `t`, any dtype) to `t`, without checks and without history.
 pub fn write_untracked(t: &Tensor, value: &Tensor) -> Result<()> {
     copy::copy(value.raw(), t.raw())?;
     t.bump_version();
     Ok(())
 }
 
-/// Makes `t` hold `value`, and with it the history of `value`: the end of every in-place operation.
+/// Writes `value` and its history to `t`: the last step of every in-place operation.
 ///
-/// `value` was computed out of place, from the old `t` where the operation reads it. `op` names the node that takes
-/// over when `value` has no history of its own.
+/// `value` was computed out of place, from the old `t` if the operation reads it. `op` names the node recorded when
+/// `value` has no history of its own.
 pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
     let tracked = grad_enabled() && (t.requires_grad() || value.requires_grad());
     if tracked && value.requires_grad() && !t.dtype().is_float() {
         bail!(Runtime, "a tensor of dtype {} cannot hold a result that requires grad", t.dtype());
     }
-    // The edge is taken first: a view's history is looked up before the write makes it stale.
+    // The edge is taken first: the write makes the history of a view stale.
     let history = if tracked { value.grad_edge()? } else { None };
     let old = if tracked && history.is_none() && t.base().is_none() { t.grad_edge()? } else { None };
     let old_base = match (tracked, t.base()) {
@@ -248,13 +246,13 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
         (_, history) => take_history(t, history, old_base)?,
     }
     if kept {
-        // The gradient that is kept is that of the tensor as it is now.
+        // `retain_grad` applies to the tensor after the write.
         t.retain_grad();
     }
     Ok(())
 }
 
-/// Makes `t`, which code outside the core has written in place, the output of a node that `edge` names.
+/// Makes `t`, which code outside the core has written in place, the output that `edge` points to.
 pub fn rebase(t: &Tensor, edge: Edge) -> Result<()> {
     let kept = t.drop_retained_grad();
     let old_base = t.base().map_or(Ok(None), Tensor::grad_edge)?;
@@ -265,7 +263,7 @@ pub fn rebase(t: &Tensor, edge: Edge) -> Result<()> {
     Ok(())
 }
 
-/// Gives a tensor that was written its new history, and its base, whose history was `old_base`, one that includes it.
+/// Sets the history of a tensor after a write, and extends that of its base, whose edge was `old_base`.
 fn take_history(t: &Tensor, history: Option<Edge>, old_base: Option<Edge>) -> Result<()> {
     match t.base() {
         None => {
@@ -283,7 +281,7 @@ fn take_history(t: &Tensor, history: Option<Edge>, old_base: Option<Edge>) -> Re
     }
 }
 
-/// The node of a tensor overwritten by something that has no gradient: what it held before receives zeros.
+/// The node of a tensor overwritten with a constant: its old value receives a gradient of zeros.
 struct Constant {
     op: &'static str,
 }
@@ -299,7 +297,7 @@ impl Function for Constant {
     }
 }
 
-/// The node of a base after a write through a view of it: inputs are the old base and what was written.
+/// The node of a base after a write through a view of it. Its inputs are the old base and the written value.
 struct CopySlices {
     view: Layout,
     base: Layout,
@@ -310,7 +308,7 @@ impl Function for CopySlices {
         "torch::autograd::CopySlices"
     }
 
-    /// PyTorch's node has that of what was written within it, whose first edge is the view as it was.
+    /// PyTorch's node shows the edges of the wrapped node, the first of which leads to the view before the write.
     fn shown_edges(&self, edges: &Edges) -> Edges {
         let written = edges.get(1).and_then(Option::as_ref).map(|e| &e.node);
         let others = written.map_or_else(Edges::new, |n| n.function().shown_edges(n.edges()));

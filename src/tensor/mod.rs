@@ -1,4 +1,4 @@
-//! [`Tensor`]: a handle to memory with a geometry, an element type, and, where autograd needs it, a history.
+//! [`Tensor`]: a handle to storage with a layout, a dtype and, where autograd needs it, a history.
 
 mod create;
 pub mod display;
@@ -30,7 +30,7 @@ use crate::storage::shared::{OnceShared, shared, shared_strongly};
 use crate::storage::{Storage, vec_of};
 use crate::{bail, ensure, with_dtype};
 
-/// A multi-dimensional array of one element type. `clone` is another handle to the same tensor.
+/// A multi-dimensional array of one dtype. `clone` is another handle to the same tensor.
 #[derive(Clone)]
 pub struct Tensor(Shared<Inner>);
 
@@ -40,19 +40,19 @@ struct Inner {
     dtype: DType,
     /// Whether a kernel may take the elements as one slice; see Note [Misaligned memory].
     contiguous: bool,
-    /// The version counter of tensors made by `.data`, of tensors whose storage was replaced, and of views of either; others
-    /// use the storage's.
+    /// Version counter of tensors made by `.data`, of tensors whose storage was replaced, and of views of either;
+    /// others use the storage's.
     counter: Option<Arc<AtomicU32>>,
-    /// Made in inference mode: never to meet autograd.
+    /// Made in inference mode: excluded from autograd.
     inference: bool,
     view: Option<ViewOf>,
-    /// Absent on a tensor that autograd never met.
+    /// Absent until autograd needs it.
     meta: OnceShared<AutogradMeta>,
-    /// The host language's object for this tensor while there is one; only the binding reads it.
+    /// The host language's wrapper object, if alive; used only by the binding.
     host: AtomicPtr<()>,
 }
 
-/// What a view is a view of: the tensor whose memory it was first made from.
+/// The view relation: the tensor that the view was first made from.
 struct ViewOf {
     base: Tensor,
     kind: ViewKind,
@@ -77,25 +77,25 @@ impl ViewOf {
     }
 }
 
-/// How a view came about, which decides whether it may be written in place.
+/// How a view was made, which decides whether it may be written in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ViewKind {
     Plain,
-    /// One of several views that one operation returned (`split`, `unbind`), and which.
+    /// One of several views returned by one operation (`split`, `unbind`), and its index.
     Multi(u32),
-    /// Made where gradients were off.
+    /// Made in no-grad mode.
     NoGrad,
-    /// Made in inference mode, of a tensor that was not.
+    /// Made in inference mode from a tensor that was not.
     Inference,
-    /// What a user's function returned.
+    /// Returned by a custom function.
     Custom,
 }
 
-/// Note [Misaligned memory]
-/// Memory of others may begin anywhere: a buffer from its second byte on, an array that was cut from bytes. As in PyTorch,
-/// a tensor over it shares it. But no slice of its elements can be made. So it is not contiguous, whatever its strides, and
-/// what wants dense elements gets a copy; drivers that take any layout move its elements through blocks, byte by byte
-/// (`StridedCursor`, `Cells`). [`Tensor::looks_contiguous`] tells what a user is told.
+/// Note [Misaligned memory] Borrowed memory may start at any address: a buffer from its second byte on, or an array
+/// sliced out of bytes. As in PyTorch, a tensor over such memory shares it, but Rust cannot form a slice of its
+/// elements. So `is_contiguous` is false for it whatever its strides, and kernels that need dense elements get a copy;
+/// drivers that take any layout move its elements byte by byte through blocks (`StridedCursor`, `Cells`). Users see
+/// [`Tensor::looks_contiguous`].
 #[inline]
 fn is_dense(storage: &Storage, layout: &Layout, dtype: DType) -> bool {
     storage.is_aligned(dtype.size()) && layout.is_contiguous()
@@ -151,7 +151,7 @@ impl Tensor {
         Tensor(Shared::new(inner))
     }
 
-    // ---- what it is
+    // ---- properties
 
     #[inline(always)]
     pub fn shape(&self) -> &Dims {
@@ -188,10 +188,10 @@ impl Tensor {
         self.0.storage.device()
     }
 
-    /// The tensor itself, for code that reads its elements on the host.
+    /// Checks that the elements are on the host, for code that reads them.
     ///
     /// # Errors
-    /// `NotImplementedError` where they lie on another device: nothing crosses unasked.
+    /// `NotImplementedError` when they are on another device: there are no implicit transfers.
     #[inline(always)]
     pub fn on_host(&self) -> Result<&Tensor> {
         self.raw().on_host()?;
@@ -203,13 +203,13 @@ impl Tensor {
         &self.0.storage
     }
 
-    /// Whether the elements can be taken as one slice, in row-major order.
+    /// Whether the elements can be read as one slice in row-major order.
     #[inline(always)]
     pub fn is_contiguous(&self) -> bool {
         self.0.contiguous
     }
 
-    /// Whether the elements lie in row-major order, be it misaligned.
+    /// Whether the elements are in row-major order, even if misaligned.
     #[inline]
     pub fn looks_contiguous(&self) -> bool {
         self.0.contiguous || self.0.layout.is_contiguous()
@@ -221,13 +221,13 @@ impl Tensor {
         Ok(self.shape()[crate::layout::wrap_dim(dim, self.rank())?])
     }
 
-    /// Errors where there is no dimension that `dim` could name.
+    /// Errors for a 0-d tensor, which has no dimension for `dim` to name.
     pub fn expect_dimensions(&self, dim: i64) -> Result<()> {
         ensure!(self.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
         Ok(())
     }
 
-    /// What the backend works on.
+    /// Storage, layout and dtype, for the backend.
     #[inline(always)]
     pub fn raw(&self) -> View<'_> {
         View { storage: &self.0.storage, layout: &self.0.layout, dtype: self.0.dtype }
@@ -238,17 +238,17 @@ impl Tensor {
         Shared::ptr_eq(&self.0, &other.0)
     }
 
-    /// Tells tensors apart.
+    /// Identifies the tensor object.
     pub(crate) fn address(&self) -> usize {
         Shared::as_ptr(&self.0) as usize
     }
 
-    /// How many handles to this tensor there are.
+    /// The reference count of the tensor object.
     pub(crate) fn handles(&self) -> usize {
         Shared::strong_count(&self.0)
     }
 
-    /// Whether no other handle, view or storage reference sees this tensor's memory, so that it may be stolen.
+    /// Whether this is the only reference to the tensor and to its storage, so that the memory may be reused.
     #[inline]
     pub fn is_sole_owner(&self) -> bool {
         Shared::strong_count(&self.0) == 1 && self.0.storage.is_unique()
@@ -256,8 +256,8 @@ impl Tensor {
 
     // ---- elements
 
-    /// The elements of a contiguous tensor of type `T`, in row-major order, to read: while the slice lives, no operation
-    /// should write this memory, through whichever tensor; see Note [Tensor data and aliasing].
+    /// The elements of a contiguous tensor of dtype `T`, in row-major order. No operation should write this memory,
+    /// through any tensor, while the slice is alive; see Note [Tensor data and aliasing].
     ///
     /// # Errors
     /// `RuntimeError` when the tensor has another dtype or is not contiguous.
@@ -268,10 +268,10 @@ impl Tensor {
         Ok(&self.0.storage.slice::<T>().get(self.0.layout.offset..).unwrap_or_default()[..self.numel()])
     }
 
-    /// As [`Tensor::slice`], for writing into a tensor that nothing else refers to, such as one that the caller just made.
+    /// As [`Tensor::slice`], writable, for a tensor that nothing else references, such as a new one.
     ///
     /// # Errors
-    /// As for [`Tensor::slice`], and where the tensor or its memory has another handle.
+    /// As for [`Tensor::slice`], and when the tensor or its storage has another handle.
     #[inline]
     pub fn slice_mut<T: Element>(&mut self) -> Result<&mut [T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
@@ -296,7 +296,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// All elements in row-major order, converted to `T`, from any device. Empty where the device fails.
+    /// All elements in row-major order, converted to `T`, from any device. Empty when the device fails.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
         self.values().unwrap_or_default()
     }
@@ -327,12 +327,12 @@ impl Tensor {
         Ok(self.scalar_at(self.0.layout.offset))
     }
 
-    /// The element that lies at an index of the storage, on the host.
+    /// The element at a storage index, on the host.
     pub(crate) fn scalar_at(&self, at: usize) -> Scalar {
         let element = Layout { offset: at, ..Layout::default() };
         with_dtype!(self.0.dtype, T => match self.0.storage.slice::<T>().get(at) {
             Some(v) => v.to_scalar(),
-            // Memory of others may begin anywhere.
+            // Borrowed memory may be misaligned.
             None => {
                 let mut out = [T::from_i64(0)];
                 memory::read_host(View { layout: &element, ..self.raw() }, &mut out);
@@ -343,18 +343,18 @@ impl Tensor {
 
     // ---- autograd
 
-    /// The autograd part, if the tensor has one.
+    /// The autograd metadata, if present.
     #[inline(always)]
     pub fn meta(&self) -> Option<&Arc<AutogradMeta>> {
         self.0.meta.get()
     }
 
-    /// The autograd part, made if absent.
+    /// The autograd metadata, created if absent.
     pub fn meta_or_new(&self) -> &Arc<AutogradMeta> {
         self.0.meta.get_or_init(|| Arc::new(AutogradMeta::new()))
     }
 
-    /// Gives a fresh result its history: it is output `output` of `grad_fn`.
+    /// Sets the history of a new result: it is output `output` of `grad_fn`.
     #[inline]
     pub(crate) fn init_history(&mut self, grad_fn: GradFn, output: usize) {
         match Shared::get_mut(&mut self.0) {
@@ -366,7 +366,7 @@ impl Tensor {
         }
     }
 
-    /// Whether operations on this tensor are recorded (in grad mode).
+    /// Whether operations on this tensor are recorded in grad mode.
     #[inline(always)]
     pub fn requires_grad(&self) -> bool {
         match self.0.meta.get() {
@@ -375,8 +375,8 @@ impl Tensor {
         }
     }
 
-    /// A view requires a gradient with its base: also one made where nothing was recorded, which is then a leaf, and
-    /// one that was made before its base joined a graph.
+    /// A view requires grad if its base does: also a view made in no-grad mode, which is then a leaf, and one made
+    /// before its base joined the graph.
     #[inline(always)]
     fn base_requires_grad(&self) -> bool {
         match &self.0.view {
@@ -385,12 +385,13 @@ impl Tensor {
         }
     }
 
-    /// A leaf: made by a user, or by an operation that was not recorded.
+    /// Whether no recorded operation produced this tensor.
     pub fn is_leaf(&self) -> bool {
         self.grad_fn().is_none()
     }
 
-    /// The node that made this tensor, if its history is recorded. Of a view that has lost its history, the former one.
+    /// The node that produced this tensor, if recorded. For a view whose history cannot be regenerated, the former
+    /// node.
     pub fn grad_fn(&self) -> Option<GradFn> {
         let _ = view::refresh_grad_fn(self);
         self.meta().and_then(|m| m.grad_fn())
@@ -399,13 +400,13 @@ impl Tensor {
     /// As [`Tensor::grad_fn`].
     ///
     /// # Errors
-    /// `RuntimeError` for one of several views whose base was written in place.
+    /// `RuntimeError` for one of several views of one call whose base was written in place.
     pub fn history(&self) -> Result<Option<GradFn>> {
         view::refresh_grad_fn(self)?;
         Ok(self.meta().and_then(|m| m.grad_fn()))
     }
 
-    /// Where the gradient of this tensor goes: its node's input, or the accumulator of a leaf.
+    /// Where the gradient of this tensor flows: an input of its node, or the accumulator of a leaf.
     ///
     /// # Errors
     /// As for [`Tensor::history`].
@@ -415,7 +416,7 @@ impl Tensor {
         Ok(edge)
     }
 
-    /// As [`Tensor::grad_edge`], written where it is to stay; see Note [Objects made in place].
+    /// As [`Tensor::grad_edge`], written to `place`; see Note [Objects made in place].
     #[inline]
     pub(crate) fn put_grad_edge(&self, place: &mut Option<Edge>) -> Result<()> {
         if !self.requires_grad() {
@@ -430,10 +431,10 @@ impl Tensor {
         Ok(())
     }
 
-    /// Marks a leaf as wanting a gradient.
+    /// Sets `requires_grad` of a leaf.
     ///
     /// # Errors
-    /// `RuntimeError` for a dtype without derivatives, or when turning it off on a tensor with history.
+    /// `RuntimeError` for a dtype without derivatives, or when cleared on a tensor with history.
     pub fn set_requires_grad(&self, on: bool) -> Result<()> {
         ensure!(
             !on || self.dtype().is_float(),
@@ -460,14 +461,14 @@ impl Tensor {
         Ok(())
     }
 
-    /// Has the gradient of a tensor with history kept in its `.grad`.
+    /// Keeps the gradient of a non-leaf in its `.grad`.
     pub fn retain_grad(&self) {
         if let Some((node, output, meta)) = self.node_and_output() {
             node.retain_grad(output, meta);
         }
     }
 
-    /// Undoes `retain_grad`; whether there was something to undo.
+    /// Undoes `retain_grad`; returns whether it was set.
     fn drop_retained_grad(&self) -> bool {
         match (self.meta(), self.meta().and_then(|m| m.grad_fn())) {
             (Some(meta), Some(node)) => node.drop_retained_grad(meta),
@@ -513,7 +514,7 @@ impl Tensor {
         self.0.view.as_ref().map(|v| v.kind)
     }
 
-    // ---- the host language's object
+    // ---- the host language's wrapper object
 
     #[inline]
     pub fn host(&self) -> *mut () {

@@ -1,4 +1,4 @@
-//! Views: another geometry over the same memory, and their histories.
+//! Views and their histories.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
@@ -16,14 +16,14 @@ use crate::graph::{Cx, Function, Grads, grad_enabled, inference_enabled, node as
 use crate::layout::Layout;
 use crate::storage::shared::{OnceShared, shared_strongly};
 
-/// A view of `t` with `layout`, recorded as `make()`'s node.
+/// A view of `t` with `layout`, recorded with the node that `make` returns.
 #[inline]
 pub fn as_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F) -> Result<Tensor> {
     let out = plain_view(t, &layout, t.dtype(), ViewKind::Plain);
     record(out, &[t], |_| make())
 }
 
-/// View number `number` of several that one call returns, without history.
+/// View number `number` of several returned by one call, without history.
 pub fn multi_view(t: &Tensor, layout: Layout, number: usize) -> Tensor {
     plain_view(t, &layout, t.dtype(), ViewKind::Multi(number as u32))
 }
@@ -32,7 +32,7 @@ pub fn multi_view(t: &Tensor, layout: Layout, number: usize) -> Tensor {
 fn plain_view(t: &Tensor, layout: &Layout, dtype: DType, kind: ViewKind) -> Tensor {
     let base = t.base().unwrap_or(t);
     let kind = match t.view_kind() {
-        // A view of a view that may not be written stays one that may not, for the same reason.
+        // A view of a view that may not be written may not be written either, for the same reason.
         Some(ViewKind::Multi(_)) => ViewKind::Multi(0),
         Some(before) if before != ViewKind::Plain => before,
         _ if inference_enabled() => ViewKind::Inference,
@@ -53,15 +53,15 @@ fn plain_view(t: &Tensor, layout: &Layout, dtype: DType, kind: ViewKind) -> Tens
     }))
 }
 
-/// Gives a view whose memory was written in place since a history through its base.
+/// Regenerates the `grad_fn` of a view whose memory was written in place since it was recorded.
 ///
-/// Note [Views of a tensor that is written in place]
-/// A write to a base (or through another view of it) makes the base a function of what was written, and every
-/// view with it. A view keeps the version of the memory that its history belongs to; one that is asked for its
-/// history and has seen an older version takes a new node that reads the view's elements out of the base's gradient.
+/// Note [Views of a tensor that is written in place] A write to a base (or through another view of it) makes the base
+/// a function of the written value, and so every view of it. A view stores the version of the memory for which its
+/// `grad_fn` is valid. When its history is requested at a newer version, it takes a new node that gathers the view's
+/// elements from the base.
 ///
 /// # Errors
-/// `RuntimeError` for a view that may not be written in place: after a write there is no way back to its base.
+/// `RuntimeError` for a view that may not be written in place, since it cannot be derived from its base after a write.
 #[inline(always)]
 pub(super) fn refresh_grad_fn(t: &Tensor) -> Result<()> {
     match &t.0.view {
@@ -70,7 +70,7 @@ pub(super) fn refresh_grad_fn(t: &Tensor) -> Result<()> {
     }
 }
 
-/// Gives a view a history through its base, whatever its history was.
+/// Replaces the history of a view by one through its base, unconditionally.
 #[cold]
 pub(super) fn regenerate_grad_fn(t: &Tensor) -> Result<()> {
     let Some(v) = &t.0.view else { return Ok(()) };
@@ -91,7 +91,7 @@ pub(super) fn regenerate_grad_fn(t: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The node of `as_strided`: elements of the view go back to where they lie in the base.
+/// The node of `as_strided`: scatters gradients of the view's elements to their positions in the base.
 pub struct AsStrided {
     pub view: Layout,
     pub base: Layout,
@@ -108,8 +108,8 @@ impl Function for AsStrided {
     }
 }
 
-/// A gradient of the shape of `base` that holds `g` where `view` lies in it and zeros elsewhere; elements that the
-/// view shows several times receive the sum.
+/// A gradient of the shape of `base` with `g` at the positions of `view` and zeros elsewhere; elements that the view
+/// contains several times receive the sum.
 pub fn scatter_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     let (memory, view_at, base_at) = memory_of(g, view, base)?;
     let target = memory.with_layout(view_at);
@@ -122,7 +122,7 @@ pub fn scatter_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> 
     record(out, &[g], |_| ScatterView { view: view.clone(), base: base.clone() })
 }
 
-/// The elements of `view` out of `g`, which has the shape of `base`: what [`scatter_view`] undoes.
+/// The elements of `view` from `g`, which has the shape of `base`: the inverse of [`scatter_view`].
 pub fn gather_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     let (memory, view_at, base_at) = memory_of(g, view, base)?;
     copy::copy(g.raw(), memory.with_layout(base_at).raw())?;
@@ -130,7 +130,7 @@ pub fn gather_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     record(out, &[g], |_| AsStrided { view: view.clone(), base: base.clone() })
 }
 
-/// `g`, which has the shape of `base`, with zeros where `view` lies in it.
+/// `g`, which has the shape of `base`, with zeros at the positions of `view`.
 pub fn clear_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     let (memory, view_at, base_at) = memory_of(g, view, base)?;
     let whole = memory.with_layout(base_at);
@@ -140,7 +140,8 @@ pub fn clear_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     record(out, &[g], |_| ClearView { view: view.clone(), base: base.clone() })
 }
 
-/// Zeroed memory of the dtype and on the device of `g` that both layouts fit in, and the two moved to its start.
+/// Zeroed memory, of the dtype and on the device of `g`, that spans both layouts, and both layouts relative to its
+/// start.
 fn memory_of(g: &Tensor, view: &Layout, base: &Layout) -> Result<(Tensor, Layout, Layout)> {
     let (lo, hi) = match (view.extent(), base.extent()) {
         (Some((a, b)), Some((c, d))) => (a.min(c), b.max(d)),

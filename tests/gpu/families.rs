@@ -1,4 +1,4 @@
-//! Reductions, softmax, products, losses, optimizers.
+//! Compares reductions, softmax, products, losses and optimizers with the CPU.
 
 use rgrad::backend::plane::{self, Divisor, PoolShape, ResizeShape, SpatialLinearMap, Windows};
 use rgrad::backend::random::{self, Draw, Philox};
@@ -12,7 +12,7 @@ use smallvec::smallvec;
 
 use crate::{GPU, near, needs_gpu};
 
-/// Numbers that look random, the same on every run.
+/// Reproducible pseudo-random numbers.
 pub fn numbers(shape: &[usize], seed: u64) -> Tensor {
     let n: usize = shape.iter().product();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -26,7 +26,7 @@ pub fn numbers(shape: &[usize], seed: u64) -> Tensor {
     Tensor::from_slice(&data, shape).unwrap()
 }
 
-/// Applies a function on both devices.
+/// Applies a function on both devices and compares the results.
 fn both(inputs: &[Tensor], what: &str, f: impl Fn(&[Tensor]) -> rgrad::Result<Tensor>) {
     let there: Vec<Tensor> = inputs.iter().map(|t| t.on_device(GPU).unwrap()).collect();
     let found = f(&there).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -48,7 +48,7 @@ fn reductions_over_any_dimensions_agree() {
         let what = format!("{shape:?} over {mask:b}");
         let sum = |t: &[Tensor]| reduce::sum_mask(&t[0], mask, false, None);
         both(&[x.copied(DType::F64).unwrap()], &format!("sum of float64 {what}"), |t| {
-            // The order of the sum differs, which float64 hides once rounded.
+            // The order of the sum differs, which rounding a float64 sum hides.
             sum(t)?.copied(DType::F32)
         });
         both(&[x.copied(DType::I32).unwrap()], &format!("sum of integers {what}"), sum);
@@ -143,7 +143,7 @@ fn cross_entropy_agrees_and_tells_of_a_class_that_is_none() {
         }
         other => panic!("{other:?}"),
     }
-    // Afterwards the device goes on.
+    // The device remains usable.
     assert!(
         cross_entropy(&there, &class.on_device(GPU).unwrap(), None, -100, Reduction::Mean, 0.0)
             .unwrap()
@@ -152,7 +152,7 @@ fn cross_entropy_agrees_and_tells_of_a_class_that_is_none() {
     );
 }
 
-/// A function with its gradient by the first input, for a gradient of numbers, side by side.
+/// The result of a function and its gradient with respect to the first input, for a pseudo-random output gradient.
 fn with_gradient(x: &Tensor, f: impl Fn(&Tensor) -> rgrad::Result<Tensor>) -> rgrad::Result<Tensor> {
     let x = x.detach();
     x.set_requires_grad(true)?;
@@ -204,7 +204,7 @@ fn rows_and_elements_are_read_and_summed_by_index() {
     }
     let wrong = Tensor::from_slice(&[7i64], [1]).unwrap().on_device(GPU).unwrap();
     let x = x.on_device(GPU).unwrap();
-    // On software at the call, on a GPU where the result is looked at.
+    // A software adapter reports it at the call, a GPU when the result is read.
     let picked = index::index_select(&x, 0, &wrong).and_then(|picked| picked.values::<f32>());
     assert!(matches!(picked, Err(Error::Index(_))));
     assert!(x.values::<f32>().is_ok());
@@ -302,7 +302,7 @@ fn draws_have_the_bits_of_the_cpu() {
     }
 }
 
-/// Trains a network of two layers and returns its losses.
+/// Trains a two-layer network and returns its losses.
 fn train(device: Device, adam: bool) -> Vec<f64> {
     let to = |t: Tensor| t.on_device(device).unwrap().detach();
     let x = to(numbers(&[32, 12], 1));

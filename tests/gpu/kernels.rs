@@ -1,4 +1,4 @@
-//! Kernels that adapters choose between, each against the CPU.
+//! Compares each of the kernels among which an adapter chooses with the CPU.
 
 use rgrad::backend::conv::{ConvShape, Product};
 use rgrad::backend::factor::Factor;
@@ -15,14 +15,14 @@ use rgrad::{DType, Device, Tensor};
 use crate::families::numbers;
 use crate::{GPU, near, needs_gpu};
 
-/// How a matrix of `rows` × `columns` lies in memory.
+/// The memory layout of a `rows` × `columns` matrix.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
     Rows,
     Columns,
-    /// Every other column of a wider one.
+    /// Every other column of a wider matrix.
     Apart,
-    /// Past the first element of its storage.
+    /// With a storage offset.
     Behind,
 }
 
@@ -64,7 +64,7 @@ fn every_kernel_gives_the_numbers_of_the_cpu_for_odd_shapes_and_strides() {
                 let (a, b) = (matrix(batch, m, k, 1, left), matrix(batch, k, n, 2, right));
                 let wanted = matmul::bmm(&a, &b).unwrap();
                 let out = Tensor::empty_on([batch, m, n], DType::F32, GPU).unwrap();
-                // Views keep how they lie on the way.
+                // Copies the whole storage, to keep the strides of views.
                 let there = |t: &Tensor| {
                     let all =
                         t.with_layout(rgrad::layout::Layout::contiguous([t.storage().len() / 4].into()));
@@ -86,7 +86,7 @@ fn a_product_of_great_depth_and_few_results_is_summed_in_segments() {
     near(&found, &matmul::linear(&a, &b, Some(&bias)).unwrap(), 60.0, "linear");
 }
 
-/// A convolution of `kernel` over `input`, with the output that it has.
+/// A convolution of `kernel` over `input`, and its output sizes.
 fn windows(
     n: usize,
     channels: [usize; 2],
@@ -113,7 +113,7 @@ fn every_kernel_of_a_convolution_gives_the_numbers_of_the_cpu() {
         windows(2, [6, 9], 3, [4, 5, 6], [2, 3, 2], [[2, 1, 2], [1, 1, 0], [1, 2, 1]]),
         windows(9, [66, 12], 2, [1, 1, 5], [1, 1, 3], [[1; 3], [0, 0, 1], [1; 3]]),
         windows(2, [4, 4], 4, [1, 8, 8], [1, 5, 5], [[1, 3, 3], [0, 2, 2], [1; 3]]),
-        // More positions than a share of a weight's sums has.
+        // More positions than one partial sum of a weight gradient has.
         windows(5, [4, 6], 2, [1, 18, 17], [1, 3, 3], [[1; 3], [0, 1, 1], [1; 3]]),
     ];
     for s in shapes {
@@ -169,7 +169,7 @@ fn a_softmax_is_the_same_by_an_invocation_and_by_a_workgroup() {
 #[test]
 fn a_norm_is_the_same_by_an_invocation_and_by_a_workgroup() {
     needs_gpu!();
-    // A layer, and groups of two channels of three elements.
+    // Layer normalization, and groups of two channels with three elements each.
     for (count, n, inner, groups) in [(5, 700, 1, 1), (3, 1, 1, 1), (70, 6, 3, 2)] {
         let d = Lanes { count, n, inner, groups };
         let weights = n * groups / inner;
@@ -194,7 +194,7 @@ fn a_norm_is_the_same_by_an_invocation_and_by_a_workgroup() {
 #[test]
 fn a_factorization_is_the_same_whoever_has_the_matrix() {
     needs_gpu!();
-    // Symmetric, and its diagonal larger than what stands beside it.
+    // A symmetric, diagonally dominant matrix.
     let n = 19;
     let beside = numbers(&[n, n], 1).to_vec::<f32>();
     let element = |i: usize| {

@@ -1,7 +1,8 @@
-//! The GPU against the CPU. Runs on a software adapter too.
+//! Compares the GPU with the CPU. Also runs on a software adapter.
 #![cfg(feature = "gpu")]
 
 mod families;
+mod folds;
 mod kernels;
 mod pointwise;
 mod runtime;
@@ -13,14 +14,14 @@ use rgrad::{DType, Device, Tensor};
 
 const GPU: Device = Device::Gpu(0);
 
-/// Whether there is an adapter; where `RGRAD_REQUIRE_GPU=1`, there must be.
+/// Whether there is an adapter; fails if there is none and `RGRAD_REQUIRE_GPU=1`.
 fn there_is_a_gpu() -> bool {
     let found = !gpu::instance::adapters().is_empty();
     assert!(found || std::env::var("RGRAD_REQUIRE_GPU").is_err(), "no adapter was found");
     found
 }
 
-/// Ends a test where there is no adapter to run it on.
+/// Returns from a test if there is no adapter.
 macro_rules! needs_gpu {
     () => {
         if !crate::there_is_a_gpu() {
@@ -59,7 +60,8 @@ fn tensors_are_added_on_the_device() {
     assert_eq!(sum.values::<f32>().unwrap(), ramp(1001).iter().map(|v| v + v).collect::<Vec<_>>());
 }
 
-/// Fails unless two tensors agree within what the dtype resolves, of each element or of `size` where that is larger.
+/// Asserts that two tensors agree within a tolerance of the dtype, relative to the element or to `size` if that is
+/// larger.
 fn near(found: &Tensor, wanted: &Tensor, size: f64, what: &str) {
     assert_eq!((found.dtype(), found.shape()), (wanted.dtype(), wanted.shape()), "{what}");
     let eps = match wanted.dtype() {

@@ -1,4 +1,4 @@
-//! Every row of the table, in every layout.
+//! Every pointwise operation in every layout.
 
 use rgrad::backend::gpu;
 use rgrad::layout::Layout;
@@ -8,13 +8,13 @@ use rgrad::{DType, Tensor};
 
 use crate::{GPU, near, needs_gpu};
 
-/// Numbers in the middle of where a row samples its inputs, of either sign where it takes both.
+/// Values in the middle of an operation's sampling range, of both signs if it accepts both.
 fn samples(row: &PointwiseOp, n: usize, seed: usize) -> Vec<f64> {
     let (low, high) = row.meta.on;
     (0..n).map(|i| low + (high - low) * (((i * 7 + seed * 3) % 23) as f64 + 0.5) / 23.0).collect()
 }
 
-/// A tensor of shape [3, 4, 5] that lies in memory as `layout` says: dense, transposed, broadcast, at an odd offset.
+/// A tensor of shape [3, 4, 5] with memory layout `layout`: dense, transposed, broadcast, at an odd offset.
 fn laid_out(data: &[f64], dtype: DType, layout: &str) -> Tensor {
     let make = |shape: &[usize]| {
         let n: usize = shape.iter().product();
@@ -37,7 +37,7 @@ fn laid_out(data: &[f64], dtype: DType, layout: &str) -> Tensor {
     }
 }
 
-/// The same view of a copy of the memory on the device.
+/// The same view of a copy of the storage on the device.
 fn moved(t: &Tensor) -> Tensor {
     let held = t.storage().len() / t.dtype().size();
     let memory = t.with_layout(Layout::contiguous([held].into())).on_device(GPU).unwrap();
@@ -54,7 +54,8 @@ fn every_row_gives_what_the_cpu_gives_in_every_layout() {
                 continue;
             }
             for layout in ["dense", "transposed", "broadcast", "odd offset"] {
-                // Layouts differ in how elements are found, which a row of each arity and a dtype of each width shows.
+                // Layouts differ only in how elements are addressed, for which one operation of each arity and one
+                // dtype of each size suffice.
                 let shows = ["exp", "add", "lt", "select_where"].contains(&row.name);
                 if layout != "dense" && !(shows && matches!(dtype, DType::F32 | DType::F16 | DType::U8)) {
                     continue;

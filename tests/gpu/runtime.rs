@@ -1,4 +1,4 @@
-//! The runtime itself: devices that are lost, launches that are timed, kernels that do not compile.
+//! The runtime: lost devices, timed launches, kernels that do not compile.
 
 use rgrad::backend::gpu::{custom_kernel, device};
 use rgrad::ops::rows;
@@ -35,7 +35,7 @@ fn a_profile_holds_the_launches_in_order() {
         return;
     }
     gpu.start_profile().unwrap();
-    // More than a batch.
+    // More launches than fit in a batch.
     let mut y = x;
     for _ in 0..300 {
         y = rows::neg.call(&[(&y).into()], &[]).unwrap();
@@ -51,7 +51,7 @@ fn a_profile_holds_the_launches_in_order() {
 #[test]
 fn a_kernel_that_the_device_does_not_take_is_an_error_after_which_it_goes_on() {
     needs_gpu!();
-    // Valid WGSL with a feature that no device here is opened with.
+    // Valid WGSL that requires a feature with which no device is opened.
     let source = "enable f16;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 @compute @workgroup_size(1)

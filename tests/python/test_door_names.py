@@ -28,7 +28,6 @@ def test_marks_for_a_compiler_leave_functions_and_modules_as_they_are():
     assert not isinstance(module, jit.ScriptModule)
     assert torch.compiler.disable(double) is double and torch.compiler.disable(recursive=False)(double) is double
     assert not torch.compiler.is_compiling() and not torch.onnx.is_in_onnx_export()
-    assert torch.fx.wrap(double) is double and torch.fx.wrap("double") == "double"
     with pytest.raises(RuntimeError, match="callable or string"):
         torch.fx.wrap(3)
 
@@ -49,9 +48,7 @@ def test_compile_runs_eagerly_and_says_so_once():
         lambda: torch.jit.save(torch.nn.Identity(), io.BytesIO()),
         lambda: torch.jit.load("model.pt"),
         lambda: torch.jit.ScriptModule(),
-        lambda: torch.fx.symbolic_trace(torch.nn.Identity()),
-        lambda: torch.fx.Graph(),
-        lambda: type("Own", (torch.fx.Tracer,), {})(),
+        lambda: type("Own", (torch.utils._python_dispatch.TorchDispatchMode,), {})(),
         lambda: torch.onnx.export(torch.nn.Identity(), (), "model.onnx"),
     ],
 )
@@ -211,3 +208,106 @@ def test_the_kernel_of_attention_may_be_chosen_and_flex_attention_is_refused():
     assert not isinstance(q, BlockMask)
     with pytest.raises(NotImplementedError, match="scaled_dot_product_attention"):
         flex_attention(q, q, q)
+
+
+def test_a_device_that_rgrad_does_not_have_says_so():
+    xpu = torch.xpu
+    assert not xpu.is_available() and xpu.device_count() == 0 and not xpu.is_bf16_supported()
+    assert xpu.memory_allocated() == 0 and xpu.empty_cache() is None and xpu.manual_seed_all(0) is None
+    for use in (xpu.current_device, xpu.synchronize, lambda: xpu.set_device(0), lambda: xpu.device(0)):
+        with pytest.raises(AssertionError, match="not compiled with XPU enabled"):
+            use()
+    with xpu.device(None), pytest.raises(NotImplementedError, match="there is no XPU"):
+        xpu.Stream()
+
+
+def test_types_for_annotations():
+    from rgrad import types
+
+    assert isinstance(torch.device("cpu"), types.Device) and isinstance(3, types.Number)
+    assert isinstance(torch.ones(1).untyped_storage(), types.Storage)
+    assert torch.SymInt is types.SymInt and not isinstance(3, torch.SymInt) and types.py_sym_types[0] is torch.SymInt
+    assert types.Size is torch.Size and types.Tensor is torch.Tensor
+
+
+def test_checks_of_values_raise():
+    torch._assert(True, "fine")
+    torch._assert_async(torch.ones(1))
+    with pytest.raises(AssertionError, match="no"):
+        torch._assert(torch.tensor(False), "no")
+    with pytest.raises(RuntimeError, match="single nonzero value, but got zero"):
+        torch._assert_async(torch.tensor(0.0))
+    with pytest.raises(RuntimeError, match="mine"):
+        torch._assert_async(torch.tensor(False), "mine")
+    traced = torch.fx.symbolic_trace(lambda x: torch._assert(x.sum() > 0, "empty") or x)
+    with pytest.raises(AssertionError, match="empty"):
+        traced(torch.zeros(1))
+
+
+@pytest.mark.parametrize("setting", ["overwrite", "swap"])
+def test_modules_are_converted_as_the_program_asks(setting):
+    future = torch.__future__
+    switch = getattr(future, f"set_{setting}_module_params_on_conversion")
+    read = getattr(future, f"get_{setting}_module_params_on_conversion")
+    module = torch.nn.Linear(2, 2)
+    weight, alias = module.weight, module.weight.data
+    assert not read()
+    switch(True)
+    try:
+        module.double()
+        assert read() and module.weight.dtype == torch.float64 and isinstance(module.weight, torch.nn.Parameter)
+        assert (module.weight is weight) == (setting == "swap") and alias.dtype == torch.float32
+        state = {name: torch.full_like(t, 3.0) for name, t in module.state_dict().items()}
+        module.load_state_dict(state)
+        assert module.weight.unique().tolist() == [3.0] and module.weight.requires_grad
+    finally:
+        switch(False)
+    kept = module.weight
+    module.float()
+    assert module.weight is kept
+
+
+def test_reports_of_the_machine_and_the_build():
+    from rgrad.utils import collect_env
+
+    report = collect_env.get_pretty_env_info()
+    assert report.startswith("rgrad ") and "python version" in report and collect_env.get_env_info().num_threads
+    assert torch.__config__.show().startswith("rgrad ") and "threads" in torch.__config__.parallel_info()
+
+
+def test_deterministic_settings_are_remembered():
+    from rgrad.utils import deterministic
+
+    assert deterministic.fill_uninitialized_memory is True
+    deterministic.fill_uninitialized_memory = False
+    assert torch.utils.deterministic.fill_uninitialized_memory is False
+    deterministic.fill_uninitialized_memory = True
+    with pytest.raises(RuntimeError, match="expected a bool"):
+        deterministic.fill_uninitialized_memory = 1
+
+
+def test_wrapper_subclasses_are_told_by_their_methods():
+    dispatch = torch.utils._python_dispatch
+
+    class Wraps(torch.Tensor):
+        def __tensor_flatten__(self): ...
+
+        def __tensor_unflatten__(self, *args): ...
+
+    assert dispatch.is_traceable_wrapper_subclass(torch.ones(1).as_subclass(Wraps))
+    assert not dispatch.is_traceable_wrapper_subclass(torch.ones(1)) and not dispatch.is_in_torch_dispatch_mode()
+    assert dispatch._get_current_dispatch_mode() is None
+
+
+def test_pictures_are_written_and_read(tmp_path):
+    from rgrad.vision import io as pictures
+
+    x = torch.arange(3 * 4 * 5, dtype=torch.uint8).reshape(3, 4, 5)
+    pictures.write_png(x, tmp_path / "x.png")
+    assert torch.equal(pictures.read_image(tmp_path / "x.png"), x)
+    assert pictures.decode_image(pictures.encode_png(x), "GRAY").shape == (1, 4, 5)
+    pictures.write_jpeg(x, tmp_path / "x.jpg", quality=95)
+    assert pictures.read_image(tmp_path / "x.jpg", pictures.ImageReadMode.RGB).shape == (3, 4, 5)
+    assert torch.equal(pictures.read_file(tmp_path / "x.png"), pictures.encode_png(x))
+    with pytest.raises(RuntimeError, match="uint8"):
+        pictures.encode_png(x.float())

@@ -439,3 +439,19 @@ def test_classes_can_be_allowed_for_a_while():
         assert loaded(data).value == 5
     with pytest.raises(pickle.UnpicklingError, match="Unsupported global"):
         loaded(data)
+
+
+def test_a_slice_of_a_storage_is_a_storage_over_the_same_bytes():
+    whole = torch.arange(10, dtype=torch.uint8)
+    storage = whole.untyped_storage()
+    part = storage[2:6]
+    assert isinstance(part, torch.UntypedStorage) and part.tolist() == [2, 3, 4, 5]
+    assert part.data_ptr() - storage.data_ptr() == 2 and storage[3] == 3
+    view = torch.asarray(part, dtype=torch.uint8)
+    view[0] = 99
+    assert whole[2] == 99 and part[1:][0] == 3 and part[-1:].tolist() == [5] and storage[5:2].tolist() == []
+    assert torch.empty(0, dtype=torch.int16).set_(storage[4:8]).tolist() == [0x0504, 0x0706]
+    del whole, storage
+    assert view.tolist() == [99, 3, 4, 5]
+    with pytest.raises(RuntimeError, match="only a step of 1 is supported"):
+        part[::2]

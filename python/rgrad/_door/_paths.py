@@ -28,6 +28,82 @@ _ROWS = {
         "set_rng_state_all",
     ),
     "cuda.streams": ("cuda", "Event Stream"),
+    "distributions.beta": ("distributions.dirichlet", "Beta"),
+    "distributions.cauchy": ("distributions.laplace", "Cauchy"),
+    "distributions.chi2": ("distributions.gamma", "Chi2"),
+    "distributions.fishersnedecor": ("distributions.gamma", "FisherSnedecor"),
+    "distributions.generalized_pareto": ("distributions.pareto", "GeneralizedPareto"),
+    "distributions.geometric": ("distributions.binomial", "Geometric"),
+    "distributions.half_cauchy": ("distributions.laplace", "HalfCauchy"),
+    "distributions.half_normal": ("distributions.normal", "HalfNormal"),
+    "distributions.inverse_gamma": ("distributions.gamma", "InverseGamma"),
+    "distributions.kumaraswamy": ("distributions.gumbel", "Kumaraswamy"),
+    "distributions.lkj_cholesky": ("distributions.wishart", "LKJCholesky"),
+    "distributions.log_normal": ("distributions.normal", "LogNormal"),
+    "distributions.logistic_normal": ("distributions.normal", "LogisticNormal"),
+    "distributions.lowrank_multivariate_normal": ("distributions.multivariate_normal", "LowRankMultivariateNormal"),
+    "distributions.multinomial": ("distributions.categorical", "Multinomial"),
+    "distributions.negative_binomial": ("distributions.binomial", "NegativeBinomial"),
+    "distributions.one_hot_categorical": (
+        "distributions.categorical",
+        "OneHotCategorical OneHotCategoricalStraightThrough",
+    ),
+    "distributions.poisson": ("distributions.binomial", "Poisson"),
+    "distributions.relaxed_bernoulli": (
+        "distributions.relaxed_categorical",
+        "LogitRelaxedBernoulli RelaxedBernoulli",
+    ),
+    "distributions.studentT": ("distributions.gamma", "StudentT"),
+    "distributions.transforms": (
+        "distributions._transform",
+        "CatTransform ComposeTransform CumulativeDistributionTransform IndependentTransform ReshapeTransform "
+        "StackTransform Transform _InverseTransform",
+    ),
+    "distributions.weibull": ("distributions.gumbel", "Weibull"),
+    "distributed.algorithms.join": ("distributed._names", "Join JoinHook Joinable"),
+    "distributed.checkpoint": (
+        "distributed._names",
+        "DefaultLoadPlanner DefaultSavePlanner FileSystemReader FileSystemWriter StorageReader StorageWriter "
+        "async_save load load_state_dict save save_state_dict",
+    ),
+    "distributed.checkpoint.state_dict": (
+        "distributed._names",
+        "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
+        "set_optimizer_state_dict set_state_dict",
+    ),
+    "distributed.checkpoint.stateful": ("distributed._names", "Stateful"),
+    "distributed.device_mesh": ("distributed._names", "DeviceMesh init_device_mesh"),
+    "distributed.distributed_c10d": (
+        "distributed",
+        "Backend GroupMember ProcessGroup ReduceOp Work all_gather all_gather_into_tensor all_gather_object "
+        "all_reduce barrier broadcast broadcast_object_list destroy_process_group get_backend get_global_rank "
+        "get_rank get_world_size group init_process_group is_initialized new_group",
+    ),
+    "distributed.fsdp": (
+        "distributed._names",
+        "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FlatParameter FullOptimStateDictConfig "
+        "FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig "
+        "MixedPrecision MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig ShardedOptimStateDictConfig "
+        "ShardedStateDictConfig ShardingStrategy StateDictConfig StateDictType fully_shard "
+        "register_fsdp_forward_method",
+    ),
+    "distributed.fsdp.sharded_grad_scaler": ("distributed._names", "ShardedGradScaler"),
+    "distributed.fsdp.wrap": (
+        "distributed._names",
+        "ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy "
+        "transformer_auto_wrap_policy wrap",
+    ),
+    "distributed.optim": ("distributed._names", "PostLocalSGDOptimizer ZeroRedundancyOptimizer"),
+    "distributed.rpc": ("distributed._names", "RRef init_rpc rpc_async rpc_sync shutdown"),
+    "distributed.tensor": (
+        "distributed._names",
+        "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
+    ),
+    "distributed.tensor.parallel": (
+        "distributed._names",
+        "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput "
+        "RowwiseParallel SequenceParallel loss_parallel parallelize_module",
+    ),
     "func": ("nn.utils.stateless", "functional_call"),
     "jit.annotations": ("jit", "Dict List Optional Tuple"),
     "nn.modules.activation": (_NN, "MultiheadAttention"),
@@ -45,8 +121,9 @@ _ROWS = {
     "nn.modules.linear": (_NN, "LazyLinear"),
     "nn.modules.pixelshuffle": (_NN, "PixelShuffle PixelUnshuffle"),
     "nn.modules.pooling": (_NN, "LPPool1d LPPool2d LPPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d"),
-    "nn.parallel": ("nn", "DataParallel"),
+    "nn.modules.module": (f"{_NN}._state", "_IncompatibleKeys"),
     "nn.parallel.data_parallel": ("nn", "DataParallel"),
+    "nn.parallel.distributed": ("nn.parallel", "DistributedDataParallel"),
     "optim._adafactor": ("optim", "Adafactor"),
     "optim.lr_scheduler": (
         "optim.lr_scheduler",
@@ -58,6 +135,15 @@ _ROWS = {
     "utils.data._utils": ("utils.data", "get_worker_info"),
     "utils.data._utils.collate": ("utils.data", "default_collate default_convert"),
     "utils.data._utils.worker": ("utils.data", "WorkerInfo get_worker_info"),
+    "vision.transforms.v2": (
+        "vision.transforms",
+        "CenterCrop Compose ConvertImageDtype InterpolationMode Lambda Normalize PILToTensor RandomCrop "
+        "RandomHorizontalFlip RandomResizedCrop Resize ToTensor",
+    ),
+    "vision.transforms.v2.functional": (
+        "vision._functional",
+        "InterpolationMode center_crop convert_image_dtype crop hflip normalize pad pil_to_tensor resize to_tensor",
+    ),
     "vision.transforms.functional": (
         "vision._functional",
         "InterpolationMode center_crop convert_image_dtype crop hflip normalize pad pil_to_tensor resize to_tensor",

@@ -1,20 +1,33 @@
-"""`torch._dynamo`, as far as packages ask it whether they are being compiled: they are not."""
+"""`torch._dynamo`, for packages that check whether they are being compiled: they are not."""
 
 from __future__ import annotations
 
 import types
 
-from rgrad.compiler import allow_in_graph, disable, is_compiling, reset
+from rgrad._dynamo import eval_frame
+from rgrad._dynamo.eval_frame import OptimizedModule
+from rgrad.compiler import allow_in_graph, assume_constant_result, disable, is_compiling, reset
 
-__all__ = ["allow_in_graph", "config", "disable", "is_compiling", "mark_dynamic", "mark_static_address", "reset"]
+__all__ = [
+    "OptimizedModule",
+    "allow_in_graph",
+    "assume_constant_result",
+    "config",
+    "disable",
+    "eval_frame",
+    "is_compiling",
+    "mark_dynamic",
+    "mark_static_address",
+    "reset",
+]
 
-# Packages set these before they compile.
+# Set by packages before they compile.
 config = types.SimpleNamespace(suppress_errors=False, cache_size_limit=8, recompile_limit=8)
 
 
 def mark_dynamic(t: object, index: object, **bounds: object) -> None:
-    """Nothing to do: every shape is dynamic."""
+    """Has no effect: all shapes are dynamic."""
 
 
 def mark_static_address(t: object, guard: bool = True) -> None:
-    """Nothing to do: nothing is recorded."""
+    """Has no effect: nothing is captured."""

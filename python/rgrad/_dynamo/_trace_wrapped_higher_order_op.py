@@ -1,4 +1,4 @@
-"""A name that packages import beside `vmap`, which rgrad does not have."""
+"""A name that packages import together with `vmap`, which rgrad does not implement."""
 
 from rgrad._absent import absent_class
 

@@ -1,6 +1,4 @@
-"""Mixed precision: `autocast` runs the operations that gain from it in bfloat16, `GradScaler` keeps small
-gradients.
-"""
+"""Mixed precision: `autocast` runs suitable operations in a half type, `GradScaler` preserves small gradients."""
 
 from rgrad.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 from rgrad.amp.grad_scaler import GradScaler

@@ -1,6 +1,4 @@
-"""The autocast context. Its state lives in the core, where operations look it up; this module only
-switches it.
-"""
+"""The autocast context. Its state is stored in the core, where operations look it up; this module only switches it."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
-# Names that mean the GPU where there is one (see `rgrad.cuda`).
+# Names of the GPU if there is one (see `rgrad.cuda`).
 _ALIASES = ("cuda", "mps")
 
 
@@ -22,14 +20,14 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 class autocast:  # noqa: N801 - PyTorch's name
-    """Lets matrix products and convolutions compute in a half type inside a `with` block or a decorated
-    function, and losses and what else a half type is too coarse for in float32.
+    """Within a `with` block or decorated function, computes matrix products and convolutions in a half type, and
+    losses and other operations for which a half type is too inaccurate in float32.
 
     Args:
         device_type: "cpu", or "gpu" under any of its names.
-        dtype: bfloat16 or float16; the first by default on the CPU, the second on a GPU.
-        enabled: whether to autocast at all; False switches it off inside an autocast block.
-        cache_enabled: accepted; casts of weights are cheap enough not to be kept.
+        dtype: bfloat16 or float16; by default bfloat16 on the CPU and float16 on a GPU.
+        enabled: whether to autocast; False disables it within an autocast block.
+        cache_enabled: accepted, but ignored; casts of weights are not cached.
 
     Example:
         >>> import rgrad as torch
@@ -69,7 +67,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         self._enabled = enabled
 
     def __enter__(self) -> autocast:
-        # One object may be entered again inside itself.
+        # The same object may be entered again within itself.
         self._previous.append(_C._set_autocast(self._enabled, self.fast_dtype, self._kind))
         return self
 
@@ -77,7 +75,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         _C._set_autocast(*self._previous.pop(), self._kind)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, run inside this context whenever it is called."""
+        """Wraps a function to run within this context."""
         if not callable(function):
             raise TypeError(
                 f"autocast()(func) requires a callable, but got {type(function).__name__}. Did you mean to "
@@ -88,7 +86,7 @@ class autocast:  # noqa: N801 - PyTorch's name
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            # A context of its own for every call: the function may run in several threads at once.
+            # Each call needs its own context: the function may run in several threads at once.
             with autocast(self.device, self.fast_dtype, self._enabled, self._cache_enabled):
                 return function(*args, **kwargs)
 
@@ -96,7 +94,7 @@ class autocast:  # noqa: N801 - PyTorch's name
 
 
 def _cast(value: Any, device_type: str, dtype: Any) -> Any:
-    """Floating-point tensors of a device in `dtype`, also inside containers."""
+    """Casts floating point tensors on a device to `dtype`, also within containers."""
     if isinstance(value, rgrad.Tensor):
         there = (value.device.type == "cpu") == (device_type == "cpu")
         eligible = there and value.is_floating_point() and value.dtype != rgrad.float64
@@ -109,8 +107,8 @@ def _cast(value: Any, device_type: str, dtype: Any) -> Any:
 
 
 def in_float32(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorates a function that is too fine for a half type: under autocast of one of some kinds of device it takes the
-    tensors there as float32, and casts nothing itself.
+    """Decorates a function that needs float32: under autocast on some device types it receives the tensors there as
+    float32, and autocast is off within it.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,12 +127,12 @@ def in_float32(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
-    """Decorates the `forward` of a `Function` that is used under autocast; `custom_bwd` goes with it.
+    """Decorates the `forward` of a `Function` for use under autocast; use together with `custom_bwd`.
 
     Args:
         fwd: the method.
-        device_type: whose autocast is meant.
-        cast_inputs: the dtype that tensors are cast to under autocast, which is then off inside.
+        device_type: the device type whose autocast applies.
+        cast_inputs: the dtype to which tensors are cast under autocast, which is then off within the method.
     """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -155,11 +153,11 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorates the `backward` of a `Function`: autocast is on or off in it as it was in `forward`.
+    """Decorates the `backward` of a `Function` to run with the autocast state of its `forward`.
 
     Args:
         bwd: the method.
-        device_type: whose autocast is meant.
+        device_type: the device type whose autocast applies.
     """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")

@@ -1,6 +1,4 @@
-"""Loss scaling: multiplies the loss so that gradients in a half type don't vanish, and finds the factor by
-itself.
-"""
+"""Loss scaling: multiplies the loss to prevent underflow of gradients in a half type, and adapts the factor."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OptState(Enum):
-    """How far an optimizer has come since the last `update`."""
+    """The state of an optimizer since the last `update`."""
 
     READY = 0
     UNSCALED = 1
@@ -29,12 +27,12 @@ class GradScaler:
     """Scales the loss, unscales the gradients, skips steps whose gradients overflowed, and adapts the factor.
 
     Args:
-        device: the type of device the scale lives on.
-        init_scale: the factor to begin with.
-        growth_factor: what it is multiplied by after `growth_interval` steps without overflow.
-        backoff_factor: what it is multiplied by after an overflow.
+        device: the type of device of the scale.
+        init_scale: the initial scale.
+        growth_factor: the factor of the scale after `growth_interval` steps without overflow.
+        backoff_factor: the factor of the scale after an overflow.
         growth_interval: see `growth_factor`.
-        enabled: if False, every method does what a program without scaling would.
+        enabled: if False, all methods behave as without scaling.
 
     Example:
         >>> import rgrad as torch
@@ -68,7 +66,7 @@ class GradScaler:
         if backoff_factor >= 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
         self._init_scale = init_scale
-        # A tensor from the first `scale` on: a step may be skipped without anyone asking for a number.
+        # A tensor after the first call of `scale`, so that skipping a step needs no synchronization.
         self._scale: Tensor | None = None
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
@@ -78,7 +76,7 @@ class GradScaler:
 
     def _forget(self) -> None:
         self._stages: dict[int, OptState] = {}
-        # Per optimizer, a tensor per device; nobody waits for them before its step.
+        # For each optimizer a tensor per device, not read before its step.
         self._found_inf: dict[int, list[Tensor]] = {}
 
     def _check_scale(self, method: str) -> Tensor:
@@ -89,13 +87,13 @@ class GradScaler:
         return self._scale
 
     def scale(self, outputs: Any) -> Any:
-        """Multiply a tensor, or all in an iterable, by the scale.
+        """Multiplies a tensor, or all tensors in an iterable, by the scale.
 
         Args:
             outputs: the loss, or several.
 
         Returns:
-            The same structure, scaled; as it is when scaling is disabled.
+            The same structure, scaled; unchanged if scaling is disabled.
         """
         if not self._enabled:
             return outputs
@@ -112,10 +110,10 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def unscale_(self, optimizer: Optimizer) -> None:
-        """Divide the gradients by the scale, as clipping needs it between `backward` and `step`.
+        """Divides the gradients by the scale, for clipping between `backward` and `step`.
 
         Args:
-            optimizer: whose parameters' gradients to divide.
+            optimizer: the optimizer of the parameters whose gradients are divided.
         """
         if not self._enabled:
             return
@@ -146,15 +144,15 @@ class GradScaler:
         self._stages[id(optimizer)] = OptState.UNSCALED
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        """Unscale the gradients, unless `unscale_` did, and make the optimizer's step if they are all finite.
+        """Unscales the gradients, unless `unscale_` did so, and performs the optimizer's step if all are finite.
 
         Args:
-            optimizer: whose step to make.
-            *args: for its `step`.
-            **kwargs: for its `step`.
+            optimizer: the optimizer.
+            *args: arguments of its `step`.
+            **kwargs: keyword arguments of its `step`.
 
         Returns:
-            What its `step` returned, None if it was skipped.
+            The result of its `step`, or None if it was skipped.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -174,10 +172,10 @@ class GradScaler:
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Adapt the scale at the end of an iteration.
+        """Adapts the scale at the end of an iteration.
 
         Args:
-            new_scale: set it to this instead.
+            new_scale: set the scale to this instead.
         """
         if not self._enabled:
             return
@@ -200,7 +198,7 @@ class GradScaler:
                 self._growth_tracker = 0
             elif self._growth_tracker + 1 == self._growth_interval:
                 grown = scale.item() * self._growth_factor
-                # A scale that float32 can't hold would make every gradient overflow from here on.
+                # With a scale beyond the range of float32 every later gradient would overflow.
                 if grown <= 3.4028234e38:
                     scale.fill_(grown)
                 self._growth_tracker = 0
@@ -243,7 +241,7 @@ class GradScaler:
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """The scaler's state in PyTorch's keys, empty when scaling is disabled."""
+        """The scaler's state with PyTorch's keys; empty if scaling is disabled."""
         if not self._enabled:
             return {}
         return {
@@ -255,7 +253,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that `state_dict` gave."""
+        """Restores a state returned by `state_dict`."""
         if not self._enabled:
             return
         if not state_dict:

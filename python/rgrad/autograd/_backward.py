@@ -1,4 +1,4 @@
-"""Runs of the engine: `backward` and `grad`."""
+"""Entry points of the engine: `backward` and `grad`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def backward(
     grad_variables=None,
     inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
-    """Adds the gradients of `tensors` to the `.grad` of the leaves that they depend on.
+    """Accumulates the gradients of `tensors` into the `.grad` of the leaves on which they depend.
 
     Args:
         tensors: the roots; a root without a gradient must have one element.
-        grad_tensors: a gradient per root, each of its root's shape.
-        retain_graph: keep the graph for another call; as `create_graph` by default.
-        create_graph: record the derivatives, for derivatives of a higher order.
-        inputs: add to these alone.
+        grad_tensors: a gradient per root, with its root's shape.
+        retain_graph: keep the graph for another call; by default the value of `create_graph`.
+        create_graph: record the backward pass, for higher derivatives.
+        inputs: accumulate only into these.
     """
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
@@ -60,7 +60,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of `outputs` by `inputs`, without touching any `.grad`.
+    """The gradients of `outputs` with respect to `inputs`, without accumulation into `.grad`.
 
     >>> import rgrad
     >>> x = rgrad.tensor(3.0, requires_grad=True)
@@ -81,7 +81,7 @@ def grad(
     if allow_unused is None:
         allow_unused = materialize_grads
     roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
-    # As in PyTorch, gradients beyond the outputs are not looked at.
+    # As in PyTorch, surplus gradients are ignored.
     grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)[: len(roots)]
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
@@ -101,7 +101,7 @@ def _grad_batched(
     create_graph: bool,
     allow_unused: bool,
 ) -> list[Tensor | None]:
-    """Gradients for a batch of weights, stacked: the graph is run once for each."""
+    """Gradients for a batch of weights, stacked; runs backward once per weight."""
     for i, (root, g) in enumerate(zip(roots, grads, strict=True)):
         if g is None or g.dim() == 0:
             raise ValueError(

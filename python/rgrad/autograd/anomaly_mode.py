@@ -1,4 +1,4 @@
-"""Anomaly mode, by the name that PyTorch has for its module."""
+"""Anomaly mode, under the name of PyTorch's module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differentiable functions written by users."""
+"""Custom differentiable functions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "once
 
 
 class FunctionCtx:
-    """What a user's forward keeps for its backward."""
+    """The context of a custom function: its saved tensors and settings."""
 
     _to_save: tuple = ()
     _dirty: tuple = ()
     _non_differentiable: tuple = ()
     _materialize = True
-    # Where among the outputs the tensors are, and the number of outputs, if not all of them are tensors.
+    # The positions of tensors among the outputs and the number of outputs, unless all outputs are tensors.
     _output_places: tuple[list[int], int] | None = None
     needs_input_grad: tuple[bool, ...] = ()
 
@@ -31,7 +31,7 @@ class FunctionCtx:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps inputs and outputs, with a check that they are not written in place until backward."""
+        """Saves inputs and outputs for backward, with a check that they are not written in place before."""
         for i, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
@@ -40,20 +40,20 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors for `jvp`. As forward-mode derivatives are not computed here, nothing is kept."""
+        """Has no effect: tensors for `jvp` are not saved, since there is no forward-mode differentiation."""
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Says which inputs forward wrote in place."""
+        """Marks inputs that forward has written in place."""
         _expect_tensors("mark_dirty can only accept variables, but argument {} is of type {}", tensors)
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Says which outputs have no gradient."""
+        """Marks outputs that have no gradient."""
         _expect_tensors("mark_non_differentiable only accepts variable arguments, but got {1}", tensors)
         self._non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether an undefined gradient reaches backward as zeros (the default) or as None."""
+        """Sets whether undefined gradients are passed to backward as zeros (the default) or as None."""
         if not isinstance(value, bool):
             raise TypeError(
                 "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
@@ -62,22 +62,22 @@ class FunctionCtx:
 
     @property
     def to_save(self) -> tuple[Tensor | None, ...] | None:
-        """What `save_for_backward` was given, until forward has run."""
+        """The arguments of `save_for_backward`, until forward has returned."""
         return self._to_save or None
 
     @property
     def dirty_tensors(self) -> tuple[Tensor, ...] | None:
-        """What `mark_dirty` was given."""
+        """The arguments of `mark_dirty`."""
         return self._dirty or None
 
     @property
     def non_differentiable(self) -> tuple[Tensor, ...] | None:
-        """What `mark_non_differentiable` was given."""
+        """The arguments of `mark_non_differentiable`."""
         return self._non_differentiable or None
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What `save_for_backward` kept."""
+        """The saved tensors."""
         saved = self.__dict__.get("_saved")
         return () if saved is None else saved.unpack()
 
@@ -95,7 +95,7 @@ def _expect_tensors(message: str, tensors: tuple) -> None:
 
 
 class BackwardCFunction(FunctionCtx):
-    """A ctx as the node that it belongs to: what nodes answer, it answers too."""
+    """A ctx that acts as its node: it has the attributes and methods of the node too."""
 
     def _node(self, name: str) -> Any:
         saved = self.__dict__.get("_saved")
@@ -110,12 +110,12 @@ class BackwardCFunction(FunctionCtx):
 
     @property
     def next_functions(self) -> tuple:
-        """The nodes that the gradients by input go to."""
+        """The nodes that receive the gradients by input."""
         return self._node("next_functions").next_functions
 
     @property
     def metadata(self) -> dict:
-        """The node's dict of notes."""
+        """The node's metadata dict."""
         return self._node("metadata").metadata
 
     @property
@@ -130,21 +130,21 @@ class BackwardCFunction(FunctionCtx):
         return self._node("_sequence_nr")._sequence_nr()
 
     def register_hook(self, fn: Callable) -> Any:
-        """Calls ``fn`` with the gradients by input and by output when the node has run."""
+        """Registers ``fn`` to be called with the gradients by input and by output after the node has run."""
         return self._node("register_hook").register_hook(fn)
 
     def register_prehook(self, fn: Callable) -> Any:
-        """Calls ``fn`` with the gradients by output before the node runs."""
+        """Registers ``fn`` to be called with the gradients by output before the node runs."""
         return self._node("register_prehook").register_prehook(fn)
 
 
 def _set_on_ctx(node: Any, name: str, value: Any) -> None:
-    """Setting an attribute of a user function's node."""
+    """Sets an attribute of the node of a custom function."""
     setattr(node._ctx(), name, value)
 
 
 def _run_hook_dict(hooks: Mapping[int, Callable], grad: Tensor | None) -> Tensor | None:
-    """The gradient after all hooks of a dict."""
+    """Calls all hooks in a dict and returns the final gradient."""
     for hook in list(hooks.values()):
         new = hook(grad)
         grad = grad if new is None else new
@@ -152,7 +152,7 @@ def _run_hook_dict(hooks: Mapping[int, Callable], grad: Tensor | None) -> Tensor
 
 
 class FunctionMeta(type):
-    """Gives each user function the class of its ctx."""
+    """Creates the ctx class of each custom function."""
 
     def __init__(cls, name: str, bases: tuple, namespace: dict) -> None:
         super().__init__(name, bases, namespace)
@@ -180,7 +180,7 @@ class Function(metaclass=FunctionMeta):
     """
 
     _backward_cls: type
-    # Asked for by functions that are to be mapped over; nothing is mapped here.
+    # Required by vmap in PyTorch; unused here.
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -198,17 +198,17 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Computes the result. With `setup_context` defined, takes no `ctx`."""
+        """Computes the result. Takes no `ctx` if `setup_context` is defined."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
-        """Fills `ctx` after a `forward` that takes none."""
+        """Fills `ctx` after a `forward` without `ctx`."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Gradients by input from the gradients by output."""
+        """Computes gradients by input from gradients by output."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function: a backward has "
             "come to one that has neither."
@@ -218,21 +218,21 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The derivative along a direction, which nothing here asks for."""
+        """The forward-mode derivative; unused here."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to call it; nothing else here does."
         )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
-        """The function of a batch, which nothing here asks for."""
+        """The batched function; unused here."""
         raise NotImplementedError(
             "To call vmap of a custom autograd.Function, override the vmap staticmethod; nothing else here calls it."
         )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Runs forward and records the function. Arguments by name take their places among the others."""
+        """Runs forward and records the function. Keyword arguments are converted to positional ones."""
         plain = cls.setup_context is Function.setup_context
         if kwargs or not plain:
             args = _placed(cls.forward, args, kwargs, plain)
@@ -255,7 +255,7 @@ class Function(metaclass=FunctionMeta):
         places = [i for i, o in enumerate(output) if isinstance(o, Tensor)]
         if len(places) == len(output):
             return tuple(_C._record_function(ctx, _call_backward, args, output, recorded))
-        # What is no tensor has no part in the graph, and comes out as it is.
+        # Objects other than tensors are not part of the graph and are returned unchanged.
         ctx._output_places = (places, len(output))
         tensors = tuple(output[i] for i in places)
         passed = dict(zip(places, _C._record_function(ctx, _call_backward, args, tensors, recorded), strict=True))
@@ -263,10 +263,10 @@ class Function(metaclass=FunctionMeta):
 
 
 def _placed(forward: Callable, args: tuple, kwargs: dict[str, Any], plain: bool) -> tuple:
-    """The arguments of forward by position. One that has a ctx gets no default in front of an argument by name."""
+    """The arguments of forward by position. If it takes a ctx, no defaults are inserted before keyword arguments."""
     if not plain and not kwargs and getattr(forward, "__defaults__", None) is None:
         return args
-    import inspect  # which takes long to load, and is asked seldom
+    import inspect  # slow to import and rarely needed
 
     if not plain:
         bound = inspect.signature(forward).bind(*args, **kwargs)
@@ -352,7 +352,7 @@ class _Refuse(Function):
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
 
-# PyTorch's name of such a node.
+# PyTorch's name of this node.
 _Refuse._backward_cls.__name__ = "torch::autograd::Error"
 
 

@@ -1,7 +1,7 @@
 """Products with Jacobians and Hessians of functions: `vjp`, `jvp`, `jacobian`, `hessian`, `vhp`, `hvp`.
 
-Every function here calls the given one on its own copies of the inputs, differentiates the result as often as its name
-says, and hands back tensors without history unless `create_graph` is set.
+All functions call the given function on their own copies of the inputs, differentiate the result once or twice, and
+return tensors without history unless `create_graph` is set.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _OUTPUTS = "outputs of the user-provided function"
 _STRATEGIES = ("forward-mode", "reverse-mode")
 
 
-# Sorting what comes in, and cutting the history of what goes out.
+# Checking arguments, and detaching results.
 
 
 def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, Tensors]:
-    """Whether `value` is a tuple, and the tuple of tensors that it stands for."""
+    """Whether `value` is a tuple, and its tensors as a tuple."""
     must_be = f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the"
     given = value if isinstance(value, tuple) else (value,)
     for i, item in enumerate(given):
@@ -44,14 +44,14 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, Tensors]:
 
 
 def _fresh(tensors: Tensors, create_graph: bool, need_graph: bool) -> Tensors:
-    """Tensors to differentiate by: views that keep the caller's history, or copies that have none."""
+    """The tensors to differentiate with respect to: views with the caller's history, or copies without history."""
     return tuple(
         t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_(need_graph) for t in tensors
     )
 
 
 def _finished(result: Any, create_graph: bool) -> Any:
-    """The result for the caller, detached unless its history was asked for."""
+    """The result for the caller, detached unless history was requested."""
     if create_graph:
         return result
     if isinstance(result, Tensor):
@@ -60,7 +60,7 @@ def _finished(result: Any, create_graph: bool) -> Any:
 
 
 def _shaped(result: Any, *as_tuples: bool) -> Any:
-    """Undoes the wrapping of single tensors, level by level."""
+    """Unwraps single tensors, level by level."""
     here, *below = as_tuples
     if below:
         result = tuple(_shaped(item, *below) for item in result)
@@ -71,7 +71,7 @@ _INPUT_IS = "the input to the user-provided function is"
 
 
 def _vector(v: Any, function: str, like: Tensors, is_tuple: bool, create_graph: bool, what: str) -> Tensors | None:
-    """The vector of a product, checked against the tensors that it pairs with, which a message calls `what`."""
+    """The vector of a product, checked against the corresponding tensors; `what` is its name in messages."""
     if v is None:
         if len(like) != 1 or like[0].nelement() != 1:
             raise RuntimeError(
@@ -91,7 +91,7 @@ def _vector(v: Any, function: str, like: Tensors, is_tuple: bool, create_graph: 
     return vector
 
 
-# Strict mode: a result that does not depend on its input is an error there rather than zeros.
+# Strict mode: a result that is independent of its input is an error rather than zeros.
 
 
 def _require_grad(tensors: Any, kind: str, strict: bool) -> None:
@@ -120,7 +120,7 @@ def _require_grad(tensors: Any, kind: str, strict: bool) -> None:
         raise RuntimeError(messages[kind])
 
 
-# What strict mode says where no gradient came back, by what was being computed.
+# The errors of strict mode for a missing gradient, by what was computed.
 _INDEPENDENT = {
     "vjp": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
     "jvp": "The gradient with respect to the input is independent of entry {i} in the grad_outputs, by which a second"
@@ -133,7 +133,7 @@ _INDEPENDENT = {
 
 
 def _filled(grads: Gradients, like: Tensors, strict: bool, create_graph: bool, function: str) -> Tensors:
-    """Gradients with zeros where there were none."""
+    """Gradients with missing ones replaced by zeros."""
     filled = []
     for i, (g, reference) in enumerate(zip(grads, like, strict=True)):
         if g is None:
@@ -158,7 +158,7 @@ def _gradients(
     create_graph: bool = False,
     retain_graph: bool | None = None,
 ) -> Gradients:
-    """`autograd.grad` that passes over outputs without history and gives None for unused inputs."""
+    """`autograd.grad` that ignores outputs without history and returns None for unused inputs."""
     weights = (None,) * len(outputs) if grad_outputs is None else grad_outputs
     pairs = [(o, w) for o, w in zip(outputs, weights, strict=True) if o is not None and o.requires_grad]
     if not pairs:
@@ -168,7 +168,7 @@ def _gradients(
 
 
 def _scalar_outputs(func: Callable[..., Any], inputs: Tensors, function: str, strict: bool) -> Tensors:
-    """The one number that a function to be differentiated twice returns."""
+    """The result of a function to be differentiated twice, which must be a single number."""
     is_tuple, outputs = _as_tuple(func(*inputs), _OUTPUTS, function)
     _require_grad(outputs, "outputs", strict)
     if is_tuple:
@@ -187,14 +187,14 @@ def vjp(
     """The product of a vector with the Jacobian of `func` at `inputs`.
 
     Args:
-        func: takes tensors and returns a tensor or a tuple of tensors.
+        func: a function from tensors to a tensor or a tuple of tensors.
         inputs: a tensor or a tuple of tensors.
-        v: the vector, of the shape of the outputs; needless for a single output of one element.
-        create_graph: whether the results can be differentiated by the inputs and by `v`.
+        v: the vector, with the shape of the outputs; optional for a single output of one element.
+        create_graph: whether the results are differentiable with respect to the inputs and `v`.
         strict: whether an output that depends on no input is an error (by default its derivative is zero).
 
     Returns:
-        The outputs of `func`, and the product, shaped as `inputs` is.
+        The outputs of `func`, and the product, structured like `inputs`.
 
     >>> import rgrad as torch
     >>> torch.autograd.functional.vjp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.ones(2))
@@ -217,8 +217,9 @@ def vjp(
 
 # Note [Forward products by two backward passes]
 #
-# A backward pass computes u -> J'u, which is linear in u. Differentiating that map by u, in direction v, gives Jv:
-# the forward product, at the price of two backward passes. The u itself plays no part, and zeros serve.
+# A backward pass computes u -> J'u, which is linear in u. Differentiating this map with respect to u, in direction v,
+# gives Jv: the forward product, at the cost of two backward passes. The value of u does not matter, so zeros are
+# used.
 def jvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:

@@ -104,7 +104,7 @@ class _ModeSwitch(_Switch):
 
 
 class _Recording(_Switch):
-    """A switch of recording, which was as `_before` says when it was switched."""
+    """A switch of grad mode; `_before` is the mode to restore."""
 
     _before: bool
 
@@ -113,7 +113,7 @@ class _Recording(_Switch):
 
 
 class _Fixed(_Recording):
-    """Recording on or off, as the class says; called with a function, the class decorates it."""
+    """Grad mode on or off, depending on the class; also usable as a decorator."""
 
     if TYPE_CHECKING:
 
@@ -143,14 +143,14 @@ class no_grad(_Fixed):
 
 
 class enable_grad(_Fixed):
-    """Operations in the block are recorded, also inside a `no_grad`."""
+    """Operations in the block are recorded, even within a `no_grad` block."""
 
     def __enter__(self) -> None:
         self._before = _C._set_grad_enabled(True)
 
 
 class set_grad_enabled(_Recording, _ModeSwitch):
-    """Switches recording at once; as a context manager, until the block ends."""
+    """Sets grad mode immediately; as a context manager, until the block ends."""
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
@@ -172,7 +172,7 @@ class set_grad_enabled(_Recording, _ModeSwitch):
 
 
 class inference_mode(_ModeSwitch):
-    """As `no_grad`, for code whose results never meet autograd."""
+    """As `no_grad`, for code whose results are never used with autograd."""
 
     if TYPE_CHECKING:
 
@@ -197,7 +197,9 @@ class inference_mode(_ModeSwitch):
 
 
 class _unsafe_preserve_version_counter:
-    """Writes to the tensors in the block are not counted: a backward that needs the old values gets the new ones."""
+    """Writes in the block do not increment version counters: a backward that needs the old values reads the new
+    ones.
+    """
 
     def __init__(self, tensors: _C.Tensor | tuple[_C.Tensor, ...]) -> None:
         self.tensors = (tensors,) if isinstance(tensors, _C.Tensor) else tensors
@@ -213,11 +215,11 @@ class _unsafe_preserve_version_counter:
 
 
 class set_detect_anomaly:
-    """Switches anomaly mode at once; as a context manager, until the block ends.
+    """Sets anomaly mode immediately; as a context manager, until the block ends.
 
     Args:
-        mode: whether nodes remember the Python code that made them, to be shown when their backward fails.
-        check_nan: whether a backward that gives NaN fails.
+        mode: whether nodes record the Python code that made them, to be shown when their backward fails.
+        check_nan: whether a backward that produces NaN fails.
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -237,8 +239,8 @@ class set_detect_anomaly:
 class detect_anomaly(set_detect_anomaly):
     """Anomaly mode for a block.
 
-    A backward in it that fails, or gives NaN, shows the Python code that made the node that failed. Both the forward
-    and the backward belong in the block.
+    If a backward in the block fails or produces NaN, the Python code that made the failed node is shown. Both forward
+    and backward must run in the block.
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -258,12 +260,12 @@ _multithreading = threading.local()
 
 
 def is_multithreading_enabled() -> bool:
-    """What `set_multithreading_enabled` was last given in this thread; True before."""
+    """The last argument of `set_multithreading_enabled` in this thread; True by default."""
     return getattr(_multithreading, "enabled", True)
 
 
 class set_multithreading_enabled(_ModeSwitch):
-    """Kept for programs that set it; a backward always runs on the thread that calls it."""
+    """For compatibility; a backward always runs on the calling thread."""
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode

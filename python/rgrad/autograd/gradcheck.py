@@ -28,7 +28,7 @@ class GradcheckError(RuntimeError):
 
 
 class _Check(namedtuple("_Check", "func inputs eps atol rtol nondet_tol check_grad_dtypes")):
-    """One call of `gradcheck`: the function, where it is checked, and how strictly."""
+    """The arguments of one call of `gradcheck`."""
 
     __slots__ = ()
     func: Callable[..., Any]
@@ -41,7 +41,7 @@ class _Check(namedtuple("_Check", "func inputs eps atol rtol nondet_tol check_gr
 
     @property
     def places(self) -> list[int]:
-        """Which of the inputs are differentiated."""
+        """The inputs that are differentiated."""
         return [i for i, x in enumerate(self.inputs) if isinstance(x, Tensor) and x.requires_grad]
 
     @property
@@ -90,7 +90,7 @@ def _central(check: _Check, point: Tensor, step: Tensor, on: str) -> list[Tensor
 
     def at(shifted: Tensor) -> list[Tensor]:
         values.copy_(shifted)
-        # The clones matter where the function returns its input.
+        # Cloned, because the function may return its input.
         return [o.detach().clone() for o in check.call()]
 
     try:
@@ -128,15 +128,15 @@ def _real(t: Tensor) -> _C.dtype:
 
 
 def _backward_rows(check: _Check, output: Tensor, weights: Sequence[Tensor]) -> list[list[Tensor | None]]:
-    """The gradients by every point (outer list), for each weight of the output (inner list)."""
-    # The clone keeps an output that is an input itself apart from it.
+    """The gradients of every input (outer list), for each weight of the output (inner list)."""
+    # The clone separates an output from the input that it may be.
     root = output.clone()
     found = [grad(root, check.points, w, retain_graph=True, allow_unused=True) for w in weights]
     return [[None if g is None else g.detach().clone() for g in column] for column in zip(*found, strict=True)]
 
 
 def _analytical_jacobian(check: _Check, output: Tensor, weights: Sequence[Tensor]) -> list[Tensor]:
-    """Per point a matrix like those of `_numerical_jacobian`, computed twice to see whether backward repeats itself."""
+    """For each input a matrix as in `_numerical_jacobian`, computed twice to check that backward is deterministic."""
     first, second = _backward_rows(check, output, weights), _backward_rows(check, output, weights)
     matrices, again, dtypes_right = [], [], True
     for point, row, row_again in zip(check.points, first, second, strict=True):
@@ -199,14 +199,14 @@ def _compare_matrices(check: _Check, outputs: Sequence[Tensor], all_outputs: Seq
 
 
 def _direction(like: Tensor, generator: _C.Generator) -> Tensor:
-    """A random vector of length one, without negative elements, as long as a tensor has elements."""
+    """A random vector of length one, with non-negative elements, as long as the tensor's number of elements."""
     v = _C.rand(like.numel(), generator=generator).to(dtype=like.dtype, device=like.device)
     return v / v.norm()
 
 
 def _compare_products(check: _Check, outputs: Sequence[Tensor], all_outputs: Sequence[Tensor]) -> None:
     """Fast mode."""
-    # A generator of its own leaves the user's where it is.
+    # A separate generator, to leave the default generator unchanged.
     generator = _C.Generator()
     us = [_direction(point, generator) for point in check.points]
     vs = [_direction(o, generator) for o in outputs]
@@ -237,7 +237,7 @@ their random combination is not. Pass fast_mode=False to judge the elements one 
 
 
 def _in_slow_mode(check: _Check, outputs: Sequence[Tensor], all_outputs: Sequence[Tensor], i: int, j: int) -> str:
-    """The matrices behind a number that differs, for the message."""
+    """The matrices behind a differing number, for the message."""
     tracked = [k for k, o in enumerate(all_outputs) if o.requires_grad]
     numerical = _numerical_jacobian(check, check.points[j], all_outputs)[tracked[i]]
     analytical = _analytical_jacobian(check, outputs[i], _unit_vectors(outputs[i]))[j]
@@ -249,11 +249,11 @@ def _in_slow_mode(check: _Check, outputs: Sequence[Tensor], all_outputs: Sequenc
     return text + _FAST_FAILED_ALONE if _close(analytical, numerical, check.rtol, check.atol) else text
 
 
-# Rules of backward beside the numbers.
+# Other requirements of backward.
 
 
 def _check_linear_in_gradient(check: _Check, outputs: tuple[Tensor, ...]) -> None:
-    """A gradient of zeros gives zeros, of the right kind."""
+    """A gradient of zeros must give zeros of the right shape, dtype and device."""
     if not outputs:
         return
     found = grad(outputs, check.points, [_C.zeros_like(o) for o in outputs], allow_unused=True)
@@ -281,7 +281,7 @@ class _Undefined(Function):
 
 
 def _check_undefined(check: _Check) -> None:
-    """Backward must do without the gradients of some or all outputs, taking them for zeros."""
+    """Backward must treat missing gradients of some or all outputs as zeros."""
     count = len(_differentiable(check.call()))
     alone = [{i} for i in range(count)] if count > 1 else []
     for undefined in [set(range(count)), *alone]:
@@ -316,12 +316,12 @@ def _check_batched(check: _Check, outputs: Sequence[Tensor]) -> None:
                 )
 
 
-# A parameter's name and what the caller gave for it.
+# The name of a parameter and the value that the caller gave.
 _Flag = tuple[str, bool]
 
 
 def _refuse_contradictions(modes: Sequence[_Flag], needs: dict[_Flag, _Flag]) -> None:
-    """Raises unless some mode is checked, and beside every flag that is set the one that it needs."""
+    """Raises unless some mode is enabled, and every flag that is set has the flag that it requires."""
     if not any(checked for _, checked in modes):
         raise AssertionError(f"Expected at least one of {' or '.join(name for name, _ in modes)} to be True")
     for (name, given), (needed, available) in needs.items():
@@ -351,13 +351,13 @@ def gradcheck(
 
     Args:
         func: takes the inputs and returns a tensor or a tuple of tensors.
-        inputs: a tensor or a tuple; those that require a gradient are checked, and should be float64.
-        eps: how far inputs are moved for a difference.
+        inputs: a tensor or a tuple; those that require grad are checked, and should be float64.
+        eps: the step of finite differences.
         atol: absolute tolerance.
         rtol: relative tolerance.
-        raise_exception: raise where the check fails, rather than return False.
-        nondet_tol: how much two runs of backward may differ.
-        check_undefined_grad: whether backward must do without gradients of some outputs.
+        raise_exception: raise if the check fails, rather than return False.
+        nondet_tol: how much two backward runs may differ.
+        check_undefined_grad: whether backward must support missing gradients of some outputs.
         check_grad_dtypes: whether gradients must have the dtype of their inputs.
         check_batched_grad: whether gradients of a batch must equal those of its members.
         check_batched_forward_grad: of forward mode, which this library does not have.
@@ -370,7 +370,7 @@ def gradcheck(
         True if all agree.
 
     Raises:
-        GradcheckError: something does not agree (with ``raise_exception``).
+        GradcheckError: a check failed (with ``raise_exception``).
 
     >>> import rgrad as torch
     >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
@@ -430,12 +430,12 @@ def gradgradcheck(
         func: as for :func:`gradcheck`.
         inputs: as for :func:`gradcheck`.
         grad_outputs: the weights of the outputs; random ones by default.
-        eps: how far inputs and weights are moved for a difference.
+        eps: the step of finite differences for inputs and weights.
         atol: absolute tolerance.
         rtol: relative tolerance.
         gen_non_contig_grad_outputs: make random weights that are not contiguous.
-        raise_exception: raise where the check fails, rather than return False.
-        nondet_tol: how much two runs of backward may differ.
+        raise_exception: raise if the check fails, rather than return False.
+        nondet_tol: how much two backward runs may differ.
         check_undefined_grad: as for :func:`gradcheck`.
         check_grad_dtypes: as for :func:`gradcheck`.
         check_batched_grad: as for :func:`gradcheck`.

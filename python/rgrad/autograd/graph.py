@@ -1,4 +1,4 @@
-"""The graph itself: nodes, edges, hooks on several tensors, and what nodes keep for backward."""
+"""The graph: nodes, edges, hooks on several tensors, and hooks on saved tensors."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = [
 
 
 class GradientEdge(namedtuple("GradientEdge", ("node", "output_nr", "ownership_token"), defaults=(None,))):
-    """Where a gradient goes: an input of a node's backward, which is an output of its forward.
+    """The destination of a gradient: a node and the number of one of its outputs.
 
-    `backward` and `grad` take an edge wherever they take a tensor, so the tensor itself need not be kept.
+    `backward` and `grad` accept an edge in place of a tensor, so the tensor itself need not be kept.
     """
 
     __slots__ = ()
@@ -44,12 +44,12 @@ class GradientEdge(namedtuple("GradientEdge", ("node", "output_nr", "ownership_t
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge that the gradient of a tensor arrives on."""
+    """The edge to which the gradient of a tensor flows."""
     return GradientEdge(*_C._gradient_edge(tensor))
 
 
 def _receiver(tensor: Tensor | GradientEdge) -> Node:
-    """The node that the gradient of a tensor goes to: for a leaf, the one that accumulates it."""
+    """The node that receives the gradient of a tensor: for a leaf, its accumulator."""
     if isinstance(tensor, GradientEdge):
         return tensor.node
     if not tensor.requires_grad:
@@ -58,9 +58,9 @@ def _receiver(tensor: Tensor | GradientEdge) -> Node:
 
 
 class saved_tensors_hooks:
-    """Operations in the block keep ``pack_hook(tensor)`` in place of each tensor that they save for backward.
+    """Operations in the block save ``pack_hook(tensor)`` instead of the tensors that they save for backward.
 
-    Backward gets the tensor back from ``unpack_hook(packed)``.
+    Backward restores each tensor with ``unpack_hook(packed)``.
 
     >>> import rgrad as torch
     >>> x = torch.tensor([2.0], requires_grad=True)
@@ -83,11 +83,11 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Operations in the block keep what they save for backward in the CPU's memory.
+    """Operations in the block save their tensors for backward in CPU memory.
 
     Args:
-        pin_memory: keep it in pinned memory, from which a device reads without waiting.
-        device_type: the device whose memory is pinned for.
+        pin_memory: use pinned memory, from which a device reads asynchronously.
+        device_type: the device for which memory is pinned.
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -104,7 +104,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Makes it an error in the block to use saved-tensor hooks, with the given message."""
+    """Makes the use of saved tensor hooks in the block an error with the given message."""
     before = _C._set_saved_tensors_hooks_error(error_message)
     try:
         yield
@@ -113,7 +113,8 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Counts a write that autograd did not see, so that a backward that needs the old values fails.
+    """Increments the version counter after a write that autograd did not see, so that a backward needing old values
+    fails.
 
     Args:
         tensor: the tensor that was written, or several.
@@ -125,23 +126,23 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
-    """Calls ``callback`` when the backward that is under way has run all its nodes."""
+    """Calls ``callback`` when the current backward has run all its nodes."""
     _C._queue_callback(callback)
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """Whether to warn of gradients that come on another stream than their leaf's. There is one stream, so none do."""
+    """Whether to warn about gradients on another stream than their leaf's. There is one stream, so there are none."""
 
 
 class _AllowMutationOnSavedContext:
-    """What `allow_mutation_on_saved_tensors` holds: the values of saved tensors at the time they were saved."""
+    """The state of `allow_mutation_on_saved_tensors`: copies of saved tensors that were overwritten."""
 
     def __init__(self) -> None:
         self.cloned: list[Tensor] = []
         self.open = True
 
     def clear(self) -> None:
-        """Lets go of them."""
+        """Releases the copies."""
         self.cloned.clear()
 
     def pack(self, tensor: Tensor) -> int:
@@ -162,7 +163,7 @@ _mutation = threading.local()
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
-    """Tensors that are saved in the block may be written in place before backward, which has to be in the block too.
+    """Tensors saved in the block may be written in place before backward, which must run in the block too.
 
     >>> import rgrad as torch
     >>> x = torch.tensor([2.0], requires_grad=True)
@@ -204,7 +205,7 @@ class _MultiHandle(RemovableHandle):
 
 
 def _running() -> int:
-    """The number of the backward that calls the hook."""
+    """The id of the backward that calls the hook."""
     run = _C._current_graph_task_id()
     if run == -1:
         raise AssertionError("expected this hook to be called inside a backward call")
@@ -218,12 +219,12 @@ def register_multi_grad_hook(
 
     Args:
         tensors: the tensors.
-        fn: with mode "all", called once a backward with all the gradients, when the last one is known (None for a
+        fn: with mode "all", called once per backward with all gradients, as soon as the last one is known (None for a
             tensor that this backward does not reach); with mode "any", with the first gradient that is known.
         mode: "all" or "any".
 
     Returns:
-        A handle whose ``remove()`` takes the hooks away.
+        A handle whose ``remove()`` removes the hooks.
     """
     if mode == "all":
         return _register_all(tensors, fn)
@@ -235,7 +236,7 @@ def register_multi_grad_hook(
 def _register_all(tensors: Sequence[Any], fn: Callable[[Sequence[Tensor | None]], None]) -> RemovableHandle:
     nodes = [_receiver(t) for t in tensors]
     lock = threading.Lock()
-    # By backward: how many gradients are still to come, and those that have.
+    # For each backward: the number of missing gradients, and the gradients so far.
     pending: dict[int, tuple[int, list[Tensor | None]]] = {}
 
     def hook_of(place: int) -> Callable[[Tensor], None]:

@@ -1,4 +1,4 @@
-"""`Variable`: what tensors were called before PyTorch 0.4, still met in older code."""
+"""`Variable`: the name of tensors before PyTorch 0.4, still used in older code."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ __all__ = ["Variable"]
 
 
 class _TensorLike(type):
-    """Tensors pass for instances of `Variable`, which has none of its own."""
+    """Makes tensors instances of `Variable`, which has no instances of its own."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _C.Tensor)
 
 
 class _Engine:
-    """What PyTorch's engine offers to Python by this way."""
+    """The Python interface of PyTorch's engine."""
 
     @staticmethod
     def queue_callback(callback: Callable[[], Any]) -> None:
-        """Calls ``callback`` when the backward that is under way has run all its nodes."""
+        """Calls ``callback`` when the current backward has run all its nodes."""
         _C._queue_callback(callback)
 
 
 class Variable(metaclass=_TensorLike):
-    """A tensor over the memory of another, outside its graph.
+    """A tensor that shares the memory of another, outside its graph.
 
     Args:
         data: the other tensor; an empty one is made if None.

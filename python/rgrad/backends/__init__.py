@@ -1,4 +1,4 @@
-"""`torch.backends`: what scripts query before they choose a device."""
+"""`torch.backends`: settings and queries of libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _matmul_precision = "highest"
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How little precision products of float32 matrices may have; all here have the full one."""
+    """Sets the minimum precision of float32 matrix products; here they always have full precision."""
     global _matmul_precision
     if precision not in ("highest", "high", "medium"):
         warnings.warn(
@@ -25,5 +25,5 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was last given."""
+    """The last argument of `set_float32_matmul_precision`."""
     return _matmul_precision

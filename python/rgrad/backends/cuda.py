@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 
-# Settings of products: those of rgrad are never less exact than programs ask for.
+# Settings of matrix products, which rgrad always computes at least as precisely as requested.
 matmul = types.SimpleNamespace(
     allow_tf32=False,
     allow_fp16_reduced_precision_reduction=True,
@@ -19,12 +19,12 @@ def is_available() -> bool:
 
 
 def is_built() -> bool:
-    """False: nothing of it is in this build."""
+    """False: this build does not include it."""
     return False
 
 
 def flash_sdp_enabled() -> bool:
-    """False: attention has one kernel of its own."""
+    """False: there is a single attention kernel."""
     return False
 
 
@@ -37,7 +37,7 @@ def math_sdp_enabled() -> bool:
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Taken and not used: attention has one kernel of its own."""
+    """Accepted, but ignored: there is a single attention kernel."""
 
 
 enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = enable_flash_sdp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-# Programs set these; there is nothing here that they change.
+# Set by programs; without effect here.
 enabled = False
 benchmark = False
 deterministic = True
@@ -19,7 +19,7 @@ def is_available() -> bool:
 
 
 def is_built() -> bool:
-    """False: nothing of it is in this build."""
+    """False: this build does not include it."""
     return False
 
 
@@ -36,7 +36,7 @@ def flags(
     allow_tf32: bool = True,
     fp32_precision: str = "none",
 ) -> Iterator[None]:
-    """A block with other settings, which change nothing here."""
+    """A context with other settings, which have no effect here."""
     settings = globals()
     before = {name: settings[name] for name in ("enabled", "benchmark", "deterministic", "allow_tf32")}
     settings.update(enabled=enabled, benchmark=benchmark, deterministic=deterministic, allow_tf32=allow_tf32)

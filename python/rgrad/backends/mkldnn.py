@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Programs set these; there is nothing here that they change.
+# Set by programs; without effect here.
 enabled = False
 benchmark = False
 deterministic = True

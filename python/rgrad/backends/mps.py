@@ -1,4 +1,4 @@
-"""`torch.backends.mps`: the GPU of a machine of Apple's."""
+"""`torch.backends.mps`: the GPU of an Apple machine."""
 
 from __future__ import annotations
 

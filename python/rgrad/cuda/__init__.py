@@ -1,4 +1,4 @@
-"""`torch.cuda` for scripts written for it: the GPU of any vendor (see `rgrad.gpu`), where there is one."""
+"""`torch.cuda` for scripts written for it: the GPU of any vendor (see `rgrad.gpu`), if there is one."""
 
 from __future__ import annotations
 
@@ -71,63 +71,63 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether the name "cuda" means a GPU: there is one, and the name was not taken away."""
+    """Whether the name "cuda" refers to a GPU: there is one, and the name was not disabled."""
     return os.environ.get("RGRAD_GPU_ALIASES") != "0" and gpu.is_available()
 
 
 def device_count() -> int:
-    """How many GPUs the name "cuda" reaches."""
+    """The number of GPUs that the name "cuda" refers to."""
     return gpu.device_count() if is_available() else 0
 
 
 def is_initialized() -> bool:
-    """Whether there is a GPU: it is opened by its first use."""
+    """Whether there is a GPU; it is opened on first use."""
     return is_available()
 
 
 def init() -> None:
-    """Nothing to do: a GPU is opened by its first use."""
+    """Has no effect: a GPU is opened on first use."""
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether tensors may be of bfloat16: they may everywhere, computed in float32."""
+    """Whether bfloat16 tensors are supported: always, computed in float32."""
     return is_available() and including_emulation
 
 
 def set_device(device: Any) -> None:
-    """Makes another GPU the one that "cuda" means."""
+    """Sets the GPU meant by "cuda"."""
     if str(device).startswith("cpu"):
         raise ValueError(f"Expected a cuda device, but got: {device}")
     gpu.set_device(device)
 
 
-# ---- random numbers: there is one generator, which all devices share
+# ---- random numbers: there is a single generator for all devices
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the generator, which all devices share."""
+    """Seeds the generator, which is shared by all devices."""
     import rgrad
 
     rgrad.manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generator, which all devices share."""
+    """Seeds the generator, which is shared by all devices."""
     manual_seed(seed)
 
 
 def seed_all() -> None:
-    """Seeds the generator, which all devices share, with a number that nobody chose."""
+    """Seeds the generator, which is shared by all devices, with a random number."""
     seed()
 
 
 def get_rng_state(device: Any = "cuda") -> Tensor:
-    """The state of the generator, which all devices share."""
+    """The state of the generator, which is shared by all devices."""
     return _state()
 
 
 def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
-    """Sets the state of the generator, which all devices share."""
+    """Sets the state of the generator, which is shared by all devices."""
     _set_state(new_state)
 
 
@@ -137,7 +137,7 @@ def get_rng_state_all() -> list[Tensor]:
 
 
 def set_rng_state_all(new_states: list[Tensor]) -> None:
-    """Sets the state of the generator, which all devices share."""
+    """Sets the state of the generator, which is shared by all devices."""
     for state in new_states:
         _set_state(state)
 
@@ -146,16 +146,16 @@ def set_rng_state_all(new_states: list[Tensor]) -> None:
 
 
 def empty_cache() -> None:
-    """Gives memory kept for reuse back to the driver."""
+    """Releases cached memory to the driver."""
     gpu.empty_cache()
 
 
 def ipc_collect() -> None:
-    """Nothing to do: memory of a GPU is not shared between processes."""
+    """Has no effect: GPU memory is not shared between processes."""
 
 
 def synchronize(device: Any = None) -> None:
-    """Waits for the GPU; an error, as in a PyTorch without CUDA, where there is none."""
+    """Waits for the GPU; an error if there is none, as in a PyTorch without CUDA."""
     if not is_available():
         raise AssertionError("Torch not compiled with CUDA enabled")
     gpu.synchronize(device)
@@ -168,17 +168,17 @@ graph = absent_class("torch.cuda.graph", _NO_GRAPHS)
 
 
 def is_current_stream_capturing() -> bool:
-    """False: what a GPU is asked to do is not recorded."""
+    """False: there is no graph capture."""
     return False
 
 
 class Event:
-    """A point in what a GPU does. To record one that takes the time waits until the GPU is there.
+    """A point in the command stream of a GPU. Recording an event with timing waits until the GPU has reached it.
 
     Args:
-        enable_timing: Whether `elapsed_time` will be asked for.
-        blocking: Accepted; who waits sleeps.
-        interprocess: Accepted; events stay in their process.
+        enable_timing: Whether `elapsed_time` will be called.
+        blocking: Accepted, but ignored; waiting threads always sleep.
+        interprocess: Accepted, but ignored; events belong to their process.
 
     Example:
         >>> import rgrad as torch
@@ -195,25 +195,25 @@ class Event:
         self._at: float | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Marks the point that has been reached when all that was asked for so far is done."""
+        """Records the event after all commands so far."""
         if self._timed:
             synchronize()
         self._at = time.perf_counter()
 
     def synchronize(self) -> None:
-        """Waits until the GPU is there."""
+        """Waits until the GPU has reached the event."""
         if self._at is not None:
             synchronize()
 
     wait = synchronize
 
     def query(self) -> bool:
-        """True: whoever asks waits until the GPU is there."""
+        """Waits until the GPU has reached the event, and returns True."""
         self.synchronize()
         return True
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this point to a later one."""
+        """Milliseconds from this event to a later one."""
         if not (self._timed and end_event._timed):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._at is None or end_event._at is None:
@@ -222,28 +222,28 @@ class Event:
 
 
 class Stream:
-    """What a GPU is asked to do, in order: it has one such queue, which every stream stands for."""
+    """A command stream of a GPU. There is only one per GPU, which all streams refer to."""
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         self._device = device
 
     def synchronize(self) -> None:
-        """Waits until all that was asked for is done."""
+        """Waits until all commands so far have finished."""
         synchronize(self._device)
 
     def query(self) -> bool:
-        """True: whoever asks waits until all is done."""
+        """Waits until all commands so far have finished, and returns True."""
         self.synchronize()
         return True
 
     def wait_stream(self, stream: Stream) -> None:
-        """Nothing to wait for: what was asked for before is done before."""
+        """Has no effect: there is only one stream, which runs in order."""
 
     def wait_event(self, event: Event) -> None:
-        """Nothing to wait for: what was asked for before is done before."""
+        """Has no effect: there is only one stream, which runs in order."""
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Records an event, a new one where none is given."""
+        """Records an event, by default a new one."""
         event = event or Event()
         event.record(self)
         return event
@@ -256,7 +256,7 @@ class Stream:
 
 
 class StreamContext:
-    """A block whose operations go to a stream: to the one queue that there is."""
+    """A context in which operations use a stream, of which there is only one."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -269,15 +269,15 @@ class StreamContext:
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The queue of a GPU."""
+    """The stream of a GPU."""
     return Stream(device)
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The queue of a GPU."""
+    """The stream of a GPU."""
     return Stream(device)
 
 
 def stream(stream: Stream | None) -> Stream:
-    """A block whose operations go to a stream: to the one queue that there is."""
+    """A context in which operations use a stream, of which there is only one."""
     return stream or Stream()

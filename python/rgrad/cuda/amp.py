@@ -1,4 +1,4 @@
-"""`torch.cuda.amp`: mixed precision by the names that scripts had for it before `torch.amp`."""
+"""`torch.cuda.amp`: the names of mixed precision before `torch.amp`."""
 
 from __future__ import annotations
 

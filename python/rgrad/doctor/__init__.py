@@ -1,8 +1,7 @@
 """The doctor compares every operation on a GPU with the CPU and measures how fast the GPU is.
 
-`rgrad.doctor()` in a program and `python -m rgrad.doctor` in a shell do the same. `samples` holds the calls that are
-compared, `recipes` the arguments of those that need particular ones, `parity` the comparison; the tests of the GPU use
-them too.
+`rgrad.doctor()` and the command `python -m rgrad.doctor` do the same. `samples` contains the calls to compare,
+`recipes` the arguments of those that need specific ones, `parity` the comparison; the GPU tests use them too.
 """
 
 from __future__ import annotations
@@ -28,9 +27,11 @@ from . import parity, samples
 
 __all__ = ["doctor", "main"]
 
-# Dtypes that a driver may have and get wrong, with one that every driver has and that runs the same kernels.
+# Dtypes that a driver may support incorrectly, each with one that every driver supports and that runs the same
+# kernels.
 _OPTIONAL = {"int64": "int32", "float64": "float32"}
-# Of operations that are right in the other dtype, the share whose being wrong speaks against the driver.
+# The share of wrong operations, among those correct in the other dtype, from which on the driver is considered
+# faulty.
 _TOO_MANY_WRONG = 0.1
 
 
@@ -45,20 +46,20 @@ def doctor(
 ) -> dict[str, Any]:
     """Runs the operations of the table on a GPU and on the CPU, forward and backward, compares, and measures speed.
 
-    Prints a table (operation by dtype: exact, within how many units in the last place, wrong, unsupported) and writes
-    the same as JSON, which a report of a bug should hold.
+    Prints a table (operation by dtype: exact, error in units in the last place, wrong, unsupported) and writes it as
+    JSON, which a bug report should include.
 
     Args:
         device: The GPU, by default the current one.
         ops: Names of operations, by default all.
         dtypes: Names of dtypes, by default all.
-        report: Where the JSON goes; None for nowhere.
-        record: Whether to note down which features of the driver gave wrong numbers; the GPU is opened without
-            them from the next process on. Nothing is noted unless all operations and dtypes were run.
+        report: The path of the JSON file; None to write none.
+        record: Whether to record which driver features gave wrong results; from the next process on the GPU is opened
+            without them. Nothing is recorded unless all operations and dtypes were run.
         quiet: Whether to print nothing.
 
     Returns:
-        What the JSON holds: `adapter`, `speed`, `operations` (by name and dtype), `counts`, `avoid`.
+        The content of the JSON: `adapter`, `speed`, `operations` (by name and dtype), `counts`, `avoid`.
 
     Example:
         >>> import rgrad as torch
@@ -118,7 +119,7 @@ def _operations(device: str, names: set[str] | None, dtypes: list[str], say: Cal
 
 
 def _faulty(operations: dict[str, Any]) -> list[str]:
-    """The optional dtypes that are wrong too often where the dtype of 32 bits is right."""
+    """The optional dtypes that are wrong too often for operations that are correct in the 32-bit dtype."""
     faulty = []
     for dtype, other in _OPTIONAL.items():
         pairs = [(row[dtype]["kind"], row[other]["kind"]) for row in operations.values() if {dtype, other} <= set(row)]
@@ -129,7 +130,7 @@ def _faulty(operations: dict[str, Any]) -> list[str]:
 
 
 def _best_time(device: str, work: Callable[[], Any], repeats: int = 5) -> float:
-    """Seconds, the device's work included."""
+    """The shortest time in seconds, including the device's work."""
     times = []
     for _ in range(repeats):
         _C._synchronize(device)
@@ -141,7 +142,7 @@ def _best_time(device: str, work: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def _speed(device: str) -> dict[str, float]:
-    """Bandwidth of a copy (bytes read and written), speed of products, cost of a launch."""
+    """Bandwidth of a copy (bytes read and written), speed of matrix products, overhead of a launch."""
     n, launches = 512, 1000
     large = rgrad.ones(1 << 22, device=device)
     target = rgrad.empty_like(large)
@@ -160,10 +161,10 @@ def _speed(device: str) -> dict[str, float]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command `python -m rgrad.doctor`; its status is 1 if anything was wrong.
+    """The command `python -m rgrad.doctor`; its exit status is 1 if any result was wrong.
 
     Args:
-        arguments: Those of the command line by default.
+        arguments: By default those of the command line.
     """
     parser = argparse.ArgumentParser(prog="python -m rgrad.doctor", description=__doc__)
     parser.add_argument("--device", default=None, help="the GPU, such as gpu:1")
@@ -191,7 +192,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 class _CallableModule(ModuleType):
-    """Makes `rgrad.doctor()` a call of `doctor`: importing a module of this package binds the package to that name."""
+    """Makes the module callable: importing a submodule binds the name `rgrad.doctor` to the package, not the
+    function.
+    """
 
     __call__ = staticmethod(doctor)
 

@@ -1,4 +1,4 @@
-"""Whether a device gives the CPU's numbers, call by call: what the tests, the doctor and docs/gpu-parity.md ask."""
+"""Comparison of a device with the CPU, call by call; used by tests, the doctor and docs/gpu-parity.md."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from rgrad import Tensor
 
 from .samples import LAYOUTS, Layout, Outcome, Sample
 
-# Units in the last place that a result may be off: of an element by itself, and of a sum, where they count in the
-# last place of the tensor's largest element.
+# The tolerated error in units in the last place: of elementwise results, and of sums, for which the unit is that of
+# the tensor's largest element.
 ELEMENT_ULPS = 8
 SUM_ULPS = 64
 
-# Functions with zeros, near which the elements are small and their errors are not.
+# Functions with zeros, near which relative errors are large.
 LOOSE = {"lgamma": 32, "digamma": 32, "logaddexp": 32, "logaddexp2": 32}
 
-# Rows that are alike make its derivative zero, of which rounding leaves something else on each device.
+# With identical rows the derivative is zero, and rounding leaves different remainders on each device.
 _LEVEL_WHERE_ALIKE = {"corrcoef"}
 
-# What is asked for elsewhere.
+# Calls that move their result to the CPU.
 _TO_THE_CPU = {"Tensor.cpu"}
 
-# Two calls whose derivative is not unique, or grows without bound where singular values meet.
+# Calls whose derivative is not unique, or unbounded for equal singular values.
 _NO_GRADIENT = {"svd", "linalg.svd"}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a call did on a device.
+    """The result of comparing a call.
 
     Attributes:
-        kind: `agrees`, `wrong`, `unsupported` (the device says so), or `refused` (the CPU refuses the call as well).
-        ulps: How far off the worst element is, in units in the last place.
-        why: What is wrong, or the device's reason.
+        kind: `agrees`, `wrong`, `unsupported` (the device raises), or `refused` (the CPU raises as well).
+        ulps: The error of the worst element, in units in the last place.
+        why: What is wrong, or the device's error.
     """
 
     kind: str
@@ -56,12 +56,12 @@ def check(sample: Sample, dtype: str, device: str = "gpu", layout: Layout = "con
     Args:
         sample: The call.
         dtype: The dtype of its data.
-        device: Where to run it.
-        layout: How its tensors lie in memory.
-        grad: Whether to compare gradients too, where the dtype has them.
+        device: The device to run it on.
+        layout: The memory layout of its tensors.
+        grad: Whether to compare gradients too, if the dtype has them.
     """
     with warnings.catch_warnings():
-        # Some are given once a process: on the first device alone.
+        # Some warnings are given once per process, hence only on the first device.
         warnings.simplefilter("ignore")
         return _checked(sample, dtype, device, layout, grad)
 
@@ -87,7 +87,7 @@ def _checked(sample: Sample, dtype: str, device: str, layout: Layout, grad: bool
         return Verdict("wrong", math.inf, f"{len(got.gradients)} gradients, not {len(want.gradients)}")
     verdict = _compare_outcomes(sample, got, want)
     if verdict.kind == "wrong" and dtype == "float32" and math.isfinite(verdict.ulps):
-        # Two sums may be off to either side: what counts is how far from the sum of the same numbers in float64.
+        # Both sums have errors, so each is compared with the sum of the same numbers in float64.
         true = sample.call(dtype, "cpu", layout, grad, wide=True)
         narrow = [[t.to(g.dtype) for t, g in zip(ts, gs, strict=True)] for ts, gs in (
             (true.results, got.results), (true.gradients, got.gradients),
@@ -99,7 +99,7 @@ def _checked(sample: Sample, dtype: str, device: str, layout: Layout, grad: bool
 def _compare_outcomes(sample: Sample, got: Outcome, want: Outcome) -> Verdict:
     limit = LOOSE.get(sample.name, ELEMENT_ULPS) if sample.is_elementwise else None
     verdict = worst(_compare(g, w, limit) for g, w in zip(got.results, want.results, strict=True))
-    # A gradient sums where an operand was broadcast or named twice.
+    # A gradient is a sum if an operand was broadcast or used twice.
     return worst([verdict, *(_compare(g, w) for g, w in zip(got.gradients, want.gradients, strict=True))])
 
 
@@ -109,13 +109,13 @@ def check_layouts(sample: Sample, dtype: str, device: str = "gpu", grad: bool = 
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The one that matters most: wrong, then unsupported, then the one that is furthest off."""
+    """The most severe verdict: wrong, then unsupported, then the largest error."""
     order = ("refused", "agrees", "unsupported", "wrong")
     return max(verdicts, key=lambda v: (order.index(v.kind), v.ulps), default=Verdict("agrees"))
 
 
 def _refusal(sample: Sample, dtype: str, device: str, layout: Layout, grad: bool, refused: Exception) -> Verdict:
-    """A call that the CPU refuses is refused alike."""
+    """Checks that the device raises the same error as the CPU."""
     try:
         for t in sample.call(dtype, device, layout, grad).results:
             t.cpu()
@@ -139,12 +139,12 @@ def _compare(got: Tensor, want: Tensor, element_limit: int | None = None) -> Ver
 
 
 def ulps(got: Tensor, want: Tensor, by_element: bool = True) -> float:
-    """How far apart two tensors are, in units in the last place of each element, or of the largest one.
+    """The largest difference of two tensors, in units in the last place of each element or of the largest one.
 
     Args:
         got: A tensor of floating-point numbers.
         want: Another of the same dtype and shape.
-        by_element: Whether the last place is each element's own.
+        by_element: Whether the unit is that of each element.
     """
     info, (g, w) = rgrad.finfo(want.dtype), (got.detach().double(), want.detach().double())
     same = (g == w) | (g.isnan() & w.isnan())

@@ -1,7 +1,7 @@
-"""Sample arguments of the operations that want more than tensors of any shape; read by `samples`.
+"""Sample arguments of operations that need more than tensors of any shape; read by `samples`.
 
-An operation stands here under its documented name: `gather`, `linalg.norm`, `nn.functional.pad`. None means that
-a comparison of numbers would say nothing: the operation gives no numbers, or none that are anyone's to expect.
+Operations have their documented names: `gather`, `linalg.norm`, `nn.functional.pad`. None means that comparing
+numbers is meaningless: the operation returns no numbers, or unspecified ones.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Spec:
-    """A tensor to be: its shape and what it holds.
+    """A specification of a tensor: its shape and contents.
 
-    `data` is numbers of both signs in the dtype under test, `positive` is above 0 and `unit` within (0, 1);
-    `dominant` is matrices far from singular; `real` is numbers in the dtype under test that take no gradient; `index`
-    is int64 in [0, below), `mask` is bool, and `special` is NaN, infinities, zeros of both signs and denormals.
+    `data` are numbers of both signs in the dtype under test, `positive` are above 0 and `unit` within (0, 1);
+    `dominant` are well-conditioned matrices; `real` are numbers in the dtype under test that require no gradient;
+    `index` are int64 numbers in [0, below), `mask` is bool, and `special` contains NaN, infinities, zeros of both
+    signs and subnormal numbers.
     """
 
     shape: tuple[int, ...]
@@ -29,7 +30,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def call(*args: Any, **kwargs: Any) -> Call:
-    """Arguments as they are written in a call."""
+    """The arguments of a call."""
     return args, kwargs
 
 
@@ -39,7 +40,7 @@ def data(*shape: int) -> Spec:
 
 
 def real(*shape: int) -> Spec:
-    """Numbers of the dtype under test that take no gradient."""
+    """Numbers of the dtype under test that require no gradient."""
     return Spec(shape, "real")
 
 
@@ -54,12 +55,12 @@ def unit(*shape: int) -> Spec:
 
 
 def dominant(*shape: int) -> Spec:
-    """Matrices whose diagonals are larger than what stands beside them."""
+    """Diagonally dominant matrices."""
     return Spec(shape, "dominant")
 
 
 def mask(*shape: int) -> Spec:
-    """A third of it is true."""
+    """A mask of which a third is true."""
     return Spec(shape, "mask")
 
 
@@ -73,7 +74,7 @@ def ascending(*shape: int) -> Spec:
     return Spec(shape, "real", sorted=True)
 
 
-# Every argument list of a family that reduces dimensions.
+# Argument lists for families that reduce dimensions.
 _WHOLE = call(data(5, 7))
 _ROWS = call(data(5, 7), 1)
 _COLUMNS = call(data(5, 7), 0, True)
@@ -95,7 +96,7 @@ _SQUARE = [call(data(4, 4))]
 _WINDOW_1 = [call(data(2, 3, 9), 3), call(data(2, 3, 9), 2, stride=3, padding=1)]
 _WINDOW_2 = [call(data(2, 3, 7, 6), 3), call(data(2, 3, 7, 6), (2, 3), stride=2, padding=1)]
 _WINDOW_3 = [call(data(1, 2, 5, 4, 4), 2), call(data(1, 2, 5, 4, 4), 3, stride=2, padding=1)]
-_SPECTRUM = [call(data(4, 3)), call(data(2, 3, 4)), call(data(2, 2))]  # of full rank: else there is no derivative
+_SPECTRUM = [call(data(4, 3)), call(data(2, 3, 4)), call(data(2, 2))]  # of full rank, as others have no derivative
 _LOSS = [
     call(data(5, 7), real(5, 7)),
     call(data(5, 7), real(5, 7), reduction="none"),
@@ -105,7 +106,7 @@ _PART = [call(data(4, 6), 2), call(data(4, 6), 3, 1)]
 _ANY = [call(data(5, 7)), call(data(2, 1, 3, 1, 2, 2)), call(data(0, 3)), call(data())]
 
 RECIPES: dict[str, list[Call] | None] = {
-    # Pointwise, with what is no tensor.
+    # Pointwise, with arguments other than tensors.
     "threshold": [call(data(5, 7), 0.5, 0.25)],
     "bitwise_left_shift": [call(data(5, 7), real(5, 7)), call(data(5, 7), 2), call(3, real(7))],
     "bitwise_right_shift": [call(data(5, 7), real(5, 7)), call(data(5, 7), 2), call(3, real(7))],
@@ -146,7 +147,7 @@ RECIPES: dict[str, list[Call] | None] = {
     ],
     "conv_transpose2d": [call(data(2, 3, 4, 3), data(3, 2, 3, 2), data(2), 2)],
     "conv_transpose3d": [call(data(1, 2, 3, 2, 2), data(2, 2, 2, 2, 2))],
-    # Made after a tensor.
+    # Created like a tensor.
     "full_like": [call(data(5, 7), 3)],
     "empty_like": None,
     "new_zeros": [call(data(2), (3, 4))],
@@ -206,7 +207,7 @@ RECIPES: dict[str, list[Call] | None] = {
         call(index(6, 3, 4), data(6, 5), 2, scale_grad_by_freq=True),
         call(index(6, 3), data(6, 5), max_norm=2.0),
     ],
-    # Joined and cut.
+    # Concatenation and splitting.
     "cat": [call([data(2, 3), data(4, 3)]), call([data(2, 3), data(2, 0), data(2, 5)], 1)],
     "stack": [call([data(2, 3), data(2, 3)], 1)],
     "hstack": [call([data(2, 3), data(2, 2)])],
@@ -378,7 +379,7 @@ RECIPES: dict[str, list[Call] | None] = {
     **{n: [call(data(2, 3, 9), 4)] for n in ("adaptive_avg_pool1d", "nn.functional.adaptive_max_pool1d")},
     **{f"nn.functional.{n}": [call(data(2, 3, 7, 6), (3, 2))] for n in ("adaptive_avg_pool2d", "adaptive_max_pool2d")},
     **{f"nn.functional.{n}": [call(data(1, 2, 5, 4, 4), 2)] for n in ("adaptive_avg_pool3d", "adaptive_max_pool3d")},
-    # Random numbers, which are those of the CPU.
+    # Random numbers, which are equal to those of the CPU.
     "randint_like": [call(real(5, 7), 10)],
     "bernoulli": [call(Spec((5, 7), "unit"))],
     "bernoulli_": [call(data(5, 7), 0.3)],

@@ -1,7 +1,7 @@
-"""Sample calls for every operation of the table that takes tensors: what tests of a device and its doctor iterate over.
+"""Sample calls of every operation of the table that takes tensors, used by device tests and the doctor.
 
-A call whose required arguments are all tensors is made up from its signature, so a new row of the table is sampled
-without a line here. What wants more (an index, a kernel size, shapes that fit) stands in
+A call whose required arguments are all tensors is derived from its signature, so a new pointwise operation needs no
+entry here. Calls that need other arguments (an index, a kernel size, matching shapes) are listed in
 `recipes.RECIPES`.
 """
 
@@ -21,7 +21,7 @@ from .recipes import RECIPES, Spec
 Layout = Literal["contiguous", "transposed", "broadcast", "offset", "misaligned"]
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "transposed", "broadcast", "offset")
 
-# Shapes for calls that take any: a length that is no multiple of 4, none, one, a number, and many dimensions.
+# Shapes for calls that accept any: a length that is no multiple of 4, empty, one element, 0-d, and many dimensions.
 SHAPES: dict[str, tuple[int, ...]] = {
     "matrix": (5, 7),
     "empty": (0, 3),
@@ -36,7 +36,7 @@ DTYPES = (*FLOATS, "int64", "int32", "int16", "int8", "uint8", "bool")
 
 @dataclass(frozen=True)
 class Sample:
-    """A call of an operation: where it is found, and its arguments with `Spec`s for tensors."""
+    """A call of an operation: its namespace, and its arguments with `Spec`s for tensors."""
 
     op: str
     place: str
@@ -52,26 +52,28 @@ class Sample:
 
     @property
     def is_elementwise(self) -> bool:
-        """Whether the call was made up from a signature of tensors alone."""
+        """Whether the call was derived from a signature with tensors only."""
         return self.shape != "recipe"
 
     @property
     def minds_memory(self) -> bool:
-        """Whether the call depends on, or writes, the memory behind a tensor, of which an expanded one has less, or
-        divides by how far the elements of a row differ, which in an expanded one they do not."""
+        """Whether the call is unsuitable for expanded tensors: it depends on or writes the storage of a tensor, or
+        divides by
+        the spread of the elements of a row, which is zero in an expanded one.
+        """
         return self.op.startswith(("as_strided", "resize_", "corrcoef")) or "max_norm" in self.kwargs
 
     def call(
         self, dtype: str, device: str, layout: Layout = "contiguous", grad: bool = False, wide: bool = False
     ) -> Outcome:
-        """Runs the call on a device, backward too where `grad` is wished and there is a derivative.
+        """Runs the call on a device, and its backward if `grad` is set and there is a derivative.
 
         Args:
             dtype: The dtype of the data.
-            device: Where to run it.
-            layout: How the tensors lie in memory.
+            device: The device to run it on.
+            layout: The memory layout of the tensors.
             grad: Whether to run backward.
-            wide: Whether to compute in float64 with the numbers that the floating-point `dtype` holds.
+            wide: Whether to compute in float64 with numbers rounded to the floating point `dtype`.
         """
         rgrad.manual_seed(7)
         layout = "contiguous" if layout == "broadcast" and self.minds_memory else layout
@@ -101,7 +103,7 @@ class Sample:
 
 @dataclass
 class Outcome:
-    """What a call gave."""
+    """The results of a call."""
 
     results: list[Tensor]
     gradients: list[Tensor]
@@ -112,11 +114,11 @@ ON_TENSORS = ("method", "attribute")
 
 
 def samples(op: dict[str, Any], large: tuple[int, ...] | None = None) -> Iterator[Sample]:
-    """The sample calls of an entry of the table (`rgrad._C._op_table()`); none if it takes no tensors.
+    """The sample calls of a table entry (`rgrad._C._op_table()`); none if it takes no tensors.
 
     Args:
         op: The entry.
-        large: The shape of one more elementwise call.
+        large: The shape of an additional elementwise call.
     """
     place = _place(op)
     if place is None:
@@ -150,7 +152,7 @@ def _place(op: dict[str, Any]) -> str | None:
 
 
 def parameters(signature: str) -> list[tuple[str, str, bool, bool]]:
-    """Name, type, whether there is a default, and whether it goes by keyword only; of each parameter."""
+    """For each parameter: name, type, whether it has a default, and whether it is keyword-only."""
     depth, part, parts = 0, "", []
     for c in signature.split("->")[0] + ",":
         depth += (c in "[(") - (c in "])")
@@ -171,7 +173,7 @@ def parameters(signature: str) -> list[tuple[str, str, bool, bool]]:
 
 
 def _count(signature: str) -> int:
-    """How many tensors a signature asks for; 0 if it asks for anything else."""
+    """The number of tensors in a signature; 0 if it requires anything else."""
     required = [kind for _, kind, has_default, _ in parameters(signature) if not has_default]
     return len(required) if all(k in ("Tensor", "Operand") for k in required) else 0
 
@@ -188,7 +190,7 @@ SPECIALS = (
 
 
 def _cotangent(shape: tuple[int, ...], seed: int) -> Tensor:
-    """Numbers between -1 and 2, in another order than those of any operand."""
+    """Numbers between -1 and 2, in an order different from that of any operand."""
     at = rgrad.arange(math.prod(shape), dtype=rgrad.float64) + (seed * 0.377 + 0.21)
     return (at * 0.414_213_562_37).frac().mul(3).sub(1).reshape(shape)
 
@@ -199,7 +201,7 @@ def _spread(n: int, seed: int) -> Tensor:
 
 
 class _Maker:
-    """Makes the tensors of one call, each of other numbers."""
+    """Creates the tensors of one call, each with different numbers."""
 
     def __init__(self, dtype: str, device: str, layout: Layout, grad: bool, in_place: bool, wide: bool) -> None:
         self.dtype, self.device, self.layout, self.grad = getattr(rgrad, dtype), device, layout, grad
@@ -208,7 +210,7 @@ class _Maker:
         self._seed = 0
 
     def fill(self, x: Any) -> Any:
-        """`x` with a tensor in the place of each `Spec`, and a dtype for its name after an `@`."""
+        """Replaces each `Spec` in `x` by a tensor, and each name after an `@` by a dtype."""
         if isinstance(x, str) and x.startswith("@"):
             return getattr(rgrad, x[1:])
         if isinstance(x, Spec):
@@ -225,7 +227,7 @@ class _Maker:
         t = self._place(t.double() if self.wide and t.is_floating_point() else t)
         if self.grad and t.is_floating_point() and spec.holds not in ("real", "mask", "index"):
             self.leaves.append(t.requires_grad_())
-            # An operation in place takes no leaf.
+            # An in-place operation does not accept a leaf.
             return t.clone() if self.in_place else t
         return t
 
@@ -236,7 +238,7 @@ class _Maker:
         if spec.holds == "mask":
             return rgrad.arange(n).add(self._seed).remainder(3).eq(0).reshape(shape)
         if spec.holds == "index":
-            # A golden step visits every place, some of them twice.
+            # A multiplicative sequence covers all positions, some of them twice.
             t = rgrad.arange(n).mul(7).add(self._seed).remainder(max(spec.below, 1))
             return t.sort().values.reshape(shape) if spec.sorted else t.reshape(shape)
         t = self._data(spec, n)
@@ -254,7 +256,8 @@ class _Maker:
         if self.dtype == rgrad.bool:
             return rgrad.arange(n).add(self._seed).remainder(3).ne(0)
         if not self.dtype.is_floating_point:
-            # The first operand has zeros and, where there are any, negative numbers; no other has a zero, to divide by.
+            # The first operand has zeros and, if allowed, negative numbers; the others have no zeros, so that they
+            # can be divisors.
             t = rgrad.arange(n).mul(7).add(3 * self._seed).remainder(11)
             first = self._seed == 1 and spec.holds == "data"
             t = t.sub(4) if first and self.dtype != rgrad.uint8 else t if first else t.remainder(5).add(1)
@@ -271,7 +274,7 @@ class _Maker:
     def _place(self, t: Tensor) -> Tensor:
         """The numbers of `t` on the device, in the layout under test."""
         if self.layout == "misaligned" and t.numel():
-            # From the second byte of a buffer on.
+            # Starts at the second byte of a buffer.
             memory = bytearray(1 + t.numel() * t.element_size())
             return rgrad.frombuffer(memory, dtype=t.dtype, offset=1).view(t.shape).copy_(t).to(self.device)
         if self.layout == "contiguous" or t.dim() == 0 or t.numel() == 0:

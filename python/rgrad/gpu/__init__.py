@@ -1,11 +1,11 @@
-"""GPUs of any vendor: which there are, their memory, and what they were asked to do.
+"""GPUs of any vendor: queries, memory statistics and control.
 
-A tensor goes to a GPU by `x.to("gpu")` and back by `x.cpu()`. Nothing here opens a driver before it is asked to.
+A tensor is moved to a GPU by `x.to("gpu")` and back by `x.cpu()`. Drivers are loaded only on first use.
 
-Environment: `RGRAD_GPU_ADAPTER` picks one by number or by a part of its name, `RGRAD_GPU_ALLOW_CPU=1` admits software
-adapters, `RGRAD_GPU_MEM_LIMIT` bounds memory in bytes, `RGRAD_GPU_ALIASES=0` takes the names "cuda" and "mps" away,
-`RGRAD_GPU_POISON=1` fills memory with NaNs before it is used, `RGRAD_CACHE_DIR` says where compiled kernels are kept
-(nowhere, if it is empty).
+Environment: `RGRAD_GPU_ADAPTER` selects an adapter by index or by part of its name, `RGRAD_GPU_ALLOW_CPU=1` allows
+software adapters, `RGRAD_GPU_MEM_LIMIT` limits memory in bytes, `RGRAD_GPU_ALIASES=0` disables the names "cuda" and
+"mps", `RGRAD_GPU_POISON=1` fills new memory with NaN, `RGRAD_CACHE_DIR` is the directory of the caches (empty for
+none).
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """How many there are."""
+    """The number of GPUs."""
     return _C._gpu_count()
 
 
 def is_initialized() -> bool:
-    """True: a GPU is opened by its first use."""
+    """True: a GPU is opened on first use."""
     return True
 
 
 def current_device() -> int:
-    """The number of the GPU that "gpu" means."""
+    """The index of the GPU meant by "gpu"."""
     return _C._current_gpu()
 
 
 def set_device(device: Any) -> None:
-    """Makes another GPU the one that "gpu" means."""
+    """Sets the GPU meant by "gpu"."""
     index = index_of(device)
     if not 0 <= index < device_count():
         raise RuntimeError(f"gpu:{index}: invalid device ordinal; there are {device_count()} GPUs")
@@ -76,7 +76,7 @@ def set_device(device: Any) -> None:
 
 @contextlib.contextmanager
 def device(device: Any) -> Iterator[None]:
-    """While it is entered, "gpu" means another GPU."""
+    """A context in which "gpu" means another GPU."""
     before = current_device()
     set_device(device)
     try:
@@ -86,7 +86,7 @@ def device(device: Any) -> Iterator[None]:
 
 
 class DeviceProperties(dict[str, Any]):
-    """What is known of a GPU, by key or as attributes."""
+    """Properties of a GPU, by key or as attributes."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -101,22 +101,24 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
 
 
 def get_device_name(device: Any = None) -> str:
-    """The name that the driver gives to a GPU."""
+    """The driver's name of a GPU."""
     return get_device_properties(device)["name"]
 
 
 def synchronize(device: Any = None) -> None:
-    """Waits until a GPU has done everything it was asked to, and raises what went wrong."""
+    """Waits for all work submitted to a GPU and raises its pending errors."""
     _C._synchronize(f"gpu:{index_of(device)}")
 
 
 def stats(device: Any = None) -> dict[str, int]:
-    """Counters since the GPU was opened: what was made (buffers, bind groups, pipelines) and done; bytes in use."""
+    """Counters since the GPU was opened: created objects (buffers, bind groups, pipelines), work done, bytes in
+    use.
+    """
     return _C._gpu_stats(index_of(device))
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes held by tensors."""
+    """Bytes in use by tensors."""
     return stats(device)["allocated_bytes"] if is_available() else 0
 
 
@@ -126,28 +128,28 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Bytes held by tensors and kept for reuse."""
+    """Bytes in use by tensors or cached."""
     return stats(device)["reserved_bytes"] if is_available() else 0
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Starts `max_memory_allocated` anew."""
+    """Resets `max_memory_allocated`."""
     _C._gpu_reset_peak(index_of(device))
 
 
 def reset(device: Any = None) -> None:
-    """Closes a GPU, for one that was lost: its tensors raise from then on, and the next use opens it anew."""
+    """Closes a GPU, for example a lost one: its tensors raise from then on, and the next use reopens it."""
     _C._gpu_reset(index_of(device))
 
 
 def empty_cache(device: Any = None) -> None:
-    """Gives memory kept for reuse back to the driver."""
+    """Releases cached memory to the driver."""
     if is_available():
         _C._gpu_empty_cache(index_of(device))
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """The counters of memory under the names that PyTorch has for them."""
+    """The memory counters under PyTorch's names."""
     counters = stats(device)
     return {
         "allocated_bytes.all.current": counters["allocated_bytes"],
@@ -157,7 +159,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The counters of memory, and, unless abbreviated, the largest owners."""
+    """The memory counters and, unless abbreviated, the largest owners."""
     counters = stats(device)
     names = ("allocated", "reserved", "peak")
     table = "\n".join(f"{counters[f'{name}_bytes'] / 2**20:>12.2f} MiB  {name}" for name in names)
@@ -165,6 +167,6 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def _owners_summary() -> str:
-    """What an error of memory says of who holds it."""
+    """The list of owners in out-of-memory errors."""
     owners = _owners.summary()
     return f"\nThe largest owners:\n{owners}" if owners else ""

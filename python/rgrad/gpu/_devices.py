@@ -1,4 +1,4 @@
-"""Which GPU an argument means."""
+"""Resolution of device arguments to GPU indices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rgrad import _C
 
 
 def index_of(device: Any) -> int:
-    """The number of the GPU that a device, its name or its number means; None means the current one."""
+    """The index of the GPU given by a device, its name or its index; None means the current one."""
     if device is None:
         return _C._current_gpu()
     if isinstance(device, int):

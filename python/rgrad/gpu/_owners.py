@@ -1,4 +1,4 @@
-"""Who holds the memory of a GPU: asked only when it runs out, or by `rgrad.gpu.memory_summary`."""
+"""The owners of GPU memory; determined only when memory runs out, or by `rgrad.gpu.memory_summary`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rgrad._C import Tensor
 
 
 def owners() -> list[tuple[int, str]]:
-    """Bytes of each piece of GPU memory that a Python object names, and its name; the largest first.
+    """The size of each piece of GPU memory referenced by a Python object, and the object's name; the largest first.
 
-    Parameters and buffers go by the path from their outermost module, gradients and the state of optimizers by the
+    Parameters and buffers are named by the path from their outermost module, gradients and optimizer state by their
     parameter; other tensors by shape and dtype.
     """
     names: dict[int, tuple[int, str]] = {}
@@ -64,10 +64,10 @@ def _in_optimizers(objects: list[Any], paths: dict[int, str]) -> Iterator[tuple[
 
 
 def summary(most: int = 10) -> str:
-    """The largest owners, a line each, and what only results kept for backward can hold.
+    """The largest owners, one per line, and the memory that only saved tensors can hold.
 
     Args:
-        most: how many to name.
+        most: the maximum number of owners listed.
     """
     found = owners()
     lines = [f"{size / 2**20:>12.2f} MiB  {name}" for size, name in found[:most]]

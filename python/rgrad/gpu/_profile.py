@@ -45,9 +45,9 @@ class KernelTimes:
 
 
 class profile:  # noqa: N801 - a context, named as PyTorch's profiler is
-    """Times every kernel that is launched on a GPU inside a `with` block.
+    """Times every kernel launched on a GPU within a `with` block.
 
-    Each launch gets a pass of its own, so that what surrounds kernels takes longer than without.
+    Each launch gets its own compute pass, which increases the overhead between kernels.
 
     Args:
         device: the GPU, by default the current one.
@@ -74,11 +74,11 @@ class profile:  # noqa: N801 - a context, named as PyTorch's profiler is
 
     @property
     def total(self) -> float:
-        """Microseconds in kernels."""
+        """Microseconds spent in kernels."""
         return sum(e.duration for e in self.events)
 
     def kernels(self) -> list[KernelTimes]:
-        """Times by operation and kernel, what took longest first."""
+        """Times by operation and kernel, the largest first."""
         durations: dict[tuple[str, str], list[float]] = {}
         for e in self.events:
             durations.setdefault((e.op, e.kernel), []).append(e.duration)
@@ -86,10 +86,10 @@ class profile:  # noqa: N801 - a context, named as PyTorch's profiler is
         return sorted(rows, key=lambda row: -row.total)
 
     def table(self, row_limit: int = 20) -> str:
-        """The same as text.
+        """The times as a text table.
 
         Args:
-            row_limit: how many rows; the rest is left out.
+            row_limit: the maximum number of rows.
         """
         total = self.total or 1.0
         lines = [f"{'operation':<28}{'kernel':<22}{'launches':>9}{'total µs':>12}{'mean µs':>11}{'share':>8}"]
@@ -100,10 +100,10 @@ class profile:  # noqa: N801 - a context, named as PyTorch's profiler is
         return "\n".join(lines)
 
     def export_chrome_trace(self, path: str | Path) -> None:
-        """Writes a file that chrome://tracing and Perfetto read: when the host recorded what, and when it ran.
+        """Writes a trace for chrome://tracing and Perfetto: when launches were recorded, and when they ran.
 
         Args:
-            path: where to.
+            path: the path of the file.
         """
         host, device = 1, 2
         names = {host: "host: recording", device: f"gpu:{self._index}"}

@@ -1,6 +1,6 @@
-"""Networks: modules, their parameters, the functions behind them, and initial values."""
+"""Neural networks: modules, parameters, functional operations, and initialization."""
 
-from . import functional, init, modules, parameter, utils
+from . import functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403
 from .modules import __all__ as _module_names
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -13,6 +13,7 @@ __all__ = [
     "functional",
     "init",
     "modules",
+    "parallel",
     "parameter",
     "utils",
     *_module_names,

@@ -1,4 +1,4 @@
-"""Attention over several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def canonical_mask(
     target_type: _C.dtype,
     check_other: bool = True,
 ) -> Tensor | None:
-    """A mask as numbers to add: a bool mask has minus infinity where it is True."""
+    """Converts a mask to a term to add: a bool mask becomes minus infinity where it is True."""
     if mask is None:
         return None
     if mask.dtype != rgrad.bool and not mask.is_floating_point():
@@ -79,10 +79,10 @@ def _project(
     weights: tuple[Tensor, Tensor, Tensor] | Tensor,
     bias: Tensor | None,
 ) -> tuple[Tensor, ...]:
-    """Queries, keys and values from the inputs. The weights are three, or one above the other in one tensor."""
+    """Queries, keys and values from the inputs. The weights are three tensors, or one that contains them in order."""
     if isinstance(weights, Tensor):
         if query is key and key is value:
-            # One product where the three inputs are one.
+            # A single product if all three inputs are the same tensor.
             return _nn.linear(query, weights, bias).chunk(3, -1)
         weights = weights.chunk(3)  # type: ignore[assignment]
     biases = (None, None, None) if bias is None else bias.chunk(3)
@@ -100,7 +100,7 @@ def _check_attn_mask(mask: Tensor, batch: int, heads: int, target: int, source: 
 
 
 def _merged_mask(attn: Tensor | None, padding: Tensor | None, batch: int, heads: int, source: int) -> Tensor | None:
-    """One mask of what a query may not see and of what is padding."""
+    """Combines the attention mask and the padding mask."""
     if padding is None:
         return attn
     for place, size in enumerate((batch, source)):
@@ -139,15 +139,15 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """What :class:`rgrad.nn.MultiheadAttention` computes, with its parameters as arguments.
+    """The computation of :class:`rgrad.nn.MultiheadAttention`, with its parameters as arguments.
 
     Shape:
         query: ``(L, N, E)``, key and value: ``(S, N, *)``, or all without N. Output: ``(L, N, E)``; weights:
-        ``(N, L, S)``, or ``(N, heads, L, S)`` where not averaged.
+        ``(N, L, S)``, or ``(N, heads, L, S)`` if not averaged.
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
-        # The same tensor stays the same tensor: `_project` looks at that.
+        # Identical tensors stay identical, which `_project` checks.
         seen = {id(x): x.unsqueeze(1) for x in (query, key, value)}
         query, key, value = seen[id(query)], seen[id(key)], seen[id(value)]
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
@@ -160,7 +160,7 @@ def multi_head_attention_forward(
             "Need attn_mask if specifying the is_causal hint. The hint says that it is the causal one, which "
             "`nn.Transformer.generate_square_subsequent_mask` makes."
         )
-    # The hint replaces the mask where nothing else needs it.
+    # The hint replaces the mask if nothing else needs a mask.
     is_causal = is_causal and padding is None and not need_weights
     mask = None if is_causal else canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
     if embed_dim != embed_dim_to_check:

@@ -21,12 +21,12 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Reduces bags of vectors of a table, each to one vector.
+    """Reduces bags of vectors of a table to one vector each.
 
     Args:
-        input: int64 indices; a matrix holds a bag per row, a vector holds bags one after the other.
+        input: int64 indices; a matrix contains one bag per row, a vector contains bags one after the other.
         weight: the table, ``(number, features)``, of a floating point dtype.
-        offsets: for a vector, where the bags begin, ``(bags,)``, or ``(bags + 1,)`` with `include_last_offset`.
+        offsets: for a vector, the start of each bag, ``(bags,)``, or ``(bags + 1,)`` with `include_last_offset`.
         max_norm: vectors with a larger norm are scaled down to it.
         norm_type: degree of that norm.
         scale_grad_by_freq: whether gradients are divided by how often an index occurs.
@@ -34,14 +34,14 @@ def embedding_bag(
         sparse: accepted; the gradient is dense.
         per_sample_weights: a factor for each vector, for sums.
         include_last_offset: whether the last offset is the end of the last bag.
-        padding_idx: index that counts for nothing.
+        padding_idx: index of a vector that is ignored.
 
     Returns:
         A tensor ``(bags, features)`` of the table's dtype; an empty bag gives zeros.
 
     Raises:
-        ValueError: a shape does not fit, or two options exclude each other.
-        RuntimeError: an index or an offset lies outside its range.
+        ValueError: a shape does not match, or two options exclude each other.
+        RuntimeError: an index or an offset is out of range.
 
     Example:
         >>> table = rgrad.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -50,7 +50,7 @@ def embedding_bag(
         tensor([[6., 8.],
                 [3., 4.]])
     """
-    # PyTorch once took the table first.
+    # PyTorch formerly took the table first.
     if weight.dtype == rgrad.int64 and input.is_floating_point():
         input, weight = weight, input
     _check_operands(input, weight, mode, per_sample_weights)
@@ -74,7 +74,7 @@ def embedding_bag(
     counts = _counts(bag, bags)
     if mode == "max":
         return _largest(rows, bag, counts)
-    # Half types keep too few digits to sum in.
+    # Half types are too inaccurate for sums.
     wide = rows.float() if rows.dtype in (rgrad.float16, rgrad.bfloat16) else rows
     if factors is not None:
         wide = wide * factors[counting].unsqueeze(-1)
@@ -97,7 +97,7 @@ def _check_operands(input: Tensor, weight: Tensor, mode: str, factors: Tensor | 
 
 
 def _check_options(mode: str, by_frequency: bool, sparse: bool, weighted: bool) -> None:
-    """Refuses what a mode can't do: a maximum has one source per feature, and only sums take factors."""
+    """Rejects invalid combinations: a maximum has one source per feature, and only sums support factors."""
     excluded = {"scaling the gradient by the frequency": by_frequency, "sparse weights": sparse}
     for what, asked in excluded.items():
         if asked and mode == "max":
@@ -109,7 +109,7 @@ def _check_options(mode: str, by_frequency: bool, sparse: bool, weighted: bool) 
 
 
 def _bag_bounds(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> Tensor:
-    """Where every bag of the flattened input begins, and at the end where the last one stops."""
+    """The start of each bag in the flattened input, and the end of the last one."""
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
@@ -133,7 +133,7 @@ def _bag_bounds(input: Tensor, offsets: Tensor | None, include_last_offset: bool
 
 
 def _expect_indices(indices: Tensor, count: int) -> None:
-    """Refuses indices that the table lacks. A device is not waited for."""
+    """Rejects indices outside the table. Does not synchronize with a GPU."""
     if indices.device.type != "cpu":
         return
     wrong = ((indices < 0) | (indices >= count)).nonzero()
@@ -149,7 +149,7 @@ def _counts(bag: Tensor, bags: int) -> Tensor:
 
 
 def _largest(rows: Tensor, bag: Tensor, counts: Tensor) -> Tensor:
-    """The maxima of each bag, from a table padded to the longest; those of an empty bag are zero."""
+    """The maxima of each bag, from a table padded to the longest bag; zero for an empty bag."""
     longest = max(int(counts.max()), 1) if counts.numel() else 1
     before = counts.cumsum(0) - counts
     place = rgrad.arange(bag.numel(), device=bag.device) - before[bag]

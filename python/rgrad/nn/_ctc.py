@@ -1,11 +1,11 @@
-"""Connectionist temporal classification: labels of sequences that are not aligned with them.
+"""Connectionist temporal classification: losses of label sequences without alignment.
 
 Note [The lattice of CTC]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
-A path visits, from left to right, the labels with a blank before, between and after them; it stays, goes one state
-on, or two, past a blank between two labels that differ. ``alpha`` sums the probabilities of all beginnings that end in
-a state at a time, ``beta`` those of all ends from there. Both are kept as logarithms, and all samples and states
-advance at once.
+A path visits the labels from left to right, with a blank before, between and after them. In each step it stays,
+advances one state, or advances two states past a blank between two different labels. ``alpha`` sums the probabilities
+of all prefixes that end in a state at a time, ``beta`` those of all suffixes from there. Both are kept as logarithms,
+and all samples and states are updated together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tensor = _C.Tensor
 
 
 def _shifted(t: Tensor, by: int) -> Tensor:
-    """Columns moved `by` to the right (to the left if negative), with minus infinity for what comes in."""
+    """Shifts columns by `by` to the right (to the left if negative), filling with minus infinity."""
     width = t.size(1)
     empty = t.new_full((t.size(0), min(abs(by), width)), -rgrad.inf)
     return rgrad.cat([empty, t[:, :-by]] if by > 0 else [t[:, -by:], empty], 1)
@@ -56,7 +56,7 @@ class _CTC(Function):
         onward, back = rgrad.cat([none, differs], 1), rgrad.cat([differs, none], 1)
 
         places = rgrad.arange(width)
-        # A path starts with the first blank or the first label, and ends with the last label or the last blank.
+        # A path starts with the first blank or label, and ends with the last label or blank.
         first = (places < 2) & (places <= 2 * lengths.unsqueeze(1))
         last = (places <= 2 * lengths.unsqueeze(1)) & (places >= 2 * lengths.unsqueeze(1) - 1)
         alphas = [emitted[0].masked_fill(~first, -rgrad.inf)]
@@ -65,7 +65,7 @@ class _CTC(Function):
         alpha = rgrad.stack(alphas)
         end = alpha.gather(0, (steps - 1).clamp_min(0).view(1, -1, 1).expand(1, batch, width))[0]
         losses = -end.masked_fill(~last, -rgrad.inf).logsumexp(1)
-        # Without a step, only the empty sequence is certain.
+        # Without any step, the empty sequence has probability 1.
         losses = rgrad.where(steps > 0, losses, rgrad.where(lengths == 0, 0.0, rgrad.inf).to(losses.dtype))
         ctx.save_for_backward(log_probs, labels, emitted, alpha, losses)
         ctx.lattice = steps, last, back
@@ -117,14 +117,14 @@ def ctc_loss(
     Args:
         log_probs: logarithms of probabilities, ``(T, N, C)`` or ``(T, C)``.
         targets: labels, ``(N, S)`` padded, or all one after the other in one dimension.
-        input_lengths: how many steps of each sample count.
-        target_lengths: how many labels each sample has.
-        blank: the class that stands for no label.
+        input_lengths: the number of steps of each sample.
+        target_lengths: the number of labels of each sample.
+        blank: the class of the blank.
         reduction: ``'mean'`` (of losses divided by their target's length), ``'sum'`` or ``'none'``.
         zero_infinity: whether samples without an alignment have loss and gradient 0.
 
     Returns:
-        The loss, or with ``'none'`` those of the samples.
+        The loss, or with ``'none'`` the loss of each sample.
 
     Example:
         >>> probs = rgrad.full((2, 1, 2), 0.5).log()
@@ -162,7 +162,7 @@ def ctc_loss(
         )
     counts = rgrad.arange(longest) < lengths.unsqueeze(1)
     targets = targets[:, :longest].masked_fill(~counts, blank)
-    # Half types keep too few digits for sums of logarithms; the lattice is walked on the CPU.
+    # Half types are too inaccurate for sums of logarithms; the lattice is computed on the CPU.
     wide = probs.cpu() if probs.dtype == rgrad.float64 else probs.cpu().float()
     losses = _CTC.apply(wide, targets, steps, lengths, blank, zero_infinity)
     losses = losses.to(device=log_probs.device, dtype=log_probs.dtype)

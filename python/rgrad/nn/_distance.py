@@ -8,7 +8,7 @@ from rgrad.amp.autocast_mode import in_float32
 
 Tensor = _C.Tensor
 
-# What messages call the integer dtypes.
+# The names of integer dtypes in messages.
 _SCALAR_TYPES = {
     "bool": "Bool",
     "uint8": "Byte",
@@ -27,7 +27,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         x1: vectors along ``dim``, of a floating point dtype.
         x2: others, of a shape that broadcasts with that of ``x1``.
         dim: the dimension of the vectors, which the result lacks.
-        eps: the least length that a vector counts as.
+        eps: the minimum length of a vector.
 
     >>> import rgrad as torch
     >>> torch.nn.functional.cosine_similarity(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0]]))

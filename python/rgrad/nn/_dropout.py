@@ -1,4 +1,4 @@
-"""Dropout of whole features, and dropout that keeps self-normalising activations normalised."""
+"""Dropout of whole channels, and dropout for self-normalizing networks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _check_probability(p: float) -> None:
 
 
 def _feature_mask(input: Tensor, p: float, batched: bool) -> Tensor:
-    """Draws for every channel whether it is kept (1) or not (0), in a shape that broadcasts."""
+    """A random mask of the channels to keep (1) or drop (0), in a shape that broadcasts."""
     kept = input.shape[:2] if batched else input.shape[:1]
     shape = (*kept, *(1 for _ in range(input.dim() - len(kept))))
     return rgrad.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
@@ -43,7 +43,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         inplace: whether to write to the input.
 
     Returns:
-        A tensor of the input's shape and dtype; channels that stay are divided by ``1 - p``.
+        A tensor of the input's shape and dtype; channels that are kept are divided by ``1 - p``.
 
     Raises:
         ValueError: the probability is out of its range.
@@ -68,7 +68,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         inplace: whether to write to the input.
 
     Returns:
-        A tensor of the input's shape and dtype; channels that stay are divided by ``1 - p``.
+        A tensor of the input's shape and dtype; channels that are kept are divided by ``1 - p``.
 
     Raises:
         ValueError: the probability is out of its range.
@@ -101,7 +101,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         inplace: whether to write to the input.
 
     Returns:
-        A tensor of the input's shape and dtype; channels that stay are divided by ``1 - p``.
+        A tensor of the input's shape and dtype; channels that are kept are divided by ``1 - p``.
 
     Raises:
         ValueError: the probability is out of its range.
@@ -116,7 +116,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _feature_dropout(input, p, training, inplace, batched=input.dim() != 4)
 
 
-# The value that SELU tends to for large negative inputs, negated: its scale times its alpha.
+# The negated limit of SELU for large negative inputs: its scale times its alpha.
 _SELU_FLOOR = 1.7580993408473766
 
 

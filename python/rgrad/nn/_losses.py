@@ -91,7 +91,7 @@ def gaussian_nll_loss(
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    # The lower bound is no part of the derivative.
+    # The lower bound is not differentiated.
     with rgrad.no_grad():
         correction = var.clamp(min=eps) - var
     var = var + correction
@@ -114,8 +114,8 @@ def hinge_embedding_loss(
 
     Args:
         input: distances of pairs, of any shape and a floating point dtype.
-        target: 1 for pairs that belong together and -1 for others, of the same shape.
-        margin: how far apart the others should be.
+        target: 1 for similar pairs and -1 for dissimilar ones, of the same shape.
+        margin: the minimum distance of dissimilar pairs.
         size_average: older form of ``reduction``.
         reduce: older form of ``reduction``.
         reduction: ``'mean'``, ``'sum'`` or ``'none'``.
@@ -140,13 +140,13 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, -target * (input1 - input2) + margin)``: which of two should be larger, by how much.
+    """``max(0, -target * (input1 - input2) + margin)``: a ranking of pairs.
 
     Args:
         input1: the first of each pair, of any shape and a floating point dtype.
         input2: the second, of the same shape.
         target: 1 where the first should be larger and -1 where the second should.
-        margin: by how much.
+        margin: the minimum difference.
         size_average: older form of ``reduction``.
         reduce: older form of ``reduction``.
         reduction: ``'mean'``, ``'sum'`` or ``'none'``.
@@ -184,8 +184,8 @@ def cosine_embedding_loss(
     Args:
         input1: vectors, ``(N, D)`` or ``(D,)``, of a floating point dtype.
         input2: the vectors that they are compared with, of the same shape.
-        target: 1 for pairs that should point alike and -1 for others, ``(N,)`` or of no dimension.
-        margin: the cosine that the others may have.
+        target: 1 for similar pairs and -1 for dissimilar ones, ``(N,)`` or 0-d.
+        margin: the maximum cosine of dissimilar pairs.
         size_average: older form of ``reduction``.
         reduce: older form of ``reduction``.
         reduction: ``'mean'``, ``'sum'`` or ``'none'``.
@@ -201,7 +201,7 @@ def cosine_embedding_loss(
         )
     if input1.dim() != dim + 1 or input2.dim() != dim + 1:
         raise RuntimeError(f"{dim}D target tensor expects {dim + 1}D input tensors, but found inputs {sizes}")
-    # Added inside the root, so that zero vectors have a gradient.
+    # Added under the square root, so that zero vectors have a gradient.
     epsilon = 1e-12
     norms = ((input1 * input1).sum(-1) + epsilon) * ((input2 * input2).sum(-1) + epsilon)
     cosine = (input1 * input2).sum(-1) / norms.sqrt()
@@ -265,7 +265,7 @@ def multilabel_soft_margin_loss(
 
 
 def _expect_labels(target: Tensor, least: int, classes: int, message: str) -> None:
-    """Refuses labels that are no class. A device is not waited for."""
+    """Rejects labels that are out of range. Does not synchronize with a GPU."""
     if target.device.type == "cpu" and target.numel() and not bool(((target >= least) & (target < classes)).all()):
         raise RuntimeError(message)
 
@@ -287,7 +287,7 @@ def multi_margin_loss(
         input: scores, ``(N, C)`` or ``(C,)``, of a floating point dtype.
         target: int64 classes, ``(N,)`` or of no dimension.
         p: 1 or 2.
-        margin: by how much the score of the class should be larger than the others.
+        margin: the minimum difference between the score of the class and the others.
         weight: a factor for each class, ``(C,)``.
         size_average: older form of ``reduction``.
         reduce: older form of ``reduction``.
@@ -318,7 +318,7 @@ def multi_margin_loss(
         )
     _expect_labels(target, 0, input.size(-1), "target out of range")
     if input.dim() < 2 and target.dim() == 1:
-        # One sample, and its loss keeps the dimension of the target.
+        # A single sample, whose loss has the rank of the target.
         input = input.reshape(1, -1)
     place = target.unsqueeze(-1)
     gap = (margin - input.gather(-1, place) + input).clamp_min(0)
@@ -348,10 +348,10 @@ def triplet_margin_loss(
         anchor: samples of shape ``(N, D)`` or ``(D,)``.
         positive: samples of the same class.
         negative: samples of another class.
-        margin: how much farther the negative should be; greater than 0.
+        margin: the minimum additional distance of the negative; greater than 0.
         p: degree of the norm.
         eps: added to differences, so that equal points have a gradient.
-        swap: use the distance of positive and negative where that is smaller.
+        swap: use the distance between positive and negative if that is smaller.
         size_average: older form of ``reduction``.
         reduce: older form of ``reduction``.
         reduction: ``'mean'``, ``'sum'`` or ``'none'``.
@@ -386,7 +386,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """:func:`triplet_margin_loss` with a distance of one's own, by default :func:`pairwise_distance`."""
+    """:func:`triplet_margin_loss` with a user-defined distance, by default :func:`pairwise_distance`."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:
@@ -407,7 +407,7 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Hinge loss over several labels a sample: ``sum(max(0, 1 - input[label] + input[other])) / classes``.
+    """Hinge loss with several labels per sample: ``sum(max(0, 1 - input[label] + input[other])) / classes``.
 
     Args:
         input: scores, ``(N, C)`` or ``(C,)``.
@@ -422,7 +422,7 @@ def multilabel_margin_loss(
     _expect_labels(target, -1, input.size(-1) if input.dim() else 1, "argument #2 'target' is out of range")
     scores, labels = (input, target) if input.dim() == 2 else (input.reshape(1, -1), target.reshape(1, -1))
     valid = (labels < 0).to(rgrad.int64).cumsum(1) == 0
-    # Labels behind the end go to a column of their own.
+    # Labels after the end are moved to an additional column.
     column = labels.masked_fill(~valid, scores.size(1))
     marks = rgrad.zeros((scores.size(0), scores.size(1) + 1), dtype=rgrad.int64, device=scores.device)
     other = marks.scatter(1, column, 1)[:, :-1] == 0
@@ -443,7 +443,7 @@ def linear_cross_entropy(
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy of the scores that a linear map gives.
+    """Cross entropy of the scores computed by a linear map.
 
     Shape:
         input: ``(N, features)`` or ``(features,)``; linear_weight: ``(classes, *, features)``; target: as for

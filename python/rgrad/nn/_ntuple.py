@@ -1,4 +1,4 @@
-"""One number or a tuple: small helpers shared by functions and modules."""
+"""Helpers for arguments that are one number or a tuple."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(values: tuple, times: int) -> tuple:
-    """Returns the values from last to first, each ``times`` times: the order in which ``pad`` takes them."""
+    """Returns the values from last to first, each ``times`` times: the order that ``pad`` expects."""
     return tuple(value for value in reversed(values) for _ in range(times))

@@ -1,4 +1,4 @@
-"""Reading an image at places between its pixels."""
+"""Sampling of images between their pixels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALIGN_WARNING = (
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The places that :func:`grid_sample` reads to apply affine maps to images.
+    """The sampling positions with which :func:`grid_sample` applies affine maps to images.
 
     Args:
         theta: the maps, ``(N, 2, 3)`` for images or ``(N, 3, 4)`` for volumes.
@@ -61,7 +61,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 
 def _reflected(x: Tensor, low: float, high: float) -> Tensor:
-    """Coordinates mirrored at the borders as often as needed."""
+    """Coordinates reflected at the borders, repeatedly if needed."""
     if high == low:
         return rgrad.zeros_like(x)
     span = high - low
@@ -72,7 +72,7 @@ def _reflected(x: Tensor, low: float, high: float) -> Tensor:
 
 
 def _inside(x: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Coordinates brought into the image by the padding mode; with zeros they stay where they are."""
+    """Coordinates moved into the image according to the padding mode; unchanged for zeros."""
     if padding_mode == "zeros":
         return x
     if padding_mode == "reflection":
@@ -81,10 +81,10 @@ def _inside(x: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor
 
 
 def _taps(x: Tensor, mode: str) -> list[tuple[Tensor, Tensor]]:
-    """The pixels along one dimension that a value is made of, with their weights."""
+    """The pixels along one dimension that contribute to a value, with their weights."""
     if mode == "nearest":
         nearest = x.round()
-        # A weight of one, whose derivative is zero rather than absent.
+        # A weight of one with a zero derivative, rather than none.
         return [(nearest, (nearest * 0).nan_to_num() + 1)]
     left = x.floor()
     t = x - left
@@ -109,13 +109,13 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Reads images at given places.
+    """Samples images at given positions.
 
     Args:
         input: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
-        grid: places, ``(N, *output, 2)`` as (x, y) or ``(N, *output, 3)`` as (x, y, z), from -1 to 1.
+        grid: positions, ``(N, *output, 2)`` as (x, y) or ``(N, *output, 3)`` as (x, y, z), from -1 to 1.
         mode: ``"bilinear"``, ``"nearest"``, or ``"bicubic"``.
-        padding_mode: what stands outside: ``"zeros"``, ``"border"`` or ``"reflection"``.
+        padding_mode: the values outside of the image: ``"zeros"``, ``"border"`` or ``"reflection"``.
         align_corners: whether -1 and 1 are the centres of the border pixels, or their outer edges.
 
     Shape:
@@ -150,7 +150,7 @@ def grid_sample(
         place = rgrad.zeros(grid.shape[:-1], dtype=rgrad.int64, device=grid.device)
         weight = rgrad.ones_like(grid[..., 0])
         for (index, part), n in zip(taps, sizes, strict=True):
-            # A pixel outside counts as zero.
+            # Pixels outside of the image are zero.
             weight = weight * part * ((index >= 0) & (index <= n - 1))
             place = place * n + index.detach().clamp(0, n - 1).to(rgrad.int64)
         read = flat.gather(2, place.flatten(1).unsqueeze(1).expand(-1, input.size(1), -1))

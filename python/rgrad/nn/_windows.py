@@ -1,4 +1,4 @@
-"""Functions over sliding windows: `unfold` and `fold`, pooling by a norm, and the undoing of max pooling."""
+"""Functions of sliding windows: `unfold` and `fold`, pooling by a norm, and max unpooling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _nn = _C._nn
 
 
 def laid_like(result: Tensor, input: Tensor) -> Tensor:
-    """A result of the channels of ``input``, which lie innermost in memory if they do there."""
+    """Converts a result to channels-last if ``input`` is."""
     if not input.is_contiguous():
         for rank, order in ((4, rgrad.channels_last), (5, rgrad.channels_last_3d)):
             if input.dim() == rank and input.is_contiguous(memory_format=order):
@@ -27,10 +27,10 @@ def laid_like(result: Tensor, input: Tensor) -> Tensor:
 def _window_places(
     size: Sequence[int], kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
 ) -> tuple[Tensor, list[int]]:
-    """Where in a flat plane of ``size`` the elements of every window are.
+    """The positions of the elements of every window in a flattened plane of ``size``.
 
     Returns:
-        Places of shape ``(kernel elements, windows)``, and the number of windows by dimension.
+        Positions of shape ``(kernel elements, windows)``, and the number of windows per dimension.
     """
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(size, kernel, dilation, stride, strict=True)]
     if min(counts) < 1:
@@ -198,19 +198,19 @@ def _max_unpool(
 def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
-    """Puts maxima back to where :func:`max_pool1d` found them, and zeros elsewhere."""
+    """Places maxima at the positions where :func:`max_pool1d` found them, and zeros elsewhere."""
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
-    """Puts maxima back to where :func:`max_pool2d` found them, and zeros elsewhere."""
+    """Places maxima at the positions where :func:`max_pool2d` found them, and zeros elsewhere."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
-    """Puts maxima back to where :func:`max_pool3d` found them, and zeros elsewhere."""
+    """Places maxima at the positions where :func:`max_pool3d` found them, and zeros elsewhere."""
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

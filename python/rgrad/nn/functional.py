@@ -1,6 +1,6 @@
-"""The functions behind the modules.
+"""The functions on which the modules are based.
 
-What the core computes is passed on as it is, without a Python frame around it; the rest is composed here.
+Functions of the core are exported directly, without a Python frame around them; the others are composed here.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def rrelu(
 
     Args:
         input: a tensor of a floating point dtype.
-        lower: least slope for negative elements.
+        lower: smallest slope for negative elements.
         upper: largest slope.
         training: whether to draw slopes.
         inplace: whether to write to the input.
@@ -383,7 +383,7 @@ def gumbel_softmax(
         logits: log probabilities, not necessarily normalised.
         tau: temperature.
         hard: whether the values are one-hot (their gradient is that of the soft ones).
-        eps: unused; kept for its place.
+        eps: unused.
         dim: dimension of the classes.
     """
     if eps != 1e-10:
@@ -404,13 +404,13 @@ def gumbel_softmax(
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """Divides by the p-norm along ``dim``, which counts as at least ``eps``.
+    """Divides by the p-norm along ``dim``, clamped to at least ``eps``.
 
     Args:
         input: a tensor of a floating point dtype.
         p: degree of the norm.
         dim: one dimension or several.
-        eps: the least norm.
+        eps: the minimum norm.
         out: where the result is written.
 
     >>> rgrad.nn.functional.normalize(rgrad.tensor([[3.0, 4.0]]))
@@ -574,7 +574,7 @@ def _bilinear_mismatch(input1: Tensor, input2: Tensor) -> str:
     return f"bilinear(): input batch dimensions do not match at dim {dim}: {sizes}"
 
 
-# Padding. The core fills with a constant; the other modes pick elements of the input.
+# Padding. The core pads with a constant; the other modes gather elements of the input.
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -625,7 +625,7 @@ def _pad_dimension(input: Tensor, dim: int, before: int, after: int, mode: str) 
     if mode == "circular" and max(before, after) > size:
         raise RuntimeError("Padding value causes wrapping around more than once.")
     place = rgrad.arange(-before, size + after, device=input.device)
-    # Cropping comes first: the circle consists of the elements that stay.
+    # Crop first: circular padding repeats the remaining elements.
     first, last = max(-before, 0), size - max(-after, 0)
     if mode == "reflect":
         place = (size - 1) - ((size - 1) - place.abs()).abs()
@@ -699,7 +699,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Deals the channels of ``groups`` groups out in turn, so that each new group has some of each.
+    """Interleaves the channels of ``groups`` groups.
 
     Args:
         input: ``(N, C, *)``, of any dtype.
@@ -740,7 +740,7 @@ def upsample(
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """The older name of :func:`interpolate` with the nearest value."""
+    """The older name of :func:`interpolate` with mode ``nearest``."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
@@ -748,7 +748,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """The older name of :func:`interpolate` between values, with aligned corners."""
+    """The older name of :func:`interpolate` with mode ``bilinear`` and aligned corners."""
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
@@ -756,7 +756,7 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
 
 
 def _filled(output_size: Any, input: Tensor) -> Any:
-    """An output size whose missing parts are the input's."""
+    """An output size with None replaced by the input's sizes."""
     if isinstance(output_size, int):
         return output_size
     if input.dim() <= len(output_size):
@@ -788,7 +788,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Takes the largest value of each of ``output_size`` stretches of the last dimension."""
+    """Maxima over ``output_size`` windows that cover the last dimension evenly."""
     size = output_size if isinstance(output_size, int) else output_size[0]
     pooled = adaptive_max_pool2d(input.unsqueeze(-2), (1, size), return_indices)
     if return_indices:
@@ -799,7 +799,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Divides by a power of the mean square over ``size`` neighbouring channels."""
+    """Divides by a power of the mean square over ``size`` adjacent channels."""
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
     if input.numel() == 0:

@@ -1,4 +1,4 @@
-"""Initial values of parameters. Every function fills its tensor in place, unrecorded, and returns it."""
+"""Initialization of parameters. Each function fills its tensor in place, unrecorded, and returns it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
     "zeros_",
 ]
 
-# See `calculate_gain`. "leaky_relu" is not here, as its gain depends on the slope.
+# See `calculate_gain`. "leaky_relu" is missing, since its gain depends on the slope.
 _GAINS: dict[str, float] = {
     "linear": 1,
     "conv1d": 1,
@@ -72,7 +72,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def _leaky_gain(slope: Any) -> float:
-    """The gain that keeps the mean of squares, of which a rectifier passes half and ``slope**2`` of the other half."""
+    """The gain that preserves the mean square, given that a leaky ReLU scales half of it by ``slope**2``."""
     if isinstance(slope, bool) or not isinstance(slope, (int, float)):
         raise ValueError(f"negative_slope {slope} not a valid number")
     return math.sqrt(2 / (1 + slope**2))
@@ -130,8 +130,8 @@ def trunc_normal_(
         )
     scale = std * math.sqrt(2.0)
     inside = (math.erf((b - mean) / scale) - math.erf((a - mean) / scale)) / 2
-    # Values are proposed and refused: normal ones where most are inside, else uniform ones accepted with the
-    # probability density relative to that of the likeliest value of the interval.
+    # Rejection sampling: normal proposals if most of them are inside, else uniform ones, accepted with the probability
+    # density relative to its maximum in the interval.
     mode = max(a, min(mean, b))
     peak = -0.5 * ((mode - mean) / std) ** 2
     with rgrad.no_grad():
@@ -180,7 +180,7 @@ def eye_(tensor: _C.Tensor) -> _C.Tensor:
 
 
 def dirac_(tensor: _C.Tensor, groups: int = 1) -> _C.Tensor:
-    """Fills the weight of a convolution so that it passes as many channels as possible through unchanged.
+    """Fills the weight of a convolution such that as many channels as possible pass through unchanged.
 
     Args:
         tensor: the weight, ``(out, in / groups, *kernel)`` with one to three dimensions of the kernel.
@@ -206,7 +206,7 @@ def dirac_(tensor: _C.Tensor, groups: int = 1) -> _C.Tensor:
 
 
 def _calculate_fan_in_and_fan_out(tensor: _C.Tensor) -> tuple[int, int]:
-    """Returns how many inputs an output depends on, and how many outputs an input reaches."""
+    """Returns fan-in and fan-out: the inputs per output, and the outputs per input."""
     if tensor.dim() < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     field = math.prod(tensor.shape[2:])
@@ -267,9 +267,9 @@ def kaiming_uniform_(
 
     Args:
         tensor: the weight, at least two-dimensional.
-        a: negative slope of the rectifier that follows (with ``leaky_relu``).
+        a: negative slope of the ReLU that follows (with ``leaky_relu``).
         mode: ``'fan_in'`` keeps the variance in the forward pass, ``'fan_out'`` in the backward pass.
-        nonlinearity: name of what follows, in ``nn.functional``.
+        nonlinearity: name of the following function in ``nn.functional``.
         generator: source of random numbers.
     """
     if _warn_if_empty(tensor):
@@ -292,7 +292,7 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: _C.Tensor, gain: float = 1, generator: Any = None) -> _C.Tensor:
-    """Fills with a (semi-)orthogonal matrix, uniform among them; dimensions after the first are flattened.
+    """Fills with a uniformly distributed (semi-)orthogonal matrix; dimensions after the first are flattened.
 
     Args:
         tensor: at least two-dimensional, of a floating point dtype.
@@ -312,7 +312,7 @@ def orthogonal_(tensor: _C.Tensor, gain: float = 1, generator: Any = None) -> _C
         vectors = drawn.normal_(0, 1, generator=generator).to(rgrad.float64)
         if rows > columns:
             vectors = vectors.t().contiguous()
-        # Gram-Schmidt over the rows; the second projection removes what rounding left of the first.
+        # Gram-Schmidt over the rows; the second projection removes the rounding error of the first.
         for index in range(vectors.size(0)):
             vector, earlier = vectors[index], vectors[:index]
             for _ in range(2):
@@ -347,7 +347,7 @@ def sparse_(tensor: _C.Tensor, sparsity: float, std: float = 0.01, generator: An
 
 
 def _renamed(function: Callable[..., _C.Tensor]) -> Callable[..., _C.Tensor]:
-    """Makes the older name of an initialiser, without the underscore."""
+    """Creates the older form of an initializer, without the underscore in its name."""
     new_name = function.__name__
     old_name = new_name[:-1]
 

@@ -45,7 +45,7 @@ class Parameter(_C.Tensor):
 
 
 def _rebuild_parameter(data: _C.Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
-    """Builds a parameter from its pickled parts (the third is part of the format and always empty)."""
+    """Builds a parameter from its pickled parts (the third is part of the format but always empty)."""
     return Parameter(data, requires_grad)
 
 
@@ -79,7 +79,7 @@ class Buffer(_C.Tensor, metaclass=_BufferMeta):
 
 
 class _Uninitialized(_C.Tensor):
-    """What tensors share whose shape is not known before a module's first input."""
+    """Base class of tensors whose shape is not known before a module's first input."""
 
     __torch_function__ = _C._disabled_torch_function_impl
     _becomes: type
@@ -93,12 +93,12 @@ class _Uninitialized(_C.Tensor):
         )
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Becomes a tensor of a shape, its values undefined.
+        """Becomes a tensor of the given shape with undefined values.
 
         Args:
             shape: the shape.
-            device: where; the device of the placeholder by default.
-            dtype: of what; the dtype of the placeholder by default.
+            device: the device; that of the placeholder by default.
+            dtype: the dtype; that of the placeholder by default.
         """
         self.data = rgrad.empty(shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = self._becomes
@@ -118,8 +118,8 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
     Args:
         requires_grad: whether the parameter will collect a gradient.
-        device: where it will be.
-        dtype: of what dtype it will be.
+        device: its device.
+        dtype: its dtype.
     """
 
     _becomes = Parameter
@@ -133,8 +133,8 @@ class UninitializedBuffer(_Uninitialized):
 
     Args:
         requires_grad: whether the buffer will require gradients.
-        device: where it will be.
-        dtype: of what dtype it will be.
+        device: its device.
+        dtype: its dtype.
     """
 
     _becomes = _C.Tensor

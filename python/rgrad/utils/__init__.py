@@ -10,10 +10,14 @@ if TYPE_CHECKING:
 
     from rgrad import Tensor
 
+_MODULES = (
+    *("_python_dispatch", "_pytree", "checkpoint", "collect_env", "data", "deterministic", "dlpack", "hooks"),
+)
+
 
 def __getattr__(name: str) -> Any:
     # Loaded at first use, so that `rgrad.utils.data` works after a plain `import rgrad`.
-    if name in ("_pytree", "checkpoint", "data", "dlpack", "hooks"):
+    if name in _MODULES:
         return importlib.import_module(f"rgrad.utils.{name}")
     raise AttributeError(f"module 'rgrad.utils' has no attribute '{name}'")
 

@@ -14,9 +14,10 @@ from rgrad import _C
 
 
 class InterpolationMode(Enum):
-    """How a picture is resized; the last three are for pictures of Pillow only."""
+    """How a picture is resized; the last three are for pictures of Pillow only, the second for tensors only."""
 
     NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
     BILINEAR = "bilinear"
     BICUBIC = "bicubic"
     BOX = "box"

@@ -1,4 +1,4 @@
-//! What random draws choose: the elements that dropout keeps, and categories by their weight.
+//! Random choices: dropout and sampling of categories.
 
 use super::copy::{BLOCK, GRAIN, StridedCursor, Writer};
 use super::output::Cells;
@@ -7,7 +7,7 @@ use crate::backend::{View, elements, results};
 use crate::dtype::Real;
 use crate::error::Result;
 
-/// `x * mask * scale` into dense `out` of the dtype of `x`, computed in `T`.
+/// Writes `x * mask * scale` to `out`, which is dense and has the dtype of `x`; computed in `T`.
 pub fn dropout<T: Real>(x: View, mask: &[u8], scale: T, out: View) -> Result<()> {
     let kept = |x: &[T], mask: &[u8], out: &mut [T]| {
         for ((out, &x), &m) in out.iter_mut().zip(x).zip(mask) {
@@ -36,7 +36,7 @@ pub fn dropout<T: Real>(x: View, mask: &[u8], scale: T, out: View) -> Result<()>
     Ok(())
 }
 
-/// The categories of rows of `samples`, see [`crate::backend::random::pick_categories`].
+/// Samples categories for rows of `samples`; see [`crate::backend::random::pick_categories`].
 pub fn categories(weights: &[f64], draws: &[f64], replacement: bool, samples: usize, out: &mut [i64]) {
     let rows = (out.len() / samples.max(1)).max(1);
     let (categories, per_row) = (weights.len() / rows, draws.len() / rows);
@@ -47,7 +47,7 @@ pub fn categories(weights: &[f64], draws: &[f64], replacement: bool, samples: us
     });
 }
 
-/// The category in whose share of the total each of the uniform `draws` falls.
+/// Samples with replacement: inverts the cumulative weights at each of the uniform `draws`.
 fn pick_independently(weights: &[f64], draws: &[f64], out: &mut [i64]) {
     let mut sum = 0.0;
     let upto: Vec<f64> = weights
@@ -62,7 +62,7 @@ fn pick_independently(weights: &[f64], draws: &[f64], out: &mut [i64]) {
     }
 }
 
-/// The first categories to arrive, where each waits a time of its weight's rate: `waits` are of rate 1.
+/// Samples without replacement: the smallest of exponential times whose rates are the weights; `waits` have rate 1.
 fn pick_distinct(weights: &[f64], waits: &[f64], out: &mut [i64]) {
     let times: Vec<f64> = weights.iter().zip(waits).map(|(w, wait)| wait / w).collect();
     let mut order: Vec<usize> = (0..times.len()).collect();

@@ -1,8 +1,8 @@
 //! Convolution in one, two and three spatial dimensions over contiguous NCHW data, and its three gradients.
 //!
-//! One scheme serves every shape: the source is laid out on padded grids ([`lattice`]), and register tiles
-//! ([`tile`]) multiply the weights with runs of it. [`correlate`] computes results and input gradients, [`weight`]
-//! the weight gradient. Work is cut into pieces by the shape alone, so that results never depend on the number of
+//! One scheme serves all shapes: the source is copied to padded grids ([`phase_split`]), and register tiles ([`tile`])
+//! multiply the weights with contiguous runs of it. [`correlate`] computes outputs and input gradients, [`weight`] the
+//! weight gradient. Work is divided according to the shape alone, so that results do not depend on the number of
 //! threads.
 
 mod correlate;
@@ -38,14 +38,14 @@ impl ConvShape {
     }
 }
 
-/// The convolution of `x` with `w`, plus `bias` per output channel.
+/// The convolution of `x` with `w`, plus a `bias` per output channel.
 pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + to) * c_in + from) * s.taps();
     Correlation::new(s, vec![PhaseSplitInput::forward(s)], c_in, c_out).run(x, w, &weight, bias, out);
 }
 
-/// The gradient of the input, from that of the output.
+/// The gradient of the input, from the gradient of the output.
 pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + from) * c_in + to) * s.taps();
@@ -56,12 +56,12 @@ pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_
     Correlation::new(s, lattices, c_out, c_in).run(grad_out, w, &weight, None, grad_x);
 }
 
-/// The gradient of the weight, from that of the output and the input.
+/// The gradient of the weight, from the gradient of the output and the input.
 pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mut [T]) {
     weight::backward(s, grad_out, x, grad_w);
 }
 
-/// The gradient of the bias: each channel's sum over images and positions.
+/// The gradient of the bias: a sum per channel over images and positions.
 pub fn backward_bias<T: ConvElem>(s: &ConvShape, grad_out: &[T], grad_bias: &mut [T]) {
     let plane = s.output_plane();
     let grain = (1 << 16) / (s.n * plane).max(1);
@@ -73,8 +73,8 @@ pub fn backward_bias<T: ConvElem>(s: &ConvShape, grad_out: &[T], grad_bias: &mut
     });
 }
 
-/// How many of `channels` make a piece of work when there are only `outer` images and groups to share out: a divisor
-/// that gives `wanted` pieces, or as many as multiples of `unit` channels allow.
+/// Channels per work item, when there are only `outer` images and groups to parallelize over: a divisor of `channels`
+/// that gives `wanted` items, or as many as multiples of `unit` channels allow.
 fn channels_per_piece(channels: usize, outer: usize, wanted: usize, unit: usize) -> usize {
     if outer == 0 || outer >= wanted {
         return channels;

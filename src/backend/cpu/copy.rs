@@ -1,10 +1,10 @@
-//! Moving elements between layouts and dtypes: gather into a block, scatter from one, fill, cast, copy.
+//! Copies and casts between layouts: gather into a block, scatter from a block, fill.
 
 use std::ops::Range;
 
 use bytemuck::{Zeroable, bytes_of, bytes_of_mut, cast_slice, cast_slice_mut};
 
-use super::output::{Cells, Output};
+use super::output::{Cells, Output, write_one};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
@@ -16,7 +16,7 @@ use crate::multiversion;
 use crate::with_dtype;
 
 impl View<'_> {
-    /// The same memory as integers of the same size: copying moves bits, whatever they mean.
+    /// The same memory viewed as integers of the same size, since copying only moves bits.
     fn bits(self) -> Self {
         let dtype = match self.dtype.size() {
             1 => DType::U8,
@@ -28,14 +28,14 @@ impl View<'_> {
     }
 }
 
-/// Elements per staged block: both operands and the result of a float32 block stay in the first-level cache.
+/// Elements per staged block: both operands and the result of a float32 block fit in the L1 cache.
 pub const BLOCK: usize = 1024;
-/// Elements per chunk of work that threads share.
+/// Elements per chunk of parallel work.
 pub const GRAIN: usize = 1 << 15;
-/// Elements that are gathered before they are cast.
+/// Elements gathered at a time before a cast.
 const STAGE: usize = 256;
 
-/// A walk through a view in row-major order, by runs of elements at a fixed stride.
+/// Iterates over a view in row-major order, in runs of elements with constant stride.
 struct Walk {
     odometer: Odometer<1>,
     inner: usize,
@@ -51,19 +51,19 @@ impl Walk {
         Walk { odometer: Odometer::new(&shape, [&strides], [layout.offset as isize], at), inner, stride }
     }
 
-    /// How many elements lie at the stride from the present one on, itself included.
+    /// Number of elements left in the run, including the current one.
     #[inline]
     fn run_left(&self) -> usize {
         self.inner - self.odometer.last()
     }
 
-    /// Where the present element lies in the storage.
+    /// The storage position of the current element.
     #[inline]
     fn at(&self) -> isize {
         self.odometer.offsets[0]
     }
 
-    /// Calls `f(place, stride, positions)` for the runs of the next `n` elements.
+    /// Calls `f(position in storage, stride, range of elements)` for the runs of the next `n` elements.
     #[inline]
     fn runs(&mut self, n: usize, mut f: impl FnMut(isize, isize, Range<usize>)) {
         let mut done = 0;
@@ -76,7 +76,7 @@ impl Walk {
     }
 }
 
-/// Walks a strided operand in row-major order, a block at a time.
+/// Reads a strided operand in row-major order, a block at a time.
 pub struct StridedCursor<'a> {
     walk: Walk,
     aligned: bool,
@@ -84,7 +84,7 @@ pub struct StridedCursor<'a> {
 }
 
 impl<'a> StridedCursor<'a> {
-    /// Whether runs of neighbours are long enough to be handed over one by one.
+    /// Whether contiguous runs are long enough to process them one by one.
     pub fn has_long_runs(view: &View) -> bool {
         const LONG: usize = 256;
         let (shape, [strides]) = collapse(&view.layout.shape, [&view.layout.strides]);
@@ -96,21 +96,27 @@ impl<'a> StridedCursor<'a> {
         StridedCursor { walk: Walk::new(view.layout, at), aligned: view.is_aligned(), view }
     }
 
-    /// How many elements lie at a fixed stride from the present one on, itself included.
+    /// Number of elements left in the run, including the current one.
     #[inline]
     pub fn run_left(&self) -> usize {
         self.walk.run_left()
     }
 
-    /// The next `n` elements where they lie: neighbours within a run, aligned, of the element type `T`.
+    /// The next `n` elements as a slice of the storage: they must be contiguous, aligned and of type `T`.
     pub fn lend<T: Element>(&self, n: usize) -> &'a [T] {
         &self.view.storage.slice::<T>()[self.walk.at() as usize..][..n]
     }
 
-    /// Passes over `n` elements of a run.
+    /// Skips `n` elements of a run.
     #[inline]
     pub fn skip(&mut self, n: usize) {
         self.walk.odometer.advance(n);
+    }
+
+    /// Goes to linear position `at`.
+    #[inline]
+    pub fn seek(&mut self, at: usize) {
+        self.walk.odometer.seek(at);
     }
 
     /// The next elements as `T`, into `out`.
@@ -133,7 +139,7 @@ impl<'a> StridedCursor<'a> {
         });
     }
 
-    /// As [`StridedCursor::read`], of elements of the dtype of the view: moves bits.
+    /// As [`StridedCursor::read`], without a cast.
     fn read_same<T: Element>(&mut self, out: &mut [T]) {
         match size_of::<T>() {
             1 => self.read_bits::<u8>(cast_slice_mut(out)),
@@ -151,7 +157,7 @@ impl<'a> StridedCursor<'a> {
         self.walk.runs(out.len(), |at, stride, run| gather(src, at, stride, &mut out[run]));
     }
 
-    /// As [`StridedCursor::read_bits`], where elements may begin at any byte.
+    /// As [`StridedCursor::read_bits`], for misaligned elements.
     #[cold]
     fn read_bytes<T: Element>(&mut self, out: &mut [T]) {
         let (src, size) = (self.view.storage.slice::<u8>(), size_of::<T>());
@@ -164,7 +170,7 @@ impl<'a> StridedCursor<'a> {
     }
 }
 
-/// Walks an output in row-major order, a block at a time.
+/// Writes to an output in row-major order, a block at a time.
 pub struct Writer<'a> {
     walk: Walk,
     cells: &'a Cells<'a>,
@@ -172,7 +178,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Starts at linear position `at` of a view, whose elements `cells` are.
+    /// Starts at linear position `at` of a view, whose memory is `cells`.
     pub fn new(cells: &'a Cells, view: View, at: usize) -> Self {
         Writer { walk: Walk::new(view.layout, at), cells, dtype: view.dtype }
     }
@@ -192,7 +198,7 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// As [`Writer::write`], of elements of the dtype of the view: moves bits.
+    /// As [`Writer::write`], without a cast.
     fn write_same<T: Element>(&mut self, values: &[T]) {
         match size_of::<T>() {
             1 => self.write_bits::<u8>(cast_slice(values)),
@@ -243,7 +249,7 @@ fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
 /// Sets every element of `out`.
 ///
 /// # Errors
-/// `RuntimeError` where it may not be written; so for all that writes.
+/// `RuntimeError` when the memory is read-only; likewise for all functions that write.
 pub fn fill(out: View, value: Scalar) -> Result<()> {
     let mut bits = [0; 8];
     with_dtype!(out.dtype, T => bits[..size_of::<T>()].copy_from_slice(bytes_of(&T::from_scalar(value))));
@@ -258,8 +264,8 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
 
 fn fill_bits<T: Element>(out: View, value: T) -> Result<()> {
     let n = out.layout.numel();
-    if n == 0 {
-        return Ok(());
+    if n <= 1 {
+        return if n == 0 { Ok(()) } else { write_one(out, value) };
     }
     if out.layout.is_contiguous() && out.is_aligned() {
         for_ranges_mut(&mut Output::<T>::of(out)?, GRAIN * 4, |_, out| out.fill(value));
@@ -290,8 +296,8 @@ fn fill_bits<T: Element>(out: View, value: T) -> Result<()> {
     Ok(())
 }
 
-/// Copies `src` to `out`, which has the same shape, casting as needed. The two may be the same memory only if
-/// they are the same view.
+/// Copies `src` to `out`, which has the same shape, with a cast if the dtypes differ. The two may only overlap if they
+/// are the same view.
 pub fn copy(src: View, out: View) -> Result<()> {
     debug_assert_eq!(src.layout.shape, out.layout.shape);
     let n = out.layout.numel();
@@ -348,7 +354,7 @@ fn copy_strided<D: Element>(src: View, out: View) -> Result<()> {
     Ok(())
 }
 
-/// Adds `src` to `out`, where several indices of `out` may name one element. One thread, so the order is fixed.
+/// Adds `src` to `out`, in which several indices may refer to one element. Single-threaded, for a deterministic order.
 pub fn accumulate(src: View, out: View) -> Result<()> {
     with_dtype!(float out.dtype, T => accumulate_typed::<T, T>(src, out), else
         with_dtype!(out.dtype, D => accumulate_typed::<D, f64>(src, out)))

@@ -1,4 +1,4 @@
-//! The CPU as a [`Backend`]: finds the elements of views, and the loop of a dtype.
+//! The CPU [`Backend`]: turns views into slices and selects the kernel for the dtype.
 
 mod norms;
 mod products;
@@ -18,7 +18,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
-use crate::backend::reduce::{ReduceDims, ReduceOp};
+use crate::backend::reduce::{Fold, ReduceDims, ReduceOp, in_turn};
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight, out_of_bounds};
 use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
@@ -32,7 +32,7 @@ use crate::layout::Layout;
 use crate::storage::Storage;
 use crate::{bail, ensure, with_dtype};
 
-/// Runs a block for the dtype of a view, which is float32 or float64.
+/// Instantiates a block for the dtype of a view, which is float32 or float64.
 macro_rules! real {
     ($op:literal, $v:expr, $T:ident => $body:expr) => {
         with_dtype!(float $v.dtype, $T => $body, else bail!(Error::DtypeNotImplemented { op: $op, dtype: $v.dtype }))
@@ -61,7 +61,7 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    // ---- what the device can do
+    // ---- capabilities
 
     fn computes(&self, _: Device, _: DType) -> bool {
         true
@@ -103,7 +103,7 @@ impl Backend for Cpu {
         Ok(Some(inspect::answer(question, x)))
     }
 
-    // ---- elements
+    // ---- pointwise
 
     fn copy(&self, src: View, out: View) -> Result<()> {
         copy::copy(src, out)
@@ -230,6 +230,10 @@ impl Backend for Cpu {
             }),
         }
         Ok(())
+    }
+
+    fn reduce_formula(&self, fold: &Fold, out: View) -> Result<()> {
+        if reduce::formula(fold, out)? { Ok(()) } else { in_turn(self, fold, out) }
     }
 
     fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()> {
@@ -400,7 +404,7 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    // ---- positions that data decide
+    // ---- indexing
 
     fn gather(&self, x: View, grid: &IndexGrid, out: View) -> Result<()> {
         on_host_grid(
@@ -571,7 +575,7 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    // ---- normalisation and optimizers
+    // ---- normalization and optimizers
 
     fn norm_forward(
         &self,
@@ -622,7 +626,7 @@ fn host_targets<'a, T: Element>(t: &Targets<'a>) -> softmax::Targets<'a, T> {
     }
 }
 
-/// Calls `f` with the offset of each entry of a grid, all of which are checked.
+/// Calls `f` with the offsets of a grid's entries, all bounds-checked.
 fn on_host_grid<T>(grid: &IndexGrid, f: impl FnOnce(&index::HostGrid) -> T) -> Result<T> {
     let mut offsets = vec![0; grid.n];
     for p in grid.picks {
@@ -633,7 +637,7 @@ fn on_host_grid<T>(grid: &IndexGrid, f: impl FnOnce(&index::HostGrid) -> T) -> R
     Ok(f(&index::HostGrid { before: grid.before, offsets: &offsets, after: grid.after }))
 }
 
-/// Errors where an entry of a dense index is none of a dimension.
+/// Errors when an entry of a dense index is out of bounds.
 fn check(p: &Pick) -> Result<()> {
     elements::<i64>(p.index).iter().try_for_each(|&i| p.rule.position(i, p.size).map(|_| ()))
 }
@@ -648,7 +652,7 @@ fn pick<T: Real>(indices: &[i64], (input, output): (usize, usize), x: &[T], out:
 fn triangle<T: Element>(x: &[T], rows: usize, columns: usize, k: i64, lower: bool, out: &mut [T]) {
     out.copy_from_slice(x);
     for (at, row) in out.chunks_exact_mut(columns.max(1)).enumerate() {
-        // The first column beyond diagonal `k`, and with it beyond the lower triangle.
+        // The first column above diagonal `k`, which ends the lower triangle.
         let i = (at % rows.max(1)) as i64;
         let split = |from: i64| (i.saturating_add(from)).clamp(0, columns as i64) as usize;
         let zeros = if lower { split(k.saturating_add(1))..columns } else { 0..split(k) };

@@ -1,10 +1,11 @@
-//! Factorizations of one matrix and what follows from them, in double precision. Matrices are stored by rows where
-//! nothing else is said.
+//! Factorizations of one matrix and operations based on them, in float64. Matrices are row-major unless stated
+//! otherwise.
 
 use super::svd::{dot, rotate, subtract};
 
-/// `P A = L U` in the place of `a`, of `n` by `n`: the sign of P, and the first zero on the diagonal of U, counted from 1
-/// (0 where there is none). What is done to its rows is done to those of `b`, of `k` elements, as well.
+/// Computes `P A = L U` in place in `a`, `n` by `n`. Returns the sign of P and the position of the first zero on the
+/// diagonal of U, counted from 1 (0 if there is none). Applies the same row operations to the rows of `b`, of `k`
+/// elements.
 fn lu(a: &mut [f64], n: usize, b: &mut [f64], k: usize) -> (f64, usize) {
     let (mut sign, mut zero) = (1.0, 0);
     for step in 0..n {
@@ -37,7 +38,7 @@ fn lu(a: &mut [f64], n: usize, b: &mut [f64], k: usize) -> (f64, usize) {
     (sign, zero)
 }
 
-/// Solves `A X = B` in the place of `b`, whose rows have `k` elements, for a triangle of `a`.
+/// Solves `A X = B` in place in `b`, whose rows have `k` elements, where A is a triangle of `a`.
 pub fn triangular(a: &[f64], n: usize, b: &mut [f64], k: usize, upper: bool, unit: bool) {
     for step in 0..n {
         let i = if upper { n - 1 - step } else { step };
@@ -57,8 +58,8 @@ pub fn triangular(a: &[f64], n: usize, b: &mut [f64], k: usize, upper: bool, uni
     }
 }
 
-/// Solves `A X = B` in the place of `b`, whose rows have `k` elements; the first zero pivot, counted from 1, or 0. With
-/// `lenient` a zero pivot is taken for a tiny one.
+/// Solves `A X = B` in place in `b`, whose rows have `k` elements. Returns the position of the first zero pivot,
+/// counted from 1, or 0. With `lenient` a zero pivot is replaced by a tiny one.
 pub fn solve(a: &mut [f64], n: usize, b: &mut [f64], k: usize, lenient: bool) -> f64 {
     let (_, zero) = lu(a, n, b, k);
     if lenient {
@@ -81,8 +82,8 @@ pub fn determinant(a: &mut [f64], n: usize) -> [f64; 3] {
     ]
 }
 
-/// `A = L Lᵀ` in the place of `a`, of which the lower triangle is read: 0, or the order of the first leading minor that
-/// is not positive.
+/// Computes `A = L Lᵀ` in place in `a`, reading its lower triangle. Returns 0, or the order of the first leading minor
+/// that is not positive.
 pub fn cholesky(a: &mut [f64], n: usize) -> f64 {
     for i in 0..n {
         let (above, below) = a.split_at_mut(i * n);
@@ -101,12 +102,13 @@ pub fn cholesky(a: &mut [f64], n: usize) -> f64 {
     0.0
 }
 
-/// `A = Q R` of a matrix given by columns of `m` elements: `q` and `r` are stored by columns too, as many as fit.
+/// Computes `A = Q R` for a column-major matrix with columns of `m` elements. `q` and `r` are column-major too, and
+/// receive as many columns of Q and rows of R as fit.
 pub fn qr(a: &mut [f64], m: usize, q: &mut [f64], r: &mut [f64]) {
     let n = a.len() / m.max(1);
     let steps = m.min(n);
     let mut scales = vec![0.0; steps];
-    // The reflection that clears column `k` below the diagonal, as LAPACK chooses its sign.
+    // The Householder reflection that clears column `k` below the diagonal, with LAPACK's choice of sign.
     for k in 0..steps {
         let (done, rest) = a.split_at_mut((k + 1) * m);
         let column = &mut done[k * m + k..];
@@ -135,15 +137,15 @@ pub fn qr(a: &mut [f64], m: usize, q: &mut [f64], r: &mut [f64]) {
     }
 }
 
-/// Subtracts from `x` its part along the vector of 1 and `tail`, `scale` times.
+/// Subtracts `scale` times the projection of `x` on the vector (1, `tail`).
 fn reflect(x: &mut [f64], tail: &[f64], scale: f64) {
     let along = scale * (x[0] + dot(&x[1..], tail));
     x[0] -= along;
     subtract(&mut x[1..], along, tail);
 }
 
-/// Eigenvalues of a symmetric matrix in ascending order, and the vectors as rows, by Jacobi's rotations; whether they
-/// were found. `a` is used up.
+/// Eigenvalues of a symmetric matrix in ascending order, and the eigenvectors as rows, by Jacobi rotations. Returns
+/// whether the iteration converged. `a` is overwritten.
 pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) -> bool {
     const SWEEPS: usize = 60;
     if !a.iter().all(|x| x.is_finite()) {
@@ -172,7 +174,7 @@ pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) ->
                     let (low, high) = matrix.split_at_mut(q * n);
                     rotate(&mut low[p * n..][..n], &mut high[..n], c, c * t);
                 }
-                // What rounding leaves there could be as large as `small` for ever.
+                // A remainder from rounding could stay as large as `small` forever.
                 (a[p * n + q], a[q * n + p]) = (0.0, 0.0);
             }
         }
@@ -221,7 +223,7 @@ mod tests {
         assert!(near(&product(&l, &transposed, 3), &A));
         let (mut q, mut r) = ([0.0; 9], [0.0; 9]);
         qr(&mut A.to_vec(), 3, &mut q, &mut r);
-        // By columns, the product of transposes is the transpose of the product, and the matrix is symmetric.
+        // In column-major order the product of the transposes is the transpose of the product; A is symmetric.
         assert!(near(&product(&r, &q, 3), &A));
         let (mut values, mut vectors) = ([0.0; 3], [0.0; 9]);
         assert!(eigh(&mut A.to_vec(), 3, &mut values, &mut vectors));

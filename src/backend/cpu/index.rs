@@ -1,7 +1,7 @@
-//! Elements at positions that data decide: rows picked by a list, indices along a dimension, masks.
+//! Indexing with data-dependent positions: gather and scatter by a list, along a dimension, and by masks.
 //!
-//! Writes to one element always happen in the order of the indices, on one thread, so that sums of repeated indices
-//! do not depend on the number of threads: work is split between targets, never between indices.
+//! All writes to one element happen on one thread in the order of the indices, so that sums over repeated indices do
+//! not depend on the number of threads: work is divided by target, never by index.
 
 use std::ops::Range;
 
@@ -20,15 +20,17 @@ use crate::multiversion;
 use crate::storage::Storage;
 use crate::with_dtype;
 
-/// The elements of a tensor that a list of offsets picks. Position `[b, i, a]` lies where `b` points in the dimensions
-/// `before`, moved by `offsets[i]`, moved by where `a` points in the dimensions `after`, whose own offset is 0.
+/// The elements of a tensor selected by a list of offsets. Element `[b, i, a]` is at the offset of `b` in the
+/// dimensions `before`, plus `offsets[i]`, plus the offset of `a` in the dimensions `after` (whose own storage offset
+/// is 0).
 pub struct HostGrid<'a> {
     pub before: &'a Layout,
     pub offsets: &'a [isize],
     pub after: &'a Layout,
 }
 
-/// Runs an expression with `$T` bound to the type to combine in, and `$f` to what combines two elements.
+/// Evaluates an expression with `$T` bound to the type to combine in, and `$f` to the function that combines two
+/// elements.
 macro_rules! with_combination {
     ($how:expr, $dtype:expr, |$T:ident, $f:ident| $body:expr) => {
         match $how {
@@ -44,7 +46,7 @@ macro_rules! with_combination {
     };
 }
 
-/// The dimensions `after` as runs: where each starts, how long they are and how far apart their elements lie.
+/// The dimensions `after` as runs of constant stride: their starts, length and stride.
 struct Runs {
     starts: Vec<isize>,
     length: usize,
@@ -77,7 +79,7 @@ impl HostGrid<'_> {
         Odometer::new(&self.before.shape, [&self.before.strides], [self.before.offset as isize], 0)
     }
 
-    /// Where the blocks of `before` start.
+    /// The starts of the blocks of `before`.
     fn block_starts(&self) -> SmallVec<[isize; 8]> {
         let mut at = self.bases();
         (0..self.before.numel())
@@ -90,7 +92,7 @@ impl HostGrid<'_> {
     }
 }
 
-/// The picked elements, dense, into `out`.
+/// Gathers the selected elements into `out`, contiguously.
 pub fn gather<T: Element>(x: &Storage, l: &HostGrid, out: &mut [T]) {
     let runs = Runs::new(l.after);
     let (blocks, width, n) = (l.block_starts(), runs.elements(), l.offsets.len());
@@ -103,7 +105,7 @@ pub fn gather<T: Element>(x: &Storage, l: &HostGrid, out: &mut [T]) {
         let mut row = c * rows;
         let mut rest = out;
         while !rest.is_empty() {
-            // The rows that are left of this block, or of this chunk.
+            // The rows left in this block or in this chunk.
             let (block, i) = (blocks[row / n], row % n);
             let k = (n - i).min(rest.len() / width);
             let (part, tail) = std::mem::take(&mut rest).split_at_mut(k * width);
@@ -136,13 +138,13 @@ fn gather_rows<T: Element>(x: &[T], base: isize, offsets: &[isize], runs: &Runs,
     }
 }
 
-/// Tasks that a list of targets is divided among where rows are long enough to be worth a scan of the list each.
+/// Number of tasks among which targets are divided; each scans the whole list, which pays off for long rows only.
 const TARGET_TASKS: isize = 16;
 
-/// Combines dense `values` with the picked elements, in the order of the indices.
+/// Combines dense `values` with the selected elements, in the order of the indices.
 ///
 /// # Errors
-/// `RuntimeError` where they may not be written; so for all that writes.
+/// `RuntimeError` when the memory is read-only; likewise for all functions that write.
 pub fn scatter(x: View, l: &HostGrid, values: View, how: Combine) -> Result<()> {
     let cells = Cells::of(x)?;
     with_combination!(how, x.dtype, |T, f| scatter_with::<T>(&cells, l, elements(values), f));
@@ -190,14 +192,14 @@ fn combine_run<T: Element>(cells: &Cells, at: isize, stride: isize, values: &[T]
 
 // ---- one index per element, along a dimension
 
-/// The strides with that of `dim` set to 0, and the stride that was there.
+/// The strides with that of `dim` replaced by 0, and the replaced stride.
 fn without(layout: &Layout, dim: usize) -> (SmallVec<[isize; 6]>, isize) {
     let mut strides: SmallVec<[isize; 6]> = SmallVec::from_slice(&layout.strides);
     let along = std::mem::replace(&mut strides[dim], 0);
     (strides, along)
 }
 
-/// `out[..i..] = x[..index[..i..]..]`: the index, dense and of shape `shape`, replaces the position in `dim`.
+/// `out[..i..] = x[..index[..i..]..]`: the dense index, of shape `shape`, replaces the coordinate in `dim`.
 pub fn gather_along<T: Element>(x: View, dim: usize, shape: &[usize], index: &[i64], out: &mut [T]) {
     let last = shape.len() - 1;
     let (strides, along) = without(x.layout, dim);
@@ -220,7 +222,7 @@ pub fn gather_along<T: Element>(x: View, dim: usize, shape: &[usize], index: &[i
     });
 }
 
-/// Combines `src` with the elements of `out` whose position in `dim` the index gives. `src` has the shape of the
+/// Combines `src` with the elements of `out` whose coordinate in `dim` the index gives. `src` has the shape of the
 /// index or is larger.
 pub fn scatter_along(
     out: View,
@@ -234,7 +236,7 @@ pub fn scatter_along(
         return Ok(());
     }
     let cells = Cells::of(out)?;
-    // Lines along `dim` are independent: they are shared out along the longest other dimension.
+    // Lines along `dim` are independent, so the work is divided along the longest other dimension.
     let widest = (0..shape.len()).filter(|&d| d != dim).max_by_key(|&d| shape[d]);
     let boxed = |split: usize, range: Range<usize>| {
         with_combination!(how, out.dtype, |T, f| {
@@ -250,7 +252,7 @@ pub fn scatter_along(
     Ok(())
 }
 
-/// The part of a scatter that lies in `range` of dimension `split`.
+/// The part of a scatter within `range` of dimension `split`.
 fn scatter_box<T: Element>(
     (out, cells): (View, &Cells),
     dim: usize,
@@ -286,8 +288,8 @@ fn scatter_box<T: Element>(
 
 // ---- sums of rows
 
-/// Look-ups sorted by row, stably: those of row `r` are `order[starts[r]..starts[r + 1]]`. A row is summed by one
-/// thread, in the order of the look-ups, however many threads there are.
+/// Lookups sorted by row, stably: those of row `r` are `order[starts[r]..starts[r + 1]]`. One thread sums a row in the
+/// order of the lookups, whatever the number of threads.
 struct ByRow {
     starts: Vec<u32>,
     order: Vec<u32>,
@@ -315,13 +317,13 @@ impl ByRow {
     }
 }
 
-/// The sums of the rows of a matrix that share an index.
+/// Sums of the rows of a matrix that share an index (the gradient of an embedding).
 pub struct RowSums<'a> {
     pub index: &'a [i64],
     pub width: usize,
-    /// The row that stays 0.
+    /// The row that stays zero.
     pub padding: Option<usize>,
-    /// Whether sums are divided by how many rows they are of.
+    /// Whether each sum is divided by its number of rows.
     pub by_frequency: bool,
 }
 
@@ -357,19 +359,19 @@ impl RowSums<'_> {
 
 // ---- masks
 
-/// Elements of a mask that are counted, and then compressed or expanded, together.
+/// Mask elements that are counted, and then compressed or expanded, per chunk.
 const MASK_CHUNK: usize = 1 << 15;
-/// Elements that are compressed on the stack before they are copied out.
+/// Elements that are compressed on the stack before being copied out.
 const MASK_BLOCK: usize = 256;
 
 multiversion! { version = IsaDispatch::worth::<T>();
     fn count[T: Element](mask: &[T]) -> usize {
-        // Blocks that a byte can count keep the sum in bytes.
+        // In blocks of up to 255 the count fits in a byte, so it is summed in bytes.
         mask.chunks(64).map(|c| c.iter().map(|m| m.to_i64() as u8).sum::<u8>() as usize).sum()
     }
 }
 
-/// How many true elements precede each chunk of the mask; the total is the last entry.
+/// The number of true elements before each chunk of the mask; the last entry is the total.
 pub fn mask_starts(mask: &[Bool8]) -> Vec<usize> {
     let mut starts = vec![0; mask.len().div_ceil(MASK_CHUNK) + 1];
     for_chunks_mut(&mut starts[1..], 1, |c, n| {
@@ -381,19 +383,19 @@ pub fn mask_starts(mask: &[Bool8]) -> Vec<usize> {
     starts
 }
 
-/// The first element and the mask of a chunk.
+/// The position and mask of a chunk.
 fn mask_chunk(mask: &[Bool8], c: usize) -> (usize, &[Bool8]) {
     let at = c * MASK_CHUNK;
     (at, &mask[at..mask.len().min(at + MASK_CHUNK)])
 }
 
-/// `x` where the mask is true, one after the other, to the beginning of `out`.
+/// Writes the elements of `x` at which the mask is true contiguously to `out`.
 pub fn compress<T: Element>(x: &[T], mask: &[Bool8], starts: &[usize], out: &mut [T]) {
     for_parts_mut(out, starts, |c, mut out| {
         let (at, mask) = mask_chunk(mask, c);
         let x = &x[at..at + mask.len()];
         for (x, mask) in x.chunks(MASK_BLOCK).zip(mask.chunks(MASK_BLOCK)) {
-            // Every element is written and the place moves on only past those that stay: no branch to mispredict.
+            // Branchless: every element is written, but the position advances only past those that are kept.
             let mut block = [T::from_i64(0); MASK_BLOCK];
             let mut kept = 0;
             for (&v, m) in x.iter().zip(mask) {
@@ -409,7 +411,7 @@ pub fn compress<T: Element>(x: &[T], mask: &[Bool8], starts: &[usize], out: &mut
     });
 }
 
-/// The positions at which the mask is true, in order, to the beginning of `out`.
+/// Writes the positions at which the mask is true contiguously to `out`.
 pub fn positions(mask: &[Bool8], starts: &[usize], out: &mut [i64]) {
     for_parts_mut(out, starts, |c, mut out| {
         let (at, mask) = mask_chunk(mask, c);
@@ -429,7 +431,7 @@ pub fn positions(mask: &[Bool8], starts: &[usize], out: &mut [i64]) {
     });
 }
 
-/// Writes `values`, one after the other, where the mask is true: what [`compress`] undoes.
+/// Writes contiguous `values` to the elements at which the mask is true: the inverse of [`compress`].
 pub fn expand<T: Element>(values: &[T], mask: &[Bool8], starts: &[usize], out: &mut [T]) {
     for_ranges_mut(out, MASK_CHUNK, |range, out| {
         let c = range.start / MASK_CHUNK;
@@ -444,7 +446,7 @@ pub fn expand<T: Element>(values: &[T], mask: &[Bool8], starts: &[usize], out: &
     });
 }
 
-/// Sets the elements of dense `out` at which the mask is true.
+/// Fills the elements of dense `out` at which the mask is true.
 pub fn fill_masked(out: View, mask: &[Bool8], value: Scalar) -> Result<()> {
     with_dtype!(out.dtype, T => {
         let value = T::from_scalar(value);

@@ -1,10 +1,10 @@
-//! Answers to questions about elements.
+//! Predicates over all elements.
 
 use super::copy::StridedCursor;
 use crate::backend::View;
 use crate::backend::inspect::Question;
 
-/// Elements that are looked at together.
+/// Elements tested per step.
 const BLOCK: usize = 256;
 
 pub fn answer(question: Question, x: View) -> bool {

@@ -1,31 +1,30 @@
-//! Formulas without a compiled loop, run step by step over blocks that stay in the first-level cache.
+//! Interpretation of formulas without a compiled loop: step by step, on blocks that fit in the L1 cache.
 //!
-//! Note [Interpreted formulas]: a step is the loop of the row of its name, called on a block. Steps and rows are therefore
-//! the same code, and the result has the bits of the rows run one after the other, on every instruction set. Only what
-//! lies in memory differs: operands are read once, results written once, and what stands between them never leaves the
-//! cache. Blocks are given out like registers: one whose value is not read any more is used again. Truth values are kept
-//! as 0 and 1 of the type computed in, which is what the loops of rows read.
+//! Note [Interpreted formulas]: each step calls the compiled loop of the pointwise operation of the same name on a
+//! block. So steps and pointwise operations share their code, and the result is bit-identical to that of separate
+//! operations on every instruction set. Only the memory traffic differs: operands are read once, results are written
+//! once, and intermediates never leave the cache. Blocks are allocated like registers: a block is reused after the
+//! last use of its value. Booleans are represented as 0 and 1 of the compute type, as the loops of pointwise
+//! operations expect.
 
 use std::ops::Range;
 
 use bytemuck::Zeroable;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::copy::{BLOCK, GRAIN, View, Writer};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::pointwise::{Lane, OperandAccess, OperandCursor};
-use crate::backend::pointwise::{Kernel, Loop, Operand};
+pub use crate::backend::pointwise::Primitives;
+use crate::backend::pointwise::{Applied, Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::error::Result;
-use crate::formula::record::{Prim, Step};
-use crate::formula::{Arith, Formula, Int};
-
-/// The loops of the row that computes a primitive step.
-pub type Primitives<'a> = &'a (dyn Fn(Prim) -> Option<Kernel> + Sync);
+use crate::formula::record::Step;
+use crate::formula::{ARGS, Arith, Formula, Int};
 
 /// A type that formulas are interpreted in.
-trait Interpreted: Lane + Arith {
+pub(super) trait Interpreted: Lane + Arith {
     fn same(kernel: Kernel) -> Option<Loop<Self, Self>>;
     fn truth(kernel: Kernel) -> Option<Loop<Self, Bool8>>;
     fn of_truth(b: Bool8) -> Self;
@@ -48,13 +47,13 @@ macro_rules! interpreted {
 }
 interpreted! { f32, f32, |b| b as f32; f64, f64, |b| b as f64; Int<i32>, i32, |b| Int(b as i32); Int<i64>, i64, |b| Int(b as i64); }
 
-/// Where the value of a step is.
+/// The location of a step's value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Slot {
     Operand(usize),
     Constant(usize),
     Block(usize),
-    /// Where the first result lies in memory.
+    /// The memory of the first result.
     Out,
 }
 
@@ -70,18 +69,22 @@ struct Instruction<T> {
     out: Slot,
 }
 
-/// A formula made ready for one type and one call.
-struct Plan<T> {
+/// A formula made ready for one type and one call, which all workers share.
+pub(super) struct Plan<T> {
     instructions: Vec<Instruction<T>>,
-    constants: Vec<T>,
+    /// Each repeated over a block.
+    constants: Vec<Vec<T>>,
+    /// The numbers that a compiled loop takes; steps take none.
+    params: Vec<T>,
     blocks: usize,
-    /// Where each result is after the last instruction.
+    /// The location of each result after the last instruction.
     results: SmallVec<[Slot; 4]>,
 }
 
 impl<T: Interpreted> Plan<T> {
-    /// None where a step has no loop of this type. `direct`: the first result may be computed where it lies.
-    fn new(f: &Formula, primitives: Primitives, params: &[Scalar], direct: bool) -> Option<Self> {
+    /// A plan for `n` elements; None where a step has no loop of this type. `direct`: the first result may be computed where
+    /// it lies.
+    fn new(f: &Formula, primitives: Primitives, params: &[Scalar], n: usize, direct: bool) -> Option<Self> {
         let steps = f.steps();
         let mut last = vec![0; steps.len()];
         for (i, step) in steps.iter().enumerate() {
@@ -93,13 +96,18 @@ impl<T: Interpreted> Plan<T> {
         let first = f.results()[0];
         let is_read = steps.iter().any(|s| matches!(s, Step::Do(p, o) if o[..p.arity()].contains(&first)));
         let in_place = direct && !is_read && !f.is_truth_at(first) && !f.results()[1..].contains(&first);
-        let mut plan =
-            Plan { instructions: Vec::new(), constants: Vec::new(), blocks: 0, results: SmallVec::new() };
+        let mut plan = Plan {
+            instructions: Vec::new(),
+            constants: Vec::new(),
+            params: Vec::new(),
+            blocks: 0,
+            results: SmallVec::new(),
+        };
         let mut slots: Vec<Slot> = Vec::with_capacity(steps.len());
         let mut free: Vec<usize> = Vec::new();
         for (i, step) in steps.iter().enumerate() {
             let constant = |plan: &mut Self, v: T| {
-                plan.constants.push(v);
+                plan.constants.push(vec![v; n.min(BLOCK)]);
                 Slot::Constant(plan.constants.len() - 1)
             };
             slots.push(match *step {
@@ -114,7 +122,7 @@ impl<T: Interpreted> Plan<T> {
                     };
                     let operands: SmallVec<[Slot; 3]> =
                         operands[..p.arity()].iter().map(|&o| slots[o]).collect();
-                    // Before the operands' blocks are given up: a loop does not write what it reads.
+                    // Allocated before the operands' blocks are released, so that no loop writes to its inputs.
                     let out = match free.pop() {
                         _ if in_place && i == first => Slot::Out,
                         Some(b) => Slot::Block(b),
@@ -140,10 +148,50 @@ impl<T: Interpreted> Plan<T> {
         plan.results = f.results().iter().map(|&r| slots[r]).collect();
         Some(plan)
     }
+
+    /// A plan for `n` elements of a formula with one result, which may be computed where it lies: the compiled loop, where
+    /// there is one of this type, or the steps. None also where an operand is missing.
+    pub(super) fn of(a: &Applied, n: usize) -> Option<Self> {
+        let code = T::same(a.kernel).map(Code::Same);
+        let Some(code) = code.or_else(|| T::truth(a.kernel).map(Code::Truth)) else {
+            let is_given = is_given(a.formula, a.operands) && a.formula.results().len() == 1;
+            return if is_given { Plan::new(a.formula, a.primitives, a.params, n, true) } else { None };
+        };
+        // What is not read must still have the length of the others.
+        let is_read = |k: &usize| !matches!(a.operands[*k], Operand::Unread);
+        let some = (0..a.operands.len()).find(is_read)?;
+        let shown = |k: usize| Slot::Operand(if is_read(&k) { k } else { some });
+        let out = if let Code::Same(_) = code { Slot::Out } else { Slot::Block(0) };
+        Some(Plan {
+            instructions: vec![Instruction {
+                code,
+                operands: (0..a.operands.len()).map(shown).collect(),
+                out,
+            }],
+            constants: Vec::new(),
+            params: a.params.iter().map(|s| T::number(*s)).collect(),
+            blocks: (out != Slot::Out) as usize,
+            results: smallvec![out],
+        })
+    }
+
+    /// The operand that is the result as it is, if one is.
+    pub(super) fn passes(&self) -> Option<usize> {
+        match (&self.instructions[..], &self.results[..]) {
+            ([], [Slot::Operand(k)]) => Some(*k),
+            _ => None,
+        }
+    }
+}
+
+/// Whether all operands are there that a formula reads.
+fn is_given(f: &Formula, operands: &[Operand]) -> bool {
+    let is_given = |k: usize| matches!(operands.get(k), Some(Operand::View(_) | Operand::Number(_)));
+    f.steps().iter().all(|s| !matches!(s, Step::Arg(k) if !is_given(*k)))
 }
 
 /// Applies a formula that computes in `compute` to operands of any dtype and layout, all expanded to the shape of the
-/// results; false where a step has no loop for that type, or an operand or parameter is missing.
+/// results; false if a step has no loop for that type, or an operand or parameter is missing.
 pub fn run(
     f: &Formula,
     primitives: Primitives,
@@ -168,14 +216,12 @@ fn run_as<T: Interpreted>(
     params: &[Scalar],
     outs: &[View],
 ) -> Result<bool> {
-    let is_given = |k: usize| matches!(operands.get(k), Some(Operand::View(_) | Operand::Number(_)));
-    let read = f.steps().iter().all(|s| !matches!(s, Step::Arg(k) if !is_given(*k)));
-    if !read || outs.len() != f.results().len() {
+    if !is_given(f, operands) || outs.len() != f.results().len() {
         return Ok(false);
     }
-    let direct = outs[0].dtype == T::Stored::DTYPE && outs[0].layout.is_contiguous() && outs[0].is_aligned();
-    let Some(plan) = Plan::<T>::new(f, primitives, params, direct) else { return Ok(false) };
     let n = outs[0].layout.numel();
+    let direct = outs[0].dtype == T::Stored::DTYPE && outs[0].layout.is_contiguous() && outs[0].is_aligned();
+    let Some(plan) = Plan::<T>::new(f, primitives, params, n, direct) else { return Ok(false) };
     let origins: Vec<OperandAccess> = (0..f.args())
         .map(|k| match operands.get(k).filter(|_| f.reads(k)) {
             Some(Operand::View(v)) if outs.iter().any(|o| o.storage.overlaps(v.storage)) => {
@@ -185,7 +231,7 @@ fn run_as<T: Interpreted>(
         })
         .collect();
     let grain = OperandAccess::grain(&origins, GRAIN);
-    // The first result may be computed where it lies; the others, and it otherwise, are scattered from blocks.
+    // The first result may be computed directly in its memory; all others are scattered from blocks.
     if plan.results.first() == Some(&Slot::Out) {
         let mut first = Output::<T::Stored>::of(outs[0])?;
         let cells = scattered(&plan.results, outs)?;
@@ -204,10 +250,10 @@ fn scattered<'a>(results: &[Slot], outs: &[View<'a>]) -> Result<Scattered<'a>> {
     places.map(|(out, slot)| (*slot != Slot::Out).then(|| Cells::of(*out)).transpose()).collect()
 }
 
-/// By result, its elements, unless it is computed where it lies.
+/// For each result its memory, unless it is computed directly in its memory.
 type Scattered<'a> = SmallVec<[Option<Cells<'a>>; 4]>;
 
-/// Computes a range of positions; `first` holds the elements there of the first result, if it is computed where it lies.
+/// Computes a range of positions; `first` is the memory of the first result in this range if it is computed directly.
 fn run_range<T: Interpreted>(
     plan: &Plan<T>,
     origins: &[OperandAccess],
@@ -216,71 +262,135 @@ fn run_range<T: Interpreted>(
     range: Range<usize>,
     first: &mut [T::Stored],
 ) {
-    let room = BLOCK.min(range.len());
-    let mut cursors: Vec<OperandCursor<T>> = origins.iter().map(|o| OperandCursor::new(o, &range)).collect();
-    let constants: Vec<Vec<T>> = plan.constants.iter().map(|&v| vec![v; room]).collect();
-    let mut blocks = vec![vec![T::zeroed(); room]; plan.blocks];
-    let mut truth = vec![Bool8::zeroed(); room];
+    let mut interpreter = Interpreter::new(plan, origins, &range);
     let mut writers: SmallVec<[Option<Writer>; 4]> = cells
         .iter()
         .zip(outs)
         .map(|(cells, out)| cells.as_ref().map(|c| Writer::new(c, *out, range.start)))
         .collect();
-    let mut at = range.start;
-    while at < range.end {
-        let n = cursors.iter().map(|c| c.left(at)).fold(room.min(range.end - at), usize::min);
-        cursors.iter_mut().for_each(|c| c.reach(at, n));
-        for instruction in &plan.instructions {
-            // The block is taken out while the others are read.
-            let mut own = match instruction.out {
-                Slot::Block(b) => std::mem::take(&mut blocks[b]),
-                _ => Vec::new(),
-            };
-            let mut ins: [&[T]; 3] = [&[]; 3];
-            for (slot, &s) in ins.iter_mut().zip(&instruction.operands) {
-                *slot = value(s, &cursors, &constants, &blocks, at, n);
-            }
-            let ins = &ins[..instruction.operands.len()];
-            match (instruction.code, instruction.out) {
-                (Code::Same(l), Slot::Out) => {
-                    let part = &mut first[at - range.start..][..n];
-                    l.run(ins, &[], bytemuck::cast_slice_mut(part));
-                }
-                (Code::Same(l), _) => l.run(ins, &[], &mut own[..n]),
-                (Code::Truth(l), _) => {
-                    l.run(ins, &[], &mut truth[..n]);
-                    own[..n].iter_mut().zip(&truth).for_each(|(v, t)| *v = T::of_truth(*t));
-                }
-            }
-            if let Slot::Block(b) = instruction.out {
-                blocks[b] = own;
-            }
-        }
+    while interpreter.at < range.end {
+        let at = interpreter.at - range.start;
+        let n = interpreter.reach(range.len() - at);
+        interpreter.compute(n, first.get_mut(at..at + n).unwrap_or_default());
         for (writer, &slot) in writers.iter_mut().zip(&plan.results) {
             if let Some(writer) = writer {
-                let values = value(slot, &cursors, &constants, &blocks, at, n);
-                writer.write::<T::Stored>(bytemuck::cast_slice(values));
+                writer.write::<T::Stored>(bytemuck::cast_slice(interpreter.value(slot, n)));
             }
         }
-        cursors.iter_mut().for_each(|c| c.pass(n));
-        at += n;
+        interpreter.pass(n);
     }
 }
 
-#[inline]
-fn value<'a, T: Interpreted>(
-    slot: Slot,
-    cursors: &'a [OperandCursor<T>],
-    constants: &'a [Vec<T>],
-    blocks: &'a [Vec<T>],
+/// A worker's way through the positions of a formula's operands, from `at` on. A step takes `n` elements: it begins with
+/// [`Interpreter::reach`] and ends with [`Interpreter::pass`].
+pub(super) struct Interpreter<'p, 'a, T: Interpreted> {
+    plan: &'p Plan<T>,
+    cursors: SmallVec<[OperandCursor<'a, T>; 4]>,
+    blocks: Vec<Vec<T>>,
+    truth: Vec<Bool8>,
+    room: usize,
     at: usize,
-    n: usize,
-) -> &'a [T] {
-    match slot {
-        Slot::Operand(k) => cursors[k].get(at, n),
-        Slot::Constant(k) => &constants[k][..n],
-        Slot::Block(b) => &blocks[b][..n],
-        // Nothing reads what is computed where it lies.
-        Slot::Out => &[],
+}
+
+impl<'p, 'a, T: Interpreted> Interpreter<'p, 'a, T> {
+    /// Starts at the beginning of a range, whose length the steps do not pass.
+    pub(super) fn new(plan: &'p Plan<T>, origins: &[OperandAccess<'a>], range: &Range<usize>) -> Self {
+        let room = BLOCK.min(range.len());
+        let tells = plan.instructions.iter().any(|i| matches!(i.code, Code::Truth(_)));
+        Interpreter {
+            plan,
+            cursors: origins.iter().map(|o| OperandCursor::new(o, range)).collect(),
+            blocks: (0..plan.blocks).map(|_| vec![T::zeroed(); room]).collect(),
+            truth: vec![Bool8::zeroed(); if tells { room } else { 0 }],
+            room,
+            at: range.start,
+        }
+    }
+
+    /// How many of the next `n` elements are computed together. Their operands are made ready.
+    #[inline]
+    fn reach(&mut self, n: usize) -> usize {
+        let at = self.at;
+        let n = self.cursors.iter().map(|c| c.left(at)).fold(self.room.min(n), usize::min);
+        self.cursors.iter_mut().for_each(|c| c.reach(at, n));
+        n
+    }
+
+    /// Runs the instructions on the next `n` elements. `first` are those of the first result, if it is computed where it
+    /// lies.
+    fn compute(&mut self, n: usize, first: &mut [T::Stored]) {
+        for instruction in &self.plan.instructions {
+            // What is written is taken out while the other blocks are read.
+            let mut truth = std::mem::take(&mut self.truth);
+            let mut own = match instruction.out {
+                Slot::Block(b) => std::mem::take(&mut self.blocks[b]),
+                _ => Vec::new(),
+            };
+            let mut ins: [&[T]; ARGS] = [&[]; ARGS];
+            for (slot, &s) in ins.iter_mut().zip(&instruction.operands) {
+                *slot = self.value(s, n);
+            }
+            let (ins, params) = (&ins[..instruction.operands.len()], &self.plan.params[..]);
+            match (instruction.code, instruction.out) {
+                (Code::Same(l), Slot::Out) => l.run(ins, params, bytemuck::cast_slice_mut(&mut first[..n])),
+                (Code::Same(l), _) => l.run(ins, params, &mut own[..n]),
+                (Code::Truth(l), _) => {
+                    l.run(ins, params, &mut truth[..n]);
+                    own[..n].iter_mut().zip(&truth).for_each(|(v, t)| *v = T::of_truth(*t));
+                }
+            }
+            self.truth = truth;
+            if let Slot::Block(b) = instruction.out {
+                self.blocks[b] = own;
+            }
+        }
+    }
+
+    #[inline]
+    fn value(&self, slot: Slot, n: usize) -> &[T] {
+        match slot {
+            Slot::Operand(k) => self.cursors[k].get(self.at, n),
+            Slot::Constant(k) => &self.plan.constants[k][..n],
+            Slot::Block(b) => &self.blocks[b][..n],
+            // Nothing reads what is computed where it lies.
+            Slot::Out => &[],
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self, n: usize) {
+        self.cursors.iter_mut().for_each(|c| c.pass(n));
+        self.at += n;
+    }
+
+    /// Goes to another position.
+    #[inline]
+    pub(super) fn seek(&mut self, at: usize) {
+        if at != self.at {
+            self.cursors.iter_mut().for_each(|c| c.seek(at));
+            self.at = at;
+        }
+    }
+
+    /// The next elements of the only result.
+    pub(super) fn read(&mut self, mut out: &mut [T::Stored]) {
+        while !out.is_empty() {
+            let n = self.reach(out.len());
+            let (part, rest) = out.split_at_mut(n);
+            self.compute(n, part);
+            if let Some(&slot) = self.plan.results.first().filter(|s| **s != Slot::Out) {
+                part.copy_from_slice(bytemuck::cast_slice(self.value(slot, n)));
+            }
+            self.pass(n);
+            out = rest;
+        }
+    }
+
+    /// Replaces the next elements of the operand that is [`OperandAccess::Given`] by the only result.
+    pub(super) fn replace(&mut self, values: &mut [T::Stored]) {
+        for part in values.chunks_mut(BLOCK) {
+            self.cursors.iter_mut().for_each(|c| c.give(bytemuck::cast_slice(part)));
+            self.read(part);
+        }
     }
 }

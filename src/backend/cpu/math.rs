@@ -1,9 +1,9 @@
 //! Elementary and special functions of `f32` and `f64`, written so that plain loops over them vectorise.
 //!
-//! The functions have no table, no call and, but for a few that say so, no branch: a choice is a comparison that
-//! selects, an exponent is integer arithmetic on the bits. Nor do they use a fused multiply-add, which the baseline
-//! instruction set lacks: so every instruction set gives the same bits. Errors are below 2 units in the last place
-//! (gamma and inverse error functions: a few more), and zeros, infinities and NaN go as in C99.
+//! The functions have no table, no call and, with a few marked exceptions, no branch: choices are selects, exponents
+//! are integer arithmetic on the bits. They avoid fused multiply-add, which the baseline instruction set lacks, so
+//! every instruction set gives bit-identical results. Errors are below 2 ulp (gamma and inverse error functions: a few
+//! more); zeros, infinities and NaN behave as in C99.
 
 #[path = "math/dd.rs"]
 mod dd;
@@ -32,7 +32,7 @@ pub use self::special::{erf_f64, erfc_f64, erfinv_f64, normal_cdf_f64};
 pub use self::trig::{acos_f64, asin_f64, atan_f64, atan2_f64, cos_f64, cos_sin_turns_f64, sin_f64, tan_f64};
 use crate::dtype::Real;
 
-/// The functions of one real argument, and a few of two, that kernels apply to elements.
+/// The elementwise functions of one argument, and a few of two.
 pub trait Math: Real {
     fn m_exp(self) -> Self;
     fn m_expm1(self) -> Self;
@@ -50,7 +50,7 @@ pub trait Math: Real {
     fn m_asin(self) -> Self;
     fn m_acos(self) -> Self;
     fn m_atan(self) -> Self;
-    /// The angle of the point `(x, self)`.
+    /// The angle of the point with coordinates `x` and `self`.
     fn m_atan2(self, x: Self) -> Self;
     fn m_asinh(self) -> Self;
     fn m_acosh(self) -> Self;
@@ -58,7 +58,7 @@ pub trait Math: Real {
     fn m_erf(self) -> Self;
     fn m_erfc(self) -> Self;
     fn m_erfinv(self) -> Self;
-    /// The chance that a standard normal variable is at most `self`, near 0 without relative accuracy.
+    /// The distribution function of the standard normal distribution; absolute rather than relative accuracy near 0.
     fn m_normal_cdf(self) -> Self;
     /// The logarithm of the absolute value of the gamma function.
     fn m_lgamma(self) -> Self;

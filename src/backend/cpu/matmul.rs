@@ -1,19 +1,18 @@
-//! Matrix products: `c = act(alpha * a @ b + beta * c + bias)` of operands with any strides, alone or in batches.
+//! Matrix products `c = act(alpha * a @ b + beta * c + bias)` of strided operands, single or batched.
 //!
-//! Every element of C is summed in the same order whatever the number of threads, and whatever the tile it falls in.
+//! Each element of C is summed in the same order whatever the number of threads and whatever tile it is in.
 //!
-//! // Note [Blocking]
-//! A large product goes block by block: at most `N_BLOCK` columns, `K_BLOCK` of the depth, `M_BLOCK` rows. In each,
-//! one parallel loop packs A into panels of the height of a tile and B into panels of its width, both laid out in the
-//! order in which the kernel reads them. A second computes C in tasks of one group of row panels by a few column
-//! panels; the group stays in the second-level cache, and a panel of B streams past each of its row panels. Tiles go
-//! the whole depth of the block at once, since visiting C again costs more than panels that leave the first-level
-//! cache.
+//! // Note [Blocking] A large product is computed in blocks of at most `N_BLOCK` columns, `K_BLOCK` of the depth and
+//! `M_BLOCK` rows. For each block, one parallel loop packs A into panels of tile height and B into panels of tile
+//! width, both in the order in which the kernel reads them. A second loop computes C; each task takes one group of row
+//! panels and a few column panels. The group stays in the L2 cache, and each panel of B streams past all of its row
+//! panels. A tile covers the whole depth of the block at once, since revisiting C costs more than panels that exceed
+//! the L1 cache.
 //!
-//! Packing costs time in proportion to the operands, which shows when C is low or narrow. So an operand that is not
-//! read often is not packed at all if the kernel can read it in place, and B is packed by the task that uses it, just
-//! before it does, if there is only one group of rows. Products with at most `THIN` rows or columns are dot products
-//! where the large operand is contiguous along the depth.
+//! Packing takes time proportional to the operands, which matters when C has few rows or columns. So an operand that
+//! is read only a few times is not packed if the kernel can read it in place; and with a single group of rows each
+//! task packs its part of B just before using it. Products with at most `THIN` rows or columns are computed as dot
+//! products if the large operand is contiguous along the depth.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -31,7 +30,7 @@ pub use crate::backend::cpu::microkernel::GemmElem;
 #[cfg(test)]
 mod tests;
 
-/// A matrix operand: element (i, j) is `data[i * rs + j * cs]`. The strides are not negative.
+/// A matrix operand: element (i, j) is `data[i * rs + j * cs]`. Strides are not negative.
 #[derive(Clone, Copy, Debug)]
 pub struct MatRef<'a, T> {
     pub data: &'a [T],
@@ -55,13 +54,13 @@ impl<'a, T> MatRef<'a, T> {
     }
 }
 
-/// What is added to the product.
+/// The bias added to the product.
 #[derive(Clone, Copy, Debug)]
 pub enum Bias<'a, T> {
     None,
-    /// One value for each column, added to every row.
+    /// One value per column, added to every row.
     Row(&'a [T]),
-    /// One value for each row, added to every column.
+    /// One value per row, added to every column.
     Col(&'a [T]),
 }
 
@@ -71,8 +70,8 @@ pub enum Activation {
     Relu,
 }
 
-/// What becomes of the product: `c = act(alpha * product + beta * c + bias)`. With `beta` zero the old `c` is not
-/// read, so that it may hold anything, NaN included.
+/// The epilogue `c = act(alpha * product + beta * c + bias)`. With zero `beta` the old `c` is not read, so that it may
+/// be uninitialized or NaN.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a, T> {
     pub alpha: T,
@@ -100,46 +99,44 @@ impl<'a, T: Real> Epilogue<'a, T> {
     }
 }
 
-/// The largest block: see Note [Blocking].
+/// Block sizes; see Note [Blocking].
 const K_BLOCK: usize = 1024;
 const M_BLOCK: usize = 2048;
 const N_BLOCK: usize = 2048;
-/// Up to how many panels of the other operand A is read in place, if its rows are bad for the cache, and if its depth is
-/// not contiguous.
+/// A is read in place if it is used by at most this many column panels; fewer (`BAD`) if its rows conflict in the
+/// cache or its depth is not contiguous.
 const IN_PLACE_A: usize = 32;
 const IN_PLACE_BAD_A: usize = 4;
 const IN_PLACE_TURNED_A: usize = 1;
-/// The same for B, and if it is deep.
+/// The same for B; fewer (`DEEP`) if it is deep.
 const IN_PLACE_B: usize = 10;
 const IN_PLACE_DEEP_B: usize = 5;
 const DEEP: usize = 256;
-/// The depth that a product of at most [`LOW`] rows goes at a time.
+/// Depth per step in a product of at most [`LOW`] rows.
 const K_STEP_LOW: usize = 16;
-/// The rows of a product that is not planned at all.
+/// Maximum number of rows of a product that skips blocking.
 const SMALL_ROWS: usize = 64;
-/// The height of a group of row panels.
+/// Rows per group of row panels.
 const GROUP_ROWS: usize = 128;
-/// Column panels of a task, if that leaves many tasks: they share the row panels in the second-level cache.
+/// Column panels per task, if that leaves many tasks: they share the row panels in the L2 cache.
 const TASK_PANELS: usize = 8;
 const MANY_TASKS: usize = 16;
-/// Multiplications that make a parallel task worth its start.
+/// Minimum number of multiplications per parallel task.
 const TASK: usize = 1 << 19;
-/// Elements that make a parallel packing task worth its start.
+/// Minimum number of elements per parallel packing task.
 const PACK_TASK: usize = 1 << 14;
-/// The fewest panels packed together, and the depth that they go at a time where rows run across them.
+/// The fewest panels packed together, and the depth per step when rows of the operand run across panels.
 const PACK_PANELS: usize = 4;
 const PACK_STEP: usize = 16;
-/// Multiplications up to which one thread is fastest.
+/// Products with at most this many multiplications run on one thread.
 const SERIAL: usize = 1 << 19;
-/// Operands with no more rows (or columns) are handled by dot products, if those are long enough.
+/// Products with at most this many rows (or columns) are dot products, if the depth suffices.
 const THIN: usize = 8;
 const THIN_DEPTH: usize = 64;
 
-/// Computes `c = act(alpha * a @ b + beta * c + bias)` for `a` of m x k, `b` of k x n and `c`, row-major, of m x n.
+/// Computes `c = act(alpha * a @ b + beta * c + bias)` for `a` of m x k, `b` of k x n and row-major `c` of m x n.
 ///
-/// # Panics
-/// If `c` or a bias does not have the length that `m` and `n` ask for, an operand ends too early, or a stride is
-/// negative.
+/// If the length of `c` or of a bias does not match, an operand is too short, or a stride is negative.
 pub fn gemm<T: GemmElem>(
     m: usize,
     n: usize,
@@ -153,8 +150,8 @@ pub fn gemm<T: GemmElem>(
     product(T::kernels(simd::isa()), m, n, k, a.view(), b.view(), c, ep.store());
 }
 
-/// Computes `batch` products, of which the operands lie `a_batch_stride` and `b_batch_stride` apart (0 shares one
-/// operand) and the results one after the other. The epilogue is that of each product.
+/// Computes `batch` products. The operands of consecutive products are `a_batch_stride` and `b_batch_stride` apart (0
+/// shares one operand); the results are contiguous. The epilogue applies to each product.
 ///
 /// # Panics
 /// As [`gemm`].
@@ -176,12 +173,12 @@ pub fn batched_gemm<T: GemmElem>(
         return;
     }
     let (kernels, a, b) = (T::kernels(simd::isa()), a.view(), b.view());
-    // Matrices stacked on a shared right operand are one tall matrix.
+    // Matrices stacked along the rows, with a shared right operand, form one tall matrix.
     if b_batch_stride == 0 && (batch == 1 || a_batch_stride == m * a.rs) && !matches!(ep.bias, Bias::Col(_)) {
         return product(kernels, batch * m, n, k, a, b, c, ep.store());
     }
     let one = |i: usize, c: &mut [T]| {
-        // Without depth there may be no data to point to.
+        // With zero depth the data may be empty.
         let offset = |stride| if k == 0 { 0 } else { i * stride };
         let a = View { data: &a.data[offset(a_batch_stride)..], ..a };
         let b = View { data: &b.data[offset(b_batch_stride)..], ..b };
@@ -189,7 +186,7 @@ pub fn batched_gemm<T: GemmElem>(
     };
     let work = m * n * k.max(1);
     if work >= 16 * TASK && batch < 4 * num_threads() {
-        // Few large products: each uses all threads.
+        // Few large products: each is parallelized.
         c.chunks_mut(m * n).enumerate().for_each(|(i, c)| one(i, c));
     } else {
         let group = TASK.div_ceil(work).min(batch);
@@ -199,7 +196,7 @@ pub fn batched_gemm<T: GemmElem>(
     }
 }
 
-/// Computes `c = a @ b` of integers, summed in 64 bits and wrapped to the type at the end, as overflow does.
+/// Computes `c = a @ b` for integers, summed in 64 bits and wrapped to the type at the end.
 pub fn gemm_int<T: Element>(m: usize, n: usize, k: usize, a: MatRef<T>, b: MatRef<T>, c: &mut [T]) {
     assert_eq!(c.len(), m * n);
     if c.is_empty() {
@@ -230,7 +227,7 @@ fn check_bias<T>(m: usize, n: usize, ep: &Epilogue<T>) {
     }
 }
 
-/// [`gemm`] with the kernels of a given instruction set.
+/// [`gemm`] with the kernels of one instruction set.
 fn product<T: GemmElem>(
     kernels: &'static Kernels<T>,
     m: usize,
@@ -253,7 +250,7 @@ fn product<T: GemmElem>(
     } else if n <= THIN && a.cs == 1 && k >= THIN_DEPTH {
         thin(kernels, k, b.transposed(), a, c.transposed(), &store.transposed());
     } else if n == 1 && a.rs == 1 {
-        // A single column is best computed as a single row.
+        // A single column is computed faster as a single row.
         blocked(kernels, k, b.transposed(), a.transposed(), c.column_as_row(), &store.transposed());
     } else if n <= kernels.nr && k <= K_STEP_LOW && m <= SMALL_ROWS {
         small(kernels, k, a, b, c, &store);
@@ -262,7 +259,7 @@ fn product<T: GemmElem>(
     }
 }
 
-/// A product of one column panel, neither high nor deep, which costs less to compute than to plan: tile by tile.
+/// A product of one column panel with few rows and little depth, which is computed faster than planned.
 fn small<T: GemmElem>(
     kernels: &Kernels<T>,
     k: usize,
@@ -290,7 +287,7 @@ fn small<T: GemmElem>(
     });
 }
 
-/// The product of no factors at all is zero.
+/// A product of zero depth is zero.
 fn without_depth<T: GemmElem>(mut c: ViewMut<T>, store: &Store<T>) {
     for i in 0..c.rows() {
         for j in 0..c.cols() {
@@ -299,7 +296,7 @@ fn without_depth<T: GemmElem>(mut c: ViewMut<T>, store: &Store<T>) {
     }
 }
 
-/// The product of the few rows of `x` with the many rows of `w`, which are contiguous.
+/// The product of the few rows of `x` with the many rows of `w`, both contiguous along the depth.
 fn thin<T: GemmElem>(
     kernels: &Kernels<T>,
     k: usize,
@@ -342,7 +339,7 @@ fn thin<T: GemmElem>(
     }
 }
 
-/// The general product. See Note [Blocking].
+/// The general case. See Note [Blocking].
 fn blocked<T: GemmElem>(
     kernels: &Kernels<T>,
     k: usize,
@@ -364,14 +361,14 @@ fn blocked<T: GemmElem>(
     }
 }
 
-/// How the kernel gets at an operand.
+/// How the kernel accesses an operand.
 #[derive(Clone, Copy, PartialEq)]
 enum Operand {
-    /// It reads the operand in place.
+    /// The kernel reads it in place.
     InPlace,
-    /// All is packed before.
+    /// It is packed completely beforehand.
     Packed,
-    /// Each task packs what it needs.
+    /// Each task packs its part.
     PackedByTask,
 }
 
@@ -390,7 +387,7 @@ struct Block<'a, T: 'static> {
     how_b: Operand,
 }
 
-/// A task: the part of C in some row panels, from a column panel on.
+/// A task: the part of C in some row panels, starting at a column panel.
 struct Task<'a, T> {
     c: ViewMut<'a, T>,
     row_panels: Range<usize>,
@@ -408,7 +405,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
     ) -> Self {
         let (rows, cols) = (c.rows(), c.cols());
         let (row_panels, col_panels) = (rows.div_ceil(kernels.mr), cols.div_ceil(kernels.nr));
-        // Rows that are a multiple of the page size apart evict each other from the first-level cache.
+        // Rows at a stride that is a multiple of the page size evict each other from the L1 cache.
         let bad_a = (a.rs * size_of::<T>()).is_multiple_of(4096);
         let in_place_a = if a.cs != 1 {
             IN_PLACE_TURNED_A
@@ -429,7 +426,8 @@ impl<'a, T: GemmElem> Block<'a, T> {
         Block { kernels, k, a, b, store, rows, cols, row_panels, col_panels, how_a, how_b }
     }
 
-    /// The first row of a row panel. Panels differ by a row at most: a last panel of few rows would be slow.
+    /// The first row of a row panel. Panel heights differ by at most one row, since a last panel of few rows would be
+    /// slow.
     fn row(&self, panel: usize) -> usize {
         panel * self.rows / self.row_panels
     }
@@ -450,7 +448,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
         });
     }
 
-    /// Packs both operands, as far as they are to be.
+    /// Packs the operands that need it.
     fn pack(&self, a: &mut [T], b: &mut [T]) {
         let Block { kernels, k, .. } = *self;
         if a.is_empty() && b.is_empty() {
@@ -467,7 +465,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
         let mut panels: Vec<_> = a_panels.chain(b_panels).collect();
         let group = (PACK_TASK / (kernels.nr * k)).max(PACK_PANELS);
         for_chunks_mut(&mut panels, group, |_, panels| {
-            // Where rows of the operand run across the panels, a few are read whole before going deeper.
+            // When rows of the operand run across the panels, a few rows are read completely before going deeper.
             let step = if panels[0].1.rs == 1 { PACK_STEP } else { k };
             for p in (0..k).step_by(step) {
                 for (width, src, dst, stride) in panels.iter_mut() {
@@ -510,7 +508,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
     fn run_with(&self, task: &mut Task<T>, packed_a: &[T], packed_b: &[T], panel: &mut [T]) {
         let Kernels { mr, nr, .. } = *self.kernels;
         let first_row = self.row(task.row_panels.start);
-        // A low C costs less to visit often than rows of B do to be read in many pieces.
+        // With few rows it is cheaper to revisit C than to read rows of B in many pieces.
         let k_step = if self.how_b == Operand::InPlace && self.rows <= LOW { K_STEP_LOW } else { self.k };
         for p in (0..self.k).step_by(k_step) {
             let depth = k_step.min(self.k - p);
@@ -548,13 +546,13 @@ struct Line([u8; 64]);
 type Scratch = LocalKey<Cell<Vec<Line>>>;
 
 thread_local! {
-    /// Packed operands, on the thread that asks for a product.
+    /// Packed operands, on the thread that calls a product.
     static OPERANDS: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
     /// A panel of B, on the thread that runs a task.
     static PANEL: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lends `len` elements, of any value, from a buffer that stays with the thread.
+/// Calls `f` with a thread-local scratch buffer of `len` elements with unspecified values.
 fn with_scratch<T: GemmElem, R>(scratch: &'static Scratch, len: usize, f: impl FnOnce(&mut [T]) -> R) -> R {
     if len == 0 {
         return f(&mut []);

@@ -1,14 +1,14 @@
 //! The inner loops of the matrix product, per instruction set, behind a safe interface.
 //!
-//! A tile kernel keeps up to `mr` x `nr` elements of C in registers and runs over the whole of its depth: for each
-//! `p` it loads a row of B and, for each row of the tile, broadcasts one element of A and multiplies. Tiles of every
-//! height are compiled, narrower ones mask their last vector. A dot kernel multiplies rows with rows, for products
-//! so thin that arranging the operands would cost more than the product. [`super::matmul`] does the blocking.
+//! A tile kernel keeps up to `mr` x `nr` elements of C in registers over the whole depth: for each `p` it loads a row
+//! of B, and for each row of the tile it broadcasts one element of A and multiplies. A kernel is compiled for every
+//! tile height; narrower tiles mask their last vector. A dot kernel multiplies rows by rows, for products with so few
+//! rows that packing would cost more than the product. [`super::matmul`] does the blocking.
 //!
-//! The kernels are generic over a [`Vector`] and compiled with its instruction set by the functions at the end,
-//! into which everything else here is inlined.
+//! The kernels are generic over a [`Vector`]. The functions at the end instantiate them with their instruction set,
+//! and everything else is inlined into those.
 #![allow(unsafe_code)]
-// Iterators over vectors keep LLVM from inlining the kernels into functions with the vectors' instruction set.
+// Iterators over vectors prevent LLVM from inlining the kernels into functions with the vectors' instruction set.
 #![allow(clippy::needless_range_loop)]
 
 #[cfg(target_arch = "x86_64")]
@@ -24,23 +24,23 @@ mod vector;
 use vector::{F32x8, F32x16, F64x4, F64x8};
 use vector::{Plain, Vector};
 
-/// A float type that has kernels.
+/// An element type with kernels.
 pub trait GemmElem: Real {
-    /// The kernels of an instruction set, or of the best that this machine has if that is less.
+    /// The kernels for `isa`, or for the best instruction set of this machine if that is lower.
     fn kernels(isa: Isa) -> &'static Kernels<Self>;
 }
 
-/// The kernels of one element type on one instruction set.
+/// The kernels for one element type and instruction set.
 pub struct Kernels<T: 'static> {
     /// The largest tile: rows and columns.
     pub mr: usize,
     pub nr: usize,
-    /// Rows of the right operand that a dot kernel takes at once. The left operand has at most [`DOT_ROWS`].
+    /// Rows of the right operand per call of a dot kernel. The left operand has at most [`DOT_ROWS`].
     pub dot_cols: usize,
     lanes: usize,
     /// `tiles[rows - 1][vectors - 1]`.
     tiles: &'static [[Tile<T>; 2]],
-    /// `dots[rows - 1]`, by one and by `dot_cols`.
+    /// `dots[rows - 1]`, for one column and for `dot_cols`.
     dots: [[Dot<T>; 2]; DOT_ROWS],
     pack_lanes: Pack<T>,
     pack_depth: Pack<T>,
@@ -52,26 +52,26 @@ type Tile<T> = unsafe fn(usize, *const T, usize, usize, *const T, usize, *mut T,
 type Dot<T> = unsafe fn(usize, *const T, usize, *const T, usize, &mut [T]);
 type Pack<T> = unsafe fn(usize, usize, *const T, usize, *mut T, usize);
 
-/// How the product gets into C: `c = act(alpha * product + beta * c + row + column)`. A zero `beta` reads no C.
+/// The epilogue of a tile: `c = act(alpha * product + beta * c + row + column)`. With zero `beta`, C is not read.
 #[derive(Clone, Copy)]
 pub struct Store<'a, T> {
     pub alpha: T,
     pub beta: T,
-    /// One value for each column of the tile.
+    /// One value per column of the tile.
     pub row: Option<&'a [T]>,
-    /// One value for each row of the tile.
+    /// One value per row of the tile.
     pub col: Option<&'a [T]>,
     pub relu: bool,
 }
 
 impl<'a, T: Real> Store<'a, T> {
-    /// The same for the part of C that starts at row `i` and column `j`.
+    /// The epilogue for the part of C that starts at row `i` and column `j`.
     #[inline]
     pub fn at(&self, i: usize, j: usize) -> Self {
         Store { row: self.row.map(|r| &r[j..]), col: self.col.map(|c| &c[i..]), ..*self }
     }
 
-    /// The same for the first, the last, or another part of a sum that is made in several steps.
+    /// The epilogue for the first, the last or another step of a sum over the depth.
     #[inline]
     pub fn step(&self, first: bool, last: bool) -> Self {
         Store {
@@ -83,7 +83,7 @@ impl<'a, T: Real> Store<'a, T> {
         }
     }
 
-    /// Whether the product is only stored, or added.
+    /// Whether the product is only stored or added.
     fn is_plain(&self) -> bool {
         let added = self.beta == T::ZERO || self.beta == T::ONE;
         added && self.alpha == T::ONE && self.row.is_none() && self.col.is_none() && !self.relu
@@ -93,7 +93,7 @@ impl<'a, T: Real> Store<'a, T> {
         Store { row: self.col, col: self.row, ..*self }
     }
 
-    /// Puts one element of the product into `c`.
+    /// Applies the epilogue to one element and writes it to `c`.
     #[inline]
     pub fn put(&self, c: &mut ViewMut<T>, i: usize, j: usize, product: T) {
         c.update(i, j, |old| {
@@ -112,7 +112,7 @@ impl<'a, T: Real> Store<'a, T> {
     }
 }
 
-/// A matrix to read: element (i, j) is `data[i * rs + j * cs]`.
+/// A read-only matrix: element (i, j) is `data[i * rs + j * cs]`.
 #[derive(Clone, Copy)]
 pub struct View<'a, T> {
     pub data: &'a [T],
@@ -130,14 +130,14 @@ impl<'a, T> View<'a, T> {
         View { data: self.data, rs: self.cs, cs: self.rs }
     }
 
-    /// Whether it has `rows` x `cols` elements, both not 0.
+    /// Whether `data` holds `rows` x `cols` elements, neither of which is 0.
     fn covers(&self, rows: usize, cols: usize) -> bool {
         let last = (rows - 1).saturating_mul(self.rs).saturating_add((cols - 1).saturating_mul(self.cs));
         last < self.data.len()
     }
 }
 
-/// A matrix to write, exclusively: element (i, j) is at `data + i * rs + j * cs`.
+/// A writable matrix, exclusively borrowed: element (i, j) is at `data + i * rs + j * cs`.
 pub struct ViewMut<'a, T> {
     data: *mut T,
     rows: usize,
@@ -147,7 +147,7 @@ pub struct ViewMut<'a, T> {
     borrow: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it is an exclusive borrow of its elements, as a `&mut [T]` is.
+// SAFETY: it exclusively borrows its elements, like a `&mut [T]`.
 unsafe impl<T: Send> Send for ViewMut<'_, T> {}
 
 impl<'a, T: Copy> ViewMut<'a, T> {
@@ -170,20 +170,20 @@ impl<'a, T: Copy> ViewMut<'a, T> {
         ViewMut { rows: self.cols, cols: self.rows, rs: self.cs, cs: self.rs, ..self }
     }
 
-    /// A contiguous single column, as a row.
+    /// A single contiguous column, viewed as a row.
     pub fn column_as_row(self) -> Self {
         assert!(self.cols == 1 && self.rs == 1);
         ViewMut { rows: 1, cols: self.rows, rs: self.rows, cs: 1, ..self }
     }
 
-    /// The first `at` rows and the others.
+    /// Splits into the first `at` rows and the rest.
     pub fn split_rows(self, at: usize) -> (Self, Self) {
         assert!(at <= self.rows);
         let rest = self.data.wrapping_add(at * self.rs);
         (ViewMut { rows: at, ..self }, ViewMut { data: rest, rows: self.rows - at, ..self })
     }
 
-    /// The columns, `width` at a time.
+    /// Splits into parts of `width` columns.
     pub fn columns(self, width: usize) -> Vec<Self> {
         let part = |j| {
             let data = self.data.wrapping_add(j * self.cs);
@@ -192,7 +192,7 @@ impl<'a, T: Copy> ViewMut<'a, T> {
         (0..self.cols).step_by(width).map(part).collect()
     }
 
-    /// The `rows` x `cols` elements from (i, j) on.
+    /// The submatrix of `rows` x `cols` elements at (i, j).
     #[inline]
     pub fn part(&mut self, i: usize, j: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
         assert!(i + rows <= self.rows && j + cols <= self.cols);
@@ -204,7 +204,7 @@ impl<'a, T: Copy> ViewMut<'a, T> {
     #[inline]
     fn update(&mut self, i: usize, j: usize, f: impl FnOnce(T) -> T) {
         assert!(i < self.rows && j < self.cols);
-        // SAFETY: the element lies in the borrowed matrix.
+        // SAFETY: the element is within the borrowed matrix.
         unsafe {
             let c = self.data.add(i * self.rs + j * self.cs);
             *c = f(*c);
@@ -213,7 +213,7 @@ impl<'a, T: Copy> ViewMut<'a, T> {
 }
 
 impl<T: Real> Kernels<T> {
-    /// Computes a tile: `c` gets the product of `a` (its rows x k) and `b` (k x its columns), as `store` says.
+    /// Computes a tile: the product of `a` (rows of `c` x k) and `b` (k x columns of `c`), with the epilogue `store`.
     /// The rows of `b` are contiguous.
     #[inline]
     pub fn tile(&self, k: usize, a: View<T>, b: View<T>, c: &mut ViewMut<T>, store: &Store<T>) {
@@ -222,8 +222,8 @@ impl<T: Real> Kernels<T> {
         assert!(a.covers(rows, k) && b.covers(k, cols));
         assert!(store.row.is_none_or(|r| r.len() >= cols) && store.col.is_none_or(|c| c.len() >= rows));
         let kernel = self.tiles[rows - 1][(cols - 1) / self.lanes];
-        // SAFETY: the machine has the instruction set (`kernels` sees to it), and all that the kernel reads
-        // and writes lies in the operands as just asserted.
+        // SAFETY: the machine supports the instruction set (`kernels` checks), and all elements that the kernel
+        // accesses are within the operands, as asserted above.
         unsafe {
             kernel(k, a.data.as_ptr(), a.rs, a.cs, b.data.as_ptr(), b.rs, c.data, c.rs, cols, store);
         }
@@ -240,7 +240,7 @@ impl<T: Real> Kernels<T> {
         unsafe { kernel(k, a.data.as_ptr(), a.rs, b.data.as_ptr(), b.rs, out) }
     }
 
-    /// Arranges the `width` x `k` elements of `src` by depth: `dst[p * stride + i]` becomes element (i, p).
+    /// Packs the `width` x `k` elements of `src` by depth: `dst[p * stride + i]` becomes element (i, p).
     pub fn pack(&self, width: usize, k: usize, src: View<T>, dst: &mut [T], stride: usize) {
         assert!(src.covers(width, k) && width <= stride && (k - 1) * stride + width <= dst.len());
         let (from, to) = (src.data.as_ptr(), dst.as_mut_ptr());
@@ -308,7 +308,7 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
             let p = c.add(i * ldc + j * V::LANES);
             if j + 1 == NV { v.store_part(p, mask) } else { v.store(p) }
         };
-        // The common cases index `acc` by constants only, once unrolled, and so leave it in registers.
+        // After unrolling, the common cases index `acc` by constants only, which keeps it in registers.
         if s.is_plain() {
             let add = s.beta != V::Elem::ZERO;
             for i in 0..M {
@@ -327,7 +327,7 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
 /// [`finish`], compiled with the instruction set of a tile.
 type Finish<V, T> = unsafe fn(&[V], usize, *mut T, usize, usize, &Store<'_, T>);
 
-/// What [`tile`] does to sums that are not plainly stored: once for all sizes of tiles, whose sums come by rows of `nv`.
+/// The general epilogue of [`tile`]; not generic over the tile size, to save code. Row `i` of the sums is at `i * nv`.
 ///
 /// # Safety
 /// As for [`tile`] of `sums.len() / nv` rows.
@@ -367,13 +367,13 @@ unsafe fn finish<V: Vector>(
     }
 }
 
-/// How far ahead B is fetched: in the next rows, or in the same row for tiles of at most `LOW` rows, which wait for
-/// memory and are given a few rows of B at a time.
+/// Prefetch distance for B: in rows ahead; or, for tiles of at most `LOW` rows, which are memory-bound and get a few
+/// rows of B at a time, in columns ahead in the same row.
 const PREFETCH_DEPTH: usize = 16;
 const PREFETCH_COLS: usize = 256;
 pub const LOW: usize = 2;
 
-/// Has the cache fetch what will be wanted later; `p` may point anywhere.
+/// Prefetches a cache line; `p` need not be a valid address.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
 pub fn prefetch<T>(p: *const T) {
@@ -384,8 +384,7 @@ pub fn prefetch<T>(p: *const T) {
     }
 }
 
-/// # Safety
-/// As [`Kernels::dot`] asserts: M rows by N.
+/// # Safety As [`Kernels::dot`] asserts, for M rows and N columns.
 #[inline(always)]
 unsafe fn dot<V: Vector, const M: usize, const N: usize>(
     k: usize,
@@ -404,7 +403,7 @@ unsafe fn dot<V: Vector, const M: usize, const N: usize>(
             for j in 0..N {
                 row[j] = V::load_part(b.add(j * rb + p), mask);
                 if M == 1 {
-                    // One row only waits for memory: the next rows of `b` are on their way meanwhile.
+                    // A single row is memory-bound: prefetch the next rows of `b`.
                     prefetch(b.wrapping_add((j + N) * rb + p));
                 }
             }
@@ -423,7 +422,7 @@ unsafe fn dot<V: Vector, const M: usize, const N: usize>(
     }
 }
 
-/// Packs where the elements of one depth are contiguous: copies short rows.
+/// Packs an operand that is contiguous across the depth, by copying short rows.
 ///
 /// # Safety
 /// As [`Kernels::pack`] asserts.
@@ -452,8 +451,8 @@ unsafe fn pack_lanes<V: Vector>(
     }
 }
 
-/// Packs where each row is contiguous along the depth: transposes square blocks. The last blocks of either direction
-/// overlap the ones before.
+/// Packs an operand whose rows are contiguous along the depth, by transposing square blocks. The last blocks of either
+/// direction overlap the previous ones.
 ///
 /// # Safety
 /// As [`Kernels::pack`] asserts.
@@ -485,10 +484,10 @@ unsafe fn pack_depth<V: Vector>(
     }
 }
 
-/// Compiles the kernels with an instruction set, as functions of a module.
+/// Instantiates the kernels for an instruction set, as functions of a module.
 macro_rules! instantiate {
     ($module:ident $(, $feature:literal)?) => {
-        // SAFETY of the blocks in here: the functions have the contracts of those they wrap.
+        // SAFETY of the blocks in here: each function has the contract of the one it wraps.
         #[allow(clippy::undocumented_unsafe_blocks)]
         mod $module {
             use super::{Store, Vector};
@@ -577,5 +576,5 @@ macro_rules! gemm_elem {
     };
 }
 gemm_elem!(f32, F32x16 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], F32x8, Plain<f32, 4>);
-// Sixteen sums keep the units busy; the larger tiles would only save loads.
+// Sixteen accumulators keep the units busy; larger tiles would only save loads.
 gemm_elem!(f64, F64x8 [1 2 3 4 5 6 7 8], F64x4, Plain<f64, 2>);

@@ -1,4 +1,4 @@
-//! The CPU: plain loops compiled per instruction set, one pool of threads.
+//! The CPU backend: plain loops compiled per instruction set, and one thread pool.
 
 mod choice;
 pub mod conv;
@@ -27,5 +27,5 @@ pub mod sort;
 pub mod svd;
 mod transpose;
 
-/// The CPU, as the layers above see it.
+/// The CPU as a [`Backend`].
 pub struct Cpu;

@@ -1,11 +1,11 @@
-//! Layer, batch and group normalisation, forward and backward.
+//! Layer, batch and group normalization, forward and backward.
 //!
-//! Note [Runs and columns]: batch and group normalisation see the array as runs of `inner` neighbours that share a
-//! channel. Kernels take their coefficients per run. Runs shorter than a vector would waste it; batch
-//! normalisation then repeats the coefficients per element of a sample and works on whole samples instead.
+//! Note [Runs and columns]: batch and group normalization treat the array as runs of `inner` contiguous elements that
+//! share a channel, and kernels take one set of coefficients per run. Runs shorter than a vector would waste lanes;
+//! for these, batch normalization repeats the coefficients for each element of a sample and processes whole samples.
 //!
-//! Statistics take two passes over cached blocks (see `reduce`), gradients of weights are summed in fixed blocks
-//! of rows, so results do not depend on the number of threads.
+//! Statistics take two passes over cached blocks (see `reduce`), and weight gradients are summed in fixed blocks of
+//! rows, so results do not depend on the number of threads.
 
 #[cfg(test)]
 mod tests;
@@ -23,9 +23,9 @@ use crate::error::Result;
 use crate::formula::Num;
 use crate::multiversion;
 
-/// Most rows whose weight gradients are summed one by one.
+/// Rows per block in sums of weight gradients.
 const BLOCK: usize = 256;
-/// Runs shorter than this are handled as columns.
+/// Shorter runs are processed as columns.
 const SHORT_RUN: usize = 16;
 
 /// `v`, or `len` copies of `default`.
@@ -33,13 +33,13 @@ fn or_filled<T: Real>(v: Option<&[T]>, len: usize, default: T) -> std::borrow::C
     v.map_or_else(|| vec![default; len].into(), Into::into)
 }
 
-/// The types that normalisation computes in.
+/// The types in which normalization is computed.
 pub trait Number: Math + Num {}
 impl Number for f32 {}
 impl Number for f64 {}
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// Normalises rows; `stats` receives mean and reciprocal standard deviation of each.
+    /// Normalizes rows; `stats` receives the mean and reciprocal standard deviation of each.
     fn layer_norm_rows[T: Number](x: &[T], n: usize, weight: &[T], bias: &[T], eps: f64, out: &mut [T], stats: &mut [T]) {
         let count = T::of(n as f64);
         for ((x, out), stats) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)).zip(stats.chunks_exact_mut(2)) {
@@ -55,8 +55,8 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-/// Normalises each row of `x` (`[rows, n]`) and scales it; also gives each row's mean and reciprocal standard
-/// deviation, which the backward pass wants.
+/// Normalizes each row of `x` (`[rows, n]`) and applies weight and bias; also returns each row's mean and reciprocal
+/// standard deviation for the backward pass.
 pub fn layer_norm<T: Number>(
     x: &[T],
     n: usize,
@@ -84,14 +84,14 @@ pub fn layer_norm<T: Number>(
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// The backward pass of some rows; `sums` receives their `dy * xhat` and `dy`, summed by column.
+    /// The backward pass for some rows; `sums` receives the column sums of `dy * xhat` and of `dy`.
     fn layer_norm_rows_backward[T: Number](dy: &[T], x: &[T], mean: &[T], rstd: &[T], weight: &[T], dx: &mut [T], sums: &mut [T]) {
         let n = weight.len();
         let count = T::of(n as f64);
         let (dw, db) = sums.split_at_mut(n);
         let rows = dy.chunks_exact(n).zip(x.chunks_exact(n)).zip(dx.chunks_exact_mut(n));
         for (((dy, x), dx), (&mean, &rstd)) in rows.zip(mean.iter().zip(rstd)) {
-            // dx holds dy * weight and xhat is recomputed: cheaper than a buffer for either.
+            // dx temporarily holds dy * weight, and xhat is recomputed: both are cheaper than a buffer.
             for ((((dx, &dy), &x), &w), (dw, db)) in dx.iter_mut().zip(dy).zip(x).zip(weight).zip(dw.iter_mut().zip(db.iter_mut())) {
                 let [plain, product] = terms(dy, x, mean);
                 *dw += product * rstd;
@@ -106,7 +106,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-/// The gradients of [`layer_norm`]'s input, weight and bias (both `n` long).
+/// The gradients of the input, weight and bias of [`layer_norm`]; the latter two have length `n`.
 pub fn layer_norm_backward<T: Number>(
     dy: &[T],
     x: &[T],
@@ -146,15 +146,15 @@ pub fn layer_norm_backward<T: Number>(
     dbias.copy_from_slice(&total[n..]);
 }
 
-/// Coefficients, each with one value per run, or per element of a sample; see Note [Runs and columns].
+/// Coefficients, one value per run or per element of a sample; see Note [Runs and columns].
 struct Coefficients<const N: usize, T> {
     values: [Vec<T>; N],
-    /// Neighbours that share a value: the length of a run, or 1.
+    /// Number of contiguous elements that share a value: the length of a run, or 1.
     share: usize,
 }
 
 impl<const N: usize, T: Real> Coefficients<N, T> {
-    /// One value of each kind per channel, as `of` gives them, repeated as `inner` demands.
+    /// The coefficients that `of` returns for each channel, repeated as `inner` requires.
     fn per_channel(channels: usize, inner: usize, of: impl Fn(usize) -> [T; N]) -> Self {
         let (share, repeat) = if inner < SHORT_RUN { (1, inner) } else { (inner, 1) };
         let mut values = std::array::from_fn(|_| Vec::with_capacity(channels * repeat));
@@ -230,7 +230,7 @@ fn apply_backward<T: Number>(dy: &[T], x: &[T], k: &Coefficients<4, T>, dx: &mut
     });
 }
 
-/// Merges moments of groups of `count` elements each; exact but for rounding, and all in `f64`.
+/// Merges the moments of groups of `count` elements each, in float64; exact up to rounding.
 fn merge_moments<T: Real>(count: usize, groups: impl Iterator<Item = (T, T)> + Clone) -> (f64, f64) {
     let number = groups.clone().count() as f64;
     let mean = groups.clone().map(|(mean, _)| mean.to_f64()).sum::<f64>() / number;
@@ -253,7 +253,7 @@ pub fn channel_stats<T: Number>(x: &[T], n: usize, c: usize, inner: usize, mean:
     }
 }
 
-/// Normalises every channel of `x` (`[n, c, inner]`) with given statistics.
+/// Normalizes every channel of `x` (`[n, c, inner]`) with the given statistics.
 pub fn batch_norm<T: Number>(
     x: &[T],
     c: usize,
@@ -282,7 +282,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// As [`run_sums`] over the columns of some samples; `sums` holds the sums of `dy`, then the others.
+    /// As [`run_sums`], over the columns of some samples; `sums` holds the sums of `dy`, followed by the others.
     fn column_sums[T: Number](dy: &[T], x: &[T], center: &[T], sums: &mut [T]) {
         let w = center.len();
         let (plain, product) = sums.split_at_mut(w);
@@ -345,8 +345,8 @@ fn sums_of_channels<T: Number>(
     total
 }
 
-/// The gradients of [`batch_norm`], from the statistics that it used, which are those of `x` where `training`. The
-/// gradients of weight and bias are per channel.
+/// The gradients of [`batch_norm`], given the statistics that it used; when `training`, these are the statistics of
+/// `x`. The gradients of weight and bias are per channel.
 pub fn batch_norm_backward<T: Number>(
     dy: &[T],
     x: &[T],
@@ -377,7 +377,7 @@ pub fn batch_norm_backward<T: Number>(
     }
     let count = T::of((n * inner) as f64);
     let k = Coefficients::per_channel(c, inner, |ch| {
-        // A channel has one weight, and the sums over it are those of its gradients.
+        // A channel has one weight, so the gradient sums are the unweighted sums times that weight.
         let sums = [sums[ch][0] * weight[ch], sums[ch][1] * weight[ch]];
         let [along, shift] = passed_back(sums, rstd[ch], count);
         [mean[ch], rstd[ch] * weight[ch], along, shift]
@@ -385,8 +385,8 @@ pub fn batch_norm_backward<T: Number>(
     apply_backward(dy, x, &k, dx);
 }
 
-/// Normalises each group of channels of each sample of `x` (`[n, c, inner]`, `groups` dividing `c`); `mean` and
-/// `rstd` are `[n, groups]`.
+/// Normalizes each group of channels of each sample of `x` (`[n, c, inner]`, `groups` divides `c`); `mean` and `rstd`
+/// have shape `[n, groups]`.
 pub fn group_norm<T: Number>(
     x: &[T],
     n: usize,
@@ -439,7 +439,7 @@ pub fn group_norm_backward<T: Number>(
     let weight = or_filled(weight, c, T::ONE);
     let center: Vec<T> = (0..n * c).map(|run| mean[run / members]).collect();
     let sums = sums_of_runs(dy, x, &center, inner);
-    // Per group: the weighted sums that the mean and the deviation pass back.
+    // Per group: the weighted sums from which the gradients through mean and deviation follow.
     let mut passed = vec![[T::ZERO; 2]; n * groups];
     for (run, s) in sums.chunks_exact(2).enumerate() {
         let (group, ch) = (run / members, run % c);
@@ -457,7 +457,7 @@ pub fn group_norm_backward<T: Number>(
     apply_backward(dy, x, &k, dx);
 }
 
-/// `old * kept + new * taken`, rounded once.
+/// The exponential moving average `old * kept + new * taken`, rounded once.
 pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
     let read = |v: View| {
         let mut values = vec![0.0f64; v.layout.numel()];

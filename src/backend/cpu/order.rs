@@ -1,4 +1,4 @@
-//! Order statistics of rows: medians, modes, the ranks of quantiles.
+//! Order statistics of rows: medians, modes, and ranks of quantiles.
 
 use super::sort;
 use crate::backend::reduce::ReduceDims;
@@ -7,7 +7,7 @@ use crate::backend::{View, results};
 use crate::dtype::{DType, Element};
 use crate::error::Result;
 
-/// Per row of `n` elements, the element that the statistic names in the sorted row, and where it stood.
+/// Selects from each row of `n` elements the given order statistic and its index in the unsorted row.
 pub fn choose<T: Element>(what: Statistic, x: &[T], n: usize, values: &mut [T], indices: &mut [i64]) {
     let (mut sorted, mut order) = (x.to_vec(), vec![0; x.len()]);
     sort::sort::<T>(x, n, false, &mut sorted, &mut order);
@@ -22,7 +22,7 @@ pub fn choose<T: Element>(what: Statistic, x: &[T], n: usize, values: &mut [T], 
     }
 }
 
-/// The position of the median among sorted elements, NaN last: the lower middle, and of NaN if any counts.
+/// The position of the median in sorted elements, NaN last: the lower of two, or a NaN if there is one.
 fn median_rank<T: Element>(sorted: &[T], ignore_nan: bool) -> usize {
     let numbers = sorted.iter().take_while(|v| !v.to_f64().is_nan()).count();
     match (numbers == sorted.len(), ignore_nan) {
@@ -31,7 +31,7 @@ fn median_rank<T: Element>(sorted: &[T], ignore_nan: bool) -> usize {
     }
 }
 
-/// The position of the last of the longest run of equal elements, the first such run.
+/// The position of the last element of the longest run of equal elements; of several longest runs, the first.
 fn mode_rank<T: Element>(sorted: &[T]) -> usize {
     let (mut start, mut best, mut length) = (0, 0, 0);
     for i in 0..sorted.len() {
@@ -66,10 +66,10 @@ pub fn quantile_ranks(
         for (j, &q) in quantiles.iter().enumerate() {
             let rank = if numbers == d.n || (ignore_nan && numbers > 0) {
                 let rank = q * (numbers - 1) as f64;
-                // The rank is a float32 among float32 elements.
+                // The rank is computed in float32 for float32 elements.
                 if narrow { (q as f32 * (numbers - 1) as f32) as f64 } else { rank }
             } else {
-                // Any NaN is the quantile, and it stands last.
+                // If there is a NaN, it is the quantile, and it is sorted last.
                 (d.n - 1) as f64
             };
             let (from, to) = (rank.floor(), rank.ceil());

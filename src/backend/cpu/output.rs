@@ -1,18 +1,17 @@
 //! Memory that a kernel writes.
 //!
-//! Note [Outputs]
-//! What a kernel writes may be memory that other tensors share. So it is not a `&mut [T]` of a storage, but the elements
-//! of one view, checked when they are taken: on the host, of this dtype, within the storage, not read-only. There are two
-//! ways of taking them.
-//! - [`Output`]: a dense view. It lends its elements as one `&mut [T]`, which [`super::parallel`] divides among workers
-//!   by position. No element in between belongs to another tensor.
-//! - [`Cells`]: any view. Its elements are written one by one or by runs through a pointer, and no reference to them ever
-//!   exists; between them may lie elements of others, which other threads may write at the same time. It is shared by the
-//!   workers of one kernel, of which each writes the elements at its own positions.
+//! Note [Outputs] The memory that a kernel writes may be shared with other tensors, so it must not be a `&mut [T]` of
+//! a whole storage. A kernel claims only the elements of one view, which are checked at that moment: on the host, of
+//! this dtype, within the storage, not read-only. There are two kinds of claims:
+//! - [`Output`]: a dense view. It is accessed as one `&mut [T]`, which [`super::parallel`] splits by position among workers.
+//!   No element in this range belongs to another tensor.
+//! - [`Cells`]: any view. Elements are written one by one or in runs through a pointer, without ever creating a reference
+//!   to them, because elements of other tensors may be in between, which other threads may write at the same time. It is
+//!   shared by the workers of one kernel, each of which writes the elements at its own positions.
 //!
-//! While one of these lives, its thread can take no element of it again: the second attempt is an error. So no two
-//! references to one element come from safe code on one thread. That inputs are read through blocks where they overlap an
-//! output is the affair of the drivers. Two threads that write one tensor at once race: see Note [Tensor data and aliasing].
+//! While a claim is alive, its thread cannot claim any of these elements again: a second attempt is an error. So safe
+//! code on one thread cannot obtain two references to one element. Drivers must read inputs that overlap an output
+//! through blocks. Two threads that write one tensor at the same time race: see Note [Tensor data and aliasing].
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -20,15 +19,15 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 
 use crate::backend::View;
-use crate::dtype::Element;
+use crate::dtype::{DType, Element};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
-/// More outputs than any kernel has at a time.
+/// Maximum number of simultaneous claims; no kernel has that many outputs.
 const CLAIMS: usize = 12;
 
-/// Ranges of addresses that this thread has taken: the first `count` of them.
+/// The address ranges claimed by this thread: the first `count` entries.
 struct Claims {
     count: Cell<usize>,
     taken: [Cell<(usize, usize)>; CLAIMS],
@@ -38,40 +37,57 @@ thread_local! {
     static TAKEN: Claims = const { Claims { count: Cell::new(0), taken: [const { Cell::new((0, 0)) }; CLAIMS] } };
 }
 
-/// A range of addresses that is this one's until it is dropped, on the thread that took it.
+/// A claim of an address range, released on drop, on the thread that made it.
 struct Claim {
     start: usize,
-    /// Claims are counted by threads.
+    /// Not Send: claims are recorded per thread.
     stays: PhantomData<*mut ()>,
+}
+
+impl Claims {
+    /// Whether none of these bytes is claimed.
+    #[inline]
+    fn are_free(&self, bytes: &Range<usize>) -> bool {
+        let meets = |c: &Cell<(usize, usize)>| c.get().0 < bytes.end && bytes.start < c.get().1;
+        !self.taken[..self.count.get()].iter().any(meets)
+    }
+
+    /// Claims an address range. An empty range overlaps nothing, but gets an entry for [`Claims::release`] to remove.
+    #[inline]
+    fn take(&self, bytes: Range<usize>) -> Result<()> {
+        let n = self.count.get();
+        if n == CLAIMS || !self.are_free(&bytes) {
+            return Err(taken_twice());
+        }
+        self.taken[n].set((bytes.start, bytes.end));
+        self.count.set(n + 1);
+        Ok(())
+    }
+
+    /// Releases the claim that begins at `start`.
+    #[inline]
+    fn release(&self, start: usize) {
+        let last = self.count.get().saturating_sub(1);
+        if let Some(i) = self.taken[..=last].iter().rposition(|c| c.get().0 == start) {
+            self.taken[i].set(self.taken[last].get());
+            self.count.set(last);
+        }
+    }
 }
 
 impl Claim {
     #[inline]
     fn new(bytes: Range<usize>) -> Result<Claim> {
-        TAKEN.with(|claims| {
-            let n = claims.count.get();
-            let meets = |c: &Cell<(usize, usize)>| c.get().0 < bytes.end && bytes.start < c.get().1;
-            if n == CLAIMS || claims.taken[..n].iter().any(meets) {
-                return Err(taken_twice());
-            }
-            // What is empty meets nothing, but is counted: `drop` finds it by where it starts.
-            claims.taken[n].set((bytes.start, bytes.end));
-            claims.count.set(n + 1);
-            Ok(Claim { start: bytes.start, stays: PhantomData })
-        })
+        let start = bytes.start;
+        TAKEN.with(|claims| claims.take(bytes))?;
+        Ok(Claim { start, stays: PhantomData })
     }
 }
 
 impl Drop for Claim {
-    #[inline]
+    #[inline(never)]
     fn drop(&mut self) {
-        TAKEN.with(|claims| {
-            let last = claims.count.get().saturating_sub(1);
-            if let Some(i) = claims.taken[..=last].iter().rposition(|c| c.get().0 == self.start) {
-                claims.taken[i].set(claims.taken[last].get());
-                claims.count.set(last);
-            }
-        });
+        TAKEN.with(|claims| claims.release(self.start));
     }
 }
 
@@ -84,11 +100,12 @@ fn taken_twice() -> Error {
     )
 }
 
-/// What holds of every output, whatever its layout. Of memory that is not the host's, every element is beyond the end.
+/// The checks common to all outputs. For device memory the bounds check fails later, since the host cannot address any
+/// of it.
 #[inline]
-fn check<T: Element>(v: &View) -> Result<()> {
-    if v.dtype.size() != size_of::<T>() || v.storage.is_readonly() {
-        return Err(refused::<T>(v));
+fn check(v: &View, dtype: DType) -> Result<()> {
+    if v.dtype.size() != dtype.size() || v.storage.is_readonly() {
+        return Err(refused(v, dtype));
     }
     Ok(())
 }
@@ -99,15 +116,12 @@ fn read_only() -> Error {
 }
 
 #[cold]
-fn refused<T: Element>(v: &View) -> Error {
+fn refused(v: &View, dtype: DType) -> Error {
     if v.storage.is_readonly() {
         return read_only();
     }
-    Error::Runtime(format!(
-        "expected scalar type {} but found {}",
-        T::DTYPE.scalar_name(),
-        v.dtype.scalar_name()
-    ))
+    let (expected, found) = (dtype.scalar_name(), v.dtype.scalar_name());
+    Error::Runtime(format!("expected scalar type {expected} but found {found}"))
 }
 
 #[cold]
@@ -125,7 +139,7 @@ fn beyond_storage(v: &View) -> Error {
     v.on_host().err().unwrap_or_else(beyond)
 }
 
-/// The elements of a dense view, to be written. See Note [Outputs].
+/// The writable elements of a dense view. See Note [Outputs].
 pub struct Output<'a, T> {
     first: *mut T,
     len: usize,
@@ -134,38 +148,106 @@ pub struct Output<'a, T> {
 }
 
 impl<'a, T: Element> Output<'a, T> {
-    /// All elements of a dense view, as its dtype or as another type of that size. A view of none may start beyond the
-    /// end of its memory.
+    /// All elements of a dense view, as its dtype or another type of the same size. The offset of an empty view may be
+    /// beyond the end of its memory.
     ///
     /// # Errors
-    /// `RuntimeError` for memory that is read-only, misaligned, too short, or taken already.
+    /// `RuntimeError` if the memory is read-only, misaligned, too short, or already claimed.
     #[inline]
     pub fn of(v: View<'a>) -> Result<Self> {
         debug_assert!(v.layout.is_contiguous());
         Output::part(v, 0..v.layout.numel())
     }
 
-    /// The elements at a range of positions of a dense view: what one worker makes of it.
+    /// The elements at a range of positions of a dense view: the part of one worker.
     ///
     /// # Errors
     /// As for [`Output::of`].
     #[inline]
     pub fn part(v: View<'a>, range: Range<usize>) -> Result<Self> {
-        check::<T>(&v)?;
-        let (size, len) = (size_of::<T>(), range.len());
-        let data = v.storage.data_ptr().cast::<T>();
-        if len == 0 {
-            let first = std::ptr::NonNull::dangling().as_ptr();
-            return Ok(Output { first, len, _claim: Claim::new(0..0)?, memory: PhantomData });
-        }
-        ensure!(v.storage.is_aligned(align_of::<T>()), misaligned());
-        let (start, end) =
-            (v.layout.offset.wrapping_add(range.start), v.layout.offset.checked_add(range.end));
-        ensure!(end.is_some_and(|end| end <= v.storage.host_len() / size), beyond_storage(&v));
-        let first = data.wrapping_add(start);
-        let claim = Claim::new(first as usize..first as usize + len * size)?;
-        Ok(Output { first, len, _claim: claim, memory: PhantomData })
+        let len = range.len();
+        let (first, claim) = claim_dense(&v, range, T::DTYPE)?;
+        Ok(Output { first: first.cast(), len, _claim: claim, memory: PhantomData })
     }
+}
+
+/// [`Output::part`] without the element type, so that there is one copy for all kernels.
+#[inline(never)]
+fn claim_dense(v: &View, range: Range<usize>, dtype: DType) -> Result<(*mut u8, Claim)> {
+    let len = range.len() * dtype.size();
+    let first = first_of(v, range, dtype)?;
+    Ok((first, Claim::new(bytes_of(first, len))?))
+}
+
+/// A pointer to the first element of a range of positions of a dense view, which is checked to be writable and aligned.
+#[inline]
+fn first_of(v: &View, range: Range<usize>, dtype: DType) -> Result<*mut u8> {
+    check(v, dtype)?;
+    if range.is_empty() {
+        return Ok(std::ptr::without_provenance_mut(dtype.size()));
+    }
+    ensure!(v.storage.is_aligned(dtype.size()), misaligned());
+    let (start, end) = (v.layout.offset.wrapping_add(range.start), v.layout.offset.checked_add(range.end));
+    ensure!(end.is_some_and(|end| end <= v.storage.host_len() / dtype.size()), beyond_storage(v));
+    Ok(v.storage.data_ptr().wrapping_add(start * dtype.size()))
+}
+
+/// The address range of `len` bytes.
+#[inline]
+fn bytes_of(first: *mut u8, len: usize) -> Range<usize> {
+    first as usize..first as usize + len
+}
+
+/// Calls `f` with the elements at a range of positions of each of several dense views: one worker's part of the
+/// tensors of a parameter. Claiming an [`Output`] for each separately would cost small tensors more than their
+/// arithmetic.
+///
+/// # Errors
+/// As for [`Output::of`].
+pub fn with_parts<T: Element>(
+    views: &[View],
+    range: &Range<usize>,
+    f: impl FnOnce(&mut [&mut [T]]),
+) -> Result<()> {
+    /// Releases the claims on the parts, even if `f` panics.
+    struct Taken<'a>(&'a Claims, [usize; CLAIMS], usize);
+    impl Drop for Taken<'_> {
+        fn drop(&mut self) {
+            self.1[..self.2].iter().rev().for_each(|start| self.0.release(*start));
+        }
+    }
+    ensure!(views.len() <= CLAIMS, taken_twice());
+    TAKEN.with(|claims| {
+        let mut taken = Taken(claims, [0; CLAIMS], 0);
+        let mut parts: [&mut [T]; CLAIMS] = Default::default();
+        for (k, v) in views.iter().enumerate() {
+            let first = first_of(v, range.clone(), T::DTYPE)?;
+            claims.take(bytes_of(first, size_of::<T>() * range.len()))?;
+            (taken.1[k], taken.2) = (first as usize, k + 1);
+            // SAFETY: `first_of` has checked that these elements are within the borrowed storage and aligned; every
+            // bit pattern is a T. While they are claimed, no other part and nothing else on this thread has them, and
+            // the slices end with the call of `f`, before the claims.
+            parts[k] = unsafe { std::slice::from_raw_parts_mut(first.cast(), range.len()) };
+        }
+        f(&mut parts[..views.len()]);
+        Ok(())
+    })
+}
+
+/// Writes the element of a single-element view, which may be misaligned.
+///
+/// # Errors
+/// `RuntimeError` if the memory is read-only, too short, or already claimed.
+#[inline]
+pub fn write_one<T: Element>(v: View, value: T) -> Result<()> {
+    check(&v, T::DTYPE)?;
+    let at = v.layout.offset;
+    ensure!(at < v.storage.host_len() / size_of::<T>(), beyond_storage(&v));
+    let element = v.storage.data_ptr().cast::<T>().wrapping_add(at);
+    ensure!(TAKEN.with(|claims| claims.are_free(&bytes_of(element.cast(), size_of::<T>()))), taken_twice());
+    // SAFETY: the element is within the borrowed storage, and nothing on this thread has a reference to it.
+    unsafe { element.write_unaligned(value) };
+    Ok(())
 }
 
 impl<T: Element> Deref for Output<'_, T> {
@@ -181,19 +263,20 @@ impl<T: Element> Deref for Output<'_, T> {
 impl<T: Element> DerefMut for Output<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: `part` has checked that these elements lie in the storage, which is borrowed, and are aligned; every bit
-        // pattern is a T. While the claim lives, nothing else on this thread takes them, and this is borrowed exclusively.
+        // SAFETY: `part` has checked that these elements are within the borrowed storage and aligned; every bit
+        // pattern is a T. While the claim is alive, nothing else on this thread claims them, and `self` is borrowed
+        // exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.first, self.len) }
     }
 }
 
-/// The elements of any view, to be written one by one or by runs. See Note [Outputs].
+/// The elements of any view, for writing one by one or in runs. See Note [Outputs].
 ///
-/// Elements are named by where they lie in the storage, in elements, as an [`crate::layout::Odometer`] counts. They need
-/// not be aligned.
+/// Elements are identified by their position in the storage, as in [`crate::layout::Odometer`]. They may be
+/// misaligned.
 pub struct Cells<'a> {
     data: *mut u8,
-    /// The elements that may be written: those from the lowest to the highest of the view.
+    /// The range from the lowest to the highest element of the view.
     lo: usize,
     len: usize,
     size: usize,
@@ -201,13 +284,13 @@ pub struct Cells<'a> {
     memory: PhantomData<&'a Storage>,
 }
 
-// SAFETY: shared by the workers of a kernel, of which each writes other elements; no references to these are made. The
-// claim is not touched until it is dropped, on the thread that took it, as this is not Send.
+// SAFETY: shared by the workers of a kernel, each of which writes different elements, and no references to them are
+// created. The claim is released only on drop, on the thread that made it, since this type is not Send.
 unsafe impl Sync for Cells<'_> {}
 
 impl<'a> Cells<'a> {
     /// # Errors
-    /// `RuntimeError` for memory that is read-only, too short, or taken already.
+    /// `RuntimeError` if the memory is read-only, too short, or already claimed.
     pub fn of(v: View<'a>) -> Result<Self> {
         let size = v.dtype.size();
         ensure!(!v.storage.is_readonly(), read_only());
@@ -223,25 +306,25 @@ impl<'a> Cells<'a> {
         Ok(Cells { data, lo, len, size, _claim: claim, memory: PhantomData })
     }
 
-    /// Where `n` elements from `at` on lie.
+    /// A pointer to `n` elements from `at` on.
     ///
     /// # Panics
-    /// If they are not elements of the view, or of another size than `T`.
+    /// If they are not within the view, or their size differs from `T`.
     #[inline(always)]
     fn place<T: Element>(&self, at: usize, n: usize) -> *mut T {
         let from = at.wrapping_sub(self.lo);
         assert!(from <= self.len && n <= self.len - from && size_of::<T>() == self.size, "not an element");
-        // In bounds: see the assertion.
+        // In bounds by the assertion.
         self.data.wrapping_add(at * size_of::<T>()).cast()
     }
 
     #[inline(always)]
     pub fn set<T: Element>(&self, at: usize, value: T) {
-        // SAFETY: `place` has checked that the element lies in the borrowed storage.
+        // SAFETY: `place` has checked that the element is within the borrowed storage.
         unsafe { self.place::<T>(at, 1).write_unaligned(value) }
     }
 
-    /// Replaces an element by what `f` makes of it.
+    /// Replaces an element by `f` of it.
     #[inline(always)]
     pub fn update<T: Element>(&self, at: usize, f: impl FnOnce(T) -> T) {
         let p = self.place::<T>(at, 1);
@@ -249,7 +332,7 @@ impl<'a> Cells<'a> {
         unsafe { p.write_unaligned(f(p.read_unaligned())) }
     }
 
-    /// Replaces neighbours by what `f` makes of each and a value.
+    /// Replaces contiguous elements by `f` of each element and a value.
     #[inline(always)]
     pub fn update_run<T: Element>(&self, at: usize, values: &[T], f: impl Fn(T, T) -> T) {
         let p = self.place::<T>(at, values.len());
@@ -259,16 +342,16 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Writes neighbours.
+    /// Writes contiguous elements.
     #[inline(always)]
     pub fn write<T: Element>(&self, at: usize, values: &[T]) {
         let to = self.place::<T>(at, values.len()).cast::<u8>();
-        // SAFETY: `place` has checked that the elements lie in the borrowed storage. Should `values` lie there too, which
-        // the drivers exclude, they are moved as if by way of a copy.
+        // SAFETY: `place` has checked that the elements are within the borrowed storage. If `values` overlapped them,
+        // which the drivers exclude, `copy` would still move them correctly.
         unsafe { std::ptr::copy(values.as_ptr().cast::<u8>(), to, size_of_val(values)) }
     }
 
-    /// Sets `n` neighbours.
+    /// Fills `n` contiguous elements.
     #[inline(always)]
     pub fn fill<T: Element>(&self, at: usize, n: usize, value: T) {
         let p = self.place::<T>(at, n);
@@ -282,7 +365,6 @@ impl<'a> Cells<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
     use crate::layout::Layout;
 
     fn view<'a>(storage: &'a Storage, layout: &'a Layout) -> View<'a> {
@@ -326,6 +408,32 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_several_tensors_are_taken_together_and_released_together() {
+        let s = Storage::zeroed(64).unwrap();
+        let whole = Layout::contiguous([16].into());
+        let (first, last) = (whole.slice(0, 0, 8, 1), whole.slice(0, 8, 8, 1));
+        let both = [view(&s, &first), view(&s, &last)];
+        with_parts::<f32>(&both, &(2..4), |parts| {
+            parts[0][0] = 1.0;
+            parts[1][1] = 2.0;
+            let [own, other] = [11, 12].map(|offset| Layout { offset, ..Layout::default() });
+            assert!(
+                Output::<f32>::part(both[0], 3..5).is_err() && Output::<f32>::part(both[0], 4..5).is_ok()
+            );
+            assert!(write_one(view(&s, &own), 3f32).is_err() && write_one(view(&s, &other), 3f32).is_ok());
+        })
+        .unwrap();
+        let overlapping = [both[0], view(&s, &whole)];
+        assert!(with_parts::<f32>(&overlapping, &(2..4), |_| panic!("both have the element")).is_err());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            with_parts::<f32>(&both, &(0..8), |_| panic!("in a kernel"))
+        }));
+        assert!(panicked.is_err());
+        let all = Output::<f32>::of(view(&s, &whole)).unwrap();
+        assert_eq!((all[2], all[11], all[12]), (1.0, 2.0, 3.0));
+    }
+
+    #[test]
     fn memory_that_cannot_be_written_is_refused() {
         let owner = [0u64; 4];
         let start = owner.as_ptr() as *mut u8;
@@ -350,7 +458,7 @@ mod tests {
         let mut owner = vec![0u64; 4];
         let start = owner.as_mut_ptr().cast::<u8>();
         let flat = Layout::contiguous([4].into());
-        // SAFETY: 17 of the 32 bytes of the vector, which outlives the storage and is not touched meanwhile.
+        // SAFETY: 17 of the 32 bytes of the vector, which outlives the storage and is not accessed meanwhile.
         let s = unsafe { Storage::borrowed(start.wrapping_add(1), 17, false, Box::new(())) }.unwrap();
         assert!(Output::<f32>::of(view(&s, &flat)).is_err() && s.slice::<f32>().is_empty());
         let cells = Cells::of(view(&s, &flat)).unwrap();

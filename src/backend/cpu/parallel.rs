@@ -1,19 +1,18 @@
-//! The thread pool: parallel loops over fixed chunks.
+//! The thread pool: parallel loops over fixed-size chunks.
 //!
-//! A loop is cut into chunks by its `grain` alone, never by the number of threads, so that results do not depend
-//! on how many threads run it. The threads are started by the first loop that has work for them. Their number is
-//! `RGRAD_NUM_THREADS`, else `OMP_NUM_THREADS`, else what affinity and cgroup quota grant the process.
+//! A loop is divided into chunks according to its `grain` alone, never to the number of threads, so that results do
+//! not depend on how many threads run it. Worker threads are started by the first loop that needs them. Their number
+//! is `RGRAD_NUM_THREADS`, else `OMP_NUM_THREADS`, else what CPU affinity and cgroup quota grant the process.
 //!
-//! // Note [Regions]
-//! A loop in progress is a region. The pool holds one at a time: its task, and two counters, `unclaimed` and
-//! `finished`. The caller publishes the region by storing `unclaimed`, and then takes chunks exactly as the workers
-//! do, by decrementing it. A successful decrement is what licenses a thread to read the task: the region cannot end
-//! before the chunk so claimed is counted in `finished`. The caller therefore waits only for chunks that some
-//! running thread has already started, and a worker that the system does not schedule costs nothing.
+//! // Note [Regions] A parallel loop in progress is a region. The pool holds one at a time: its task, and two
+//! counters, `unclaimed` and `finished`. The caller publishes the region by storing `unclaimed`, and then claims
+//! chunks exactly as the workers do, by decrementing it. Only a thread with a claimed chunk may read the task: the
+//! region cannot end before that chunk is counted in `finished`. So the caller waits only for chunks that a running
+//! thread has already started, and a worker that the system does not schedule causes no delay.
 //!
-//! A caller that finds the pool taken (by another thread, or by the loop it is itself a chunk of) runs its loop
-//! alone, which makes nesting and concurrency free of deadlock. After `fork` the child drops the pool it inherited,
-//! whose threads and locks are gone, and makes a new one when it needs it.
+//! A caller that finds the pool taken (by another thread, or by the loop of which it is itself a chunk) runs its loop
+//! alone, so that nested and concurrent loops cannot deadlock. After `fork` the child drops the inherited pool, whose
+//! threads do not exist there, and creates a new one on demand.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -29,20 +28,20 @@ use std::time::{Duration, Instant};
 
 use crate::error::heed_interrupt;
 
-/// How long a thread polls for work, or for the last chunks, before it sleeps. Waking a sleeper takes longer than
-/// most regions, and operations of one training step follow each other within this time.
+/// How long a thread polls for work, or for the last chunks, before it sleeps. Waking a sleeping thread takes longer
+/// than most regions, and the operations of one training step follow each other within this time.
 const SPIN: Duration = Duration::from_micros(40);
 
-/// Waits that sleep at once after a spinning thread was found to have been preempted: someone else needs the core.
+/// After a spinning thread was preempted, this many waits sleep at once, since other threads compete for the cores.
 const WAITS_WITHOUT_SPIN: u32 = 64;
 
-/// The number of threads in use; 0 before the first question.
+/// The number of threads in use; 0 until first requested.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// The pool, null until a region needs it. Pools are never freed: a replaced one may still be in a caller's hands.
+/// The pool, null until a region needs it. Pools are never freed: a caller may still use a replaced one.
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of threads that parallel loops use, the calling thread included.
+/// The number of threads used by parallel loops, including the calling thread.
 pub fn num_threads() -> usize {
     match THREADS.load(Relaxed) {
         0 => {
@@ -75,13 +74,13 @@ fn default_threads() -> usize {
         .unwrap_or_else(available_cpus)
 }
 
-/// The CPUs that this process may use: the standard library minds both affinity and cgroup quotas.
+/// The number of CPUs available to this process; the standard library respects both affinity and cgroup quotas.
 fn available_cpus() -> usize {
     thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// What a region does with a chunk. A trait of its own, since the table of `dyn Fn` holds each closure twice: `FnOnce` has
-/// a copy of the body.
+/// The body of a region. Not `dyn Fn`, whose vtable contains each closure twice: the `FnOnce` entry is a copy of the
+/// body.
 trait Job: Sync {
     fn chunk(&self, i: usize);
 }
@@ -92,24 +91,24 @@ impl<F: Fn(usize) + Sync> Job for F {
     }
 }
 
-/// Calls `f` with the chunks of `0..len`, each of `grain` indices but the last, in parallel and in any order.
+/// Calls `f` in parallel, in any order, with the chunks of `0..len`, each of `grain` indices except the last.
 ///
-/// A panic in `f` is passed on to the caller once every chunk that was started has ended.
+/// A panic in `f` is propagated to the caller once all started chunks have ended.
 pub fn parallel_for(len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
     let grain = grain.max(1);
     let chunk = |i: usize| f(i * grain..len.min((i + 1) * grain));
     run(len.div_ceil(grain), &chunk);
 }
 
-/// Calls `f(i, chunk)` with the chunks of `out`, each of `chunk` elements but the last, in parallel.
+/// Calls `f(i, chunk)` in parallel with the chunks of `out`, each of `chunk` elements except the last.
 pub fn for_chunks_mut<T: Send>(out: &mut [T], chunk: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     let out = Chunks::new(out, chunk);
     // SAFETY: `run` passes each chunk number once.
     run(out.count(), &|i: usize| f(i, unsafe { out.get(i) }));
 }
 
-/// Calls `f(range, part)` with the parts of `out` at the chunks of its positions, each of `grain` elements but the last,
-/// in parallel.
+/// Calls `f(range, part)` in parallel with the chunks of `out`, each of `grain` elements except the last, and their
+/// ranges.
 pub fn for_ranges_mut<T: Send>(out: &mut [T], grain: usize, f: impl Fn(Range<usize>, &mut [T]) + Sync) {
     let grain = grain.max(1);
     let out = Chunks::new(out, grain);
@@ -117,20 +116,20 @@ pub fn for_ranges_mut<T: Send>(out: &mut [T], grain: usize, f: impl Fn(Range<usi
     run(out.count(), &|i: usize| f(i * grain..out.len.min((i + 1) * grain), unsafe { out.get(i) }));
 }
 
-/// Calls `f(i, part)` with the parts of `out` between one of the `bounds` and the next, in parallel.
+/// Calls `f(i, part)` in parallel with the parts of `out` between consecutive `bounds`.
 ///
 /// # Panics
-/// If the bounds fall, or go beyond the end.
+/// If the bounds are not ascending or exceed the length.
 pub fn for_parts_mut<T: Send>(out: &mut [T], bounds: &[usize], f: impl Fn(usize, &mut [T]) + Sync) {
     assert!(bounds.is_sorted() && bounds.last().is_none_or(|&end| end <= out.len()), "not bounds of parts");
     let out = Chunks::new(out, 1);
     run(bounds.len().saturating_sub(1), &|i: usize| {
-        // SAFETY: `run` passes each number once, and parts between rising bounds are disjoint.
+        // SAFETY: `run` passes each number once, and parts between ascending bounds are disjoint.
         f(i, unsafe { out.part(bounds[i]..bounds[i + 1]) });
     });
 }
 
-/// Calls `f(i, chunk of a, chunk of b)` with the chunks of two slices that have equally many, in parallel.
+/// Calls `f(i, chunk of a, chunk of b)` in parallel with corresponding chunks of two slices.
 ///
 /// # Panics
 /// If `a` in chunks of `ca` and `b` in chunks of `cb` have different numbers of chunks.
@@ -147,14 +146,14 @@ pub fn for_chunks_mut2<T: Send, U: Send>(
     run(a.count(), &|i: usize| f(i, unsafe { a.get(i) }, unsafe { b.get(i) }));
 }
 
-/// A mutable slice that several threads take disjoint chunks of.
+/// A mutable slice whose disjoint chunks are given to several threads.
 struct Chunks<T> {
     data: *mut T,
     len: usize,
     chunk: usize,
 }
 
-// SAFETY: a chunk is handed to one thread only (the contract of `get`), which needs no more than T: Send.
+// SAFETY: each chunk is given to one thread only (the contract of `get`), which requires only T: Send.
 unsafe impl<T: Send> Sync for Chunks<T> {}
 
 impl<T> Chunks<T> {
@@ -167,7 +166,7 @@ impl<T> Chunks<T> {
     }
 
     /// # Safety
-    /// Each `i` is asked for at most once, while the slice given to `new` is borrowed.
+    /// Each `i` is requested at most once while the slice given to `new` is borrowed.
     #[allow(clippy::mut_from_ref)]
     unsafe fn get(&self, i: usize) -> &mut [T] {
         let start = i * self.chunk;
@@ -177,17 +176,17 @@ impl<T> Chunks<T> {
     }
 
     /// # Safety
-    /// No index is asked for twice, while the slice given to `new` is borrowed.
+    /// No index is requested twice while the slice given to `new` is borrowed.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.len);
-        // SAFETY: the range lies in the slice, and nothing else refers to its elements.
+        // SAFETY: the range is within the slice, and nothing else refers to its elements.
         unsafe { std::slice::from_raw_parts_mut(self.data.add(range.start), range.len()) }
     }
 }
 
-/// Calls `f` once with each of `0..chunks`. Not generic: hundreds of loops share the code.
+/// Calls `f` once for each of `0..chunks`. Not generic, so that hundreds of loops share the code.
 fn run(chunks: usize, f: &dyn Job) {
     if chunks > 1 && chunks <= u32::MAX as usize && num_threads() > 1 {
         let pool = Pool::current();
@@ -204,7 +203,7 @@ fn run(chunks: usize, f: &dyn Job) {
     }
 }
 
-/// The work of a region. The closure lives as long as the region: see Note [Regions].
+/// The body of a region. The closure outlives the region: see Note [Regions].
 #[derive(Clone, Copy)]
 struct Task {
     closure: *const dyn Job,
@@ -213,44 +212,44 @@ struct Task {
 
 impl Task {
     fn new<'a>(f: &'a (dyn Job + 'a), chunks: usize) -> Self {
-        // SAFETY: only the lifetime changes, and a pointer promises none.
+        // SAFETY: only the lifetime changes, and a raw pointer guarantees none.
         let closure = unsafe { std::mem::transmute::<*const (dyn Job + 'a), *const (dyn Job + 'static)>(f) };
         Task { closure, chunks }
     }
 }
 
-/// Which end of the unclaimed chunks a thread claims from.
+/// The end of the range of unclaimed chunks from which a thread claims.
 ///
 /// Note [Who claims which chunks]
-/// The caller claims from the first on, the workers from the last back. So loops over the same memory, one after the
-/// other, find most of it in the caches of the core that touched it before.
+/// The caller claims chunks in ascending order, the workers in descending order. So each core finds most of the memory
+/// of a previous loop in its own cache when the next loop uses the same memory.
 #[derive(Clone, Copy)]
 enum End {
     First,
     Last,
 }
 
-/// How many chunks a range of `Pool::unclaimed` has.
+/// The number of chunks in a value of `Pool::unclaimed`.
 fn left(range: u64) -> u64 {
     (range >> 32) - (range & u32::MAX as u64)
 }
 
-/// Keeps a counter in a cache line of its own (two, for the sake of the adjacent-line prefetcher).
+/// Aligns a counter to a cache line of its own (two, because of the adjacent-line prefetcher).
 #[repr(align(128))]
 struct Alone<T>(T);
 
 struct Pool {
     /// Whether a caller owns the region. See Note [Regions].
     taken: AtomicBool,
-    /// The chunks that nobody has claimed: the first of them, and above it the one after the last.
+    /// The range of unclaimed chunks: its start in the lower half, its end in the upper half.
     unclaimed: Alone<AtomicU64>,
     finished: Alone<AtomicUsize>,
     task: UnsafeCell<Option<Task>>,
     panicked: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
-    /// Set when another pool has taken this one's place: its workers end.
+    /// Set when this pool was replaced: its workers terminate.
     retired: AtomicBool,
-    /// Workers asleep, and whether the caller is; changed under `lock`.
+    /// Number of sleeping workers, and whether the caller sleeps; modified under `lock`.
     sleepers: AtomicUsize,
     caller_sleeps: AtomicBool,
     lock: Mutex<()>,
@@ -260,12 +259,12 @@ struct Pool {
     waits_without_spin: AtomicU32,
 }
 
-// SAFETY: `task` is written only by the owner of the region while `unclaimed` is 0 and every chunk has finished, and
+// SAFETY: `task` is written only by the owner of the region while `unclaimed` is 0 and all chunks have finished, and
 // read only by threads that hold a claimed, unfinished chunk. See Note [Regions].
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// The pool in use, made now if there is none.
+    /// The current pool, created on demand.
     fn current() -> &'static Pool {
         let pool = POOL.load(Acquire);
         // SAFETY: POOL holds null or a pool that is never freed.
@@ -298,7 +297,7 @@ impl Pool {
             return unsafe { &*other };
         }
         for i in 1..threads {
-            // Where the system grants no thread, the caller does the work.
+            // If the system cannot create a thread, the others do the work.
             let _ = thread::Builder::new().name(format!("rgrad-{i}")).spawn(|| pool.work());
         }
         pool
@@ -311,7 +310,7 @@ impl Pool {
     }
 
     fn guard(&self) -> MutexGuard<'_, ()> {
-        // Nothing panics under this lock.
+        // Nothing panics while this lock is held.
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -320,7 +319,8 @@ impl Pool {
         // SAFETY: this thread owns the region and none is published, so no other thread reads the task.
         unsafe { *self.task.get() = Some(Task::new(f, chunks)) };
         self.finished.0.store(0, Relaxed);
-        // SeqCst, here and in `wait_for_work`: either this thread sees the sleeper, or the sleeper sees the work.
+        // SeqCst here and in `wait_for_work`: either this thread sees the sleeping worker, or the worker sees the new
+        // work.
         self.unclaimed.0.store((chunks as u64) << 32, SeqCst);
         let sleepers = self.sleepers.load(SeqCst);
         if sleepers > 0 {
@@ -328,7 +328,7 @@ impl Pool {
             (1..chunks).take(sleepers).for_each(|_| self.work.notify_one());
         }
         while self.run_chunk(End::First) {
-            // The user's wish to stop ends a region as a panic in it does.
+            // An interrupt by the user ends the region as a panic does.
             self.guarded(heed_interrupt);
         }
         self.wait_for_chunks(chunks);
@@ -343,7 +343,7 @@ impl Pool {
         }
     }
 
-    /// Claims a chunk of the current region and runs it; false if none is left.
+    /// Claims and runs a chunk of the current region; false if none is left.
     fn run_chunk(&self, end: End) -> bool {
         let claim = self.unclaimed.0.fetch_update(Acquire, Relaxed, |range| match (left(range), end) {
             (0, _) => None,
@@ -355,13 +355,13 @@ impl Pool {
             End::First => range as u32 as usize,
             End::Last => (range >> 32) as usize - 1,
         };
-        // SAFETY: a claimed, unfinished chunk keeps the task in place (Note [Regions]).
+        // SAFETY: a claimed, unfinished chunk keeps the task valid (Note [Regions]).
         let Some(task) = (unsafe { *self.task.get() }) else { return false };
         if !self.panicked.load(Relaxed) {
             // SAFETY: the closure lives until the region's caller has seen this chunk finished.
             self.guarded(|| unsafe { (*task.closure).chunk(chunk) });
         }
-        // From the last increment on, the region may be gone; the pool is not.
+        // After this increment the region may have ended, but the pool still exists.
         if self.finished.0.fetch_add(1, SeqCst) + 1 == task.chunks && self.caller_sleeps.load(SeqCst) {
             let _guard = self.guard();
             self.done.notify_all();
@@ -369,7 +369,7 @@ impl Pool {
         true
     }
 
-    /// Calls `f`, and keeps a panic of it for the end of the region, whose other chunks are then skipped.
+    /// Calls `f`. A panic is stored until the end of the region, and the remaining chunks are skipped.
     fn guarded(&self, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
@@ -378,7 +378,7 @@ impl Pool {
         }
     }
 
-    /// The life of a worker.
+    /// The main loop of a worker.
     fn work(&self) {
         while !self.retired.load(Relaxed) {
             while self.run_chunk(End::Last) {}
@@ -412,7 +412,7 @@ impl Pool {
         self.caller_sleeps.store(false, SeqCst);
     }
 
-    /// Polls `ready` for a while, unless threads are competing for cores; whether it came true.
+    /// Polls `ready` for a while, unless threads compete for cores; returns whether it became true.
     fn spin_until(&self, ready: impl Fn() -> bool) -> bool {
         let quiet = self.waits_without_spin.load(Relaxed);
         if !self.may_spin || quiet > 0 {
@@ -429,7 +429,8 @@ impl Pool {
             }
             let spun = start.elapsed();
             if spun > SPIN {
-                // A poll takes well under a microsecond; a longer overshoot means that this thread lost its core.
+                // A poll takes far less than a microsecond, so a longer overshoot means that this thread was
+                // preempted.
                 if spun > SPIN * 5 {
                     self.waits_without_spin.store(WAITS_WITHOUT_SPIN, Relaxed);
                 }
@@ -439,7 +440,7 @@ impl Pool {
     }
 }
 
-/// Has a forked child start without a pool: the threads of the inherited one do not exist there.
+/// Resets the pool in a forked child, where the inherited pool's threads do not exist.
 #[cfg(unix)]
 fn forget_the_pool_after_fork() {
     extern "C" fn forget() {
@@ -447,7 +448,7 @@ fn forget_the_pool_after_fork() {
     }
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if !REGISTERED.swap(true, SeqCst) {
-        // SAFETY: the handler is a function of the right type that only stores an atomic.
+        // SAFETY: the handler is a function of the correct type that only stores to an atomic.
         unsafe { libc::pthread_atfork(None, None, Some(forget)) };
     }
 }
@@ -455,7 +456,7 @@ fn forget_the_pool_after_fork() {
 #[cfg(not(unix))]
 fn forget_the_pool_after_fork() {}
 
-/// Runs a test's closure with `n` threads. One test at a time has its way; the previous number is restored.
+/// Runs a test's closure with `n` threads, then restores the previous number. Tests run one at a time.
 #[cfg(test)]
 pub(crate) fn with_threads<R>(n: usize, f: impl FnOnce() -> R) -> R {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -508,7 +509,7 @@ mod tests {
                 let ended = crate::error::interruptible(count).map_err(|e| e.to_string());
                 assert_eq!(ended, Err("stop".into()));
                 assert!(done.swap(0, Relaxed) < 200);
-                // Nobody around it takes the error.
+                // There is no enclosing [`interruptible`] to catch the error.
                 count().unwrap();
                 assert_eq!(done.swap(0, Relaxed), 200);
                 WISH.store(false, Relaxed);
@@ -547,7 +548,8 @@ mod tests {
     fn work_is_shared_between_threads() {
         with_threads(2, || {
             let names = Mutex::new(HashSet::new());
-            // The chunks last long enough for a worker to wake, so that only a dead pool leaves them to the caller.
+            // Each chunk lasts long enough for a worker to wake, so that only a dead pool leaves all of them to the
+            // caller.
             parallel_for(40, 1, |_| {
                 thread::sleep(Duration::from_millis(5));
                 names.lock().unwrap().insert(thread::current().id());
@@ -667,7 +669,7 @@ mod tests {
     fn a_forked_child_has_a_pool_of_its_own() {
         with_threads(2, || {
             assert_eq!(visits(100, 1), vec![1; 100]);
-            // SAFETY: the child runs two loops on the heap it inherited and leaves by _exit.
+            // SAFETY: the child runs two loops on the inherited heap and exits by _exit.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let fresh = POOL.load(SeqCst).is_null();
@@ -676,7 +678,7 @@ mod tests {
                 unsafe { libc::_exit(if ok { 0 } else { 1 }) };
             }
             let mut status = -1;
-            // SAFETY: `child` is a child of this process and `status` a valid place.
+            // SAFETY: `child` is a child of this process and `status` is a valid pointer.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert_eq!(status, 0);
             assert_eq!(visits(100, 1), vec![1; 100]);

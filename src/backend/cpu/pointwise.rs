@@ -1,9 +1,9 @@
-//! The one driver of every pointwise kernel.
+//! The driver of all pointwise kernels.
 //!
-//! A kernel is compiled for contiguous slices of four types only. Everything else comes to it through blocks that
-//! stay in the first-level cache: strided operands are gathered, half types and small integers widened, mixed dtypes
-//! cast, numbers and rows that are broadcast repeated; a result of another dtype or layout is scattered from a block.
-//! Of operands with long contiguous runs the runs are used as they lie; transposed ones are turned by bands.
+//! A kernel is compiled only for contiguous slices of four types. All other operands go through blocks that fit in the
+//! L1 cache: strided operands are gathered, half types and small integers widened, mixed dtypes cast, numbers and
+//! broadcast rows repeated; a result of another dtype or layout is scattered from a block. Operands with long
+//! contiguous runs are used in place run by run; transposed operands are transposed band by band.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::layout::{Layout, collapse};
 use crate::storage::Storage;
 
 impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
-    /// Runs over all of `out`; the inputs are as long.
+    /// Evaluates all of `out`; the inputs have the same length.
     #[inline]
     pub(super) fn run(self, ins: &[&[T]], params: &[T], out: &mut [O]) {
         let whole = out.len() - out.len() % GROUP;
@@ -34,7 +34,7 @@ impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
         }
     }
 
-    /// Runs over the last elements as a group of its own, filled up with one of theirs, on which the formula is defined.
+    /// Evaluates the last elements as a full group, padded with the first of them, on which the formula is defined.
     #[inline(never)]
     fn run_rest(self, ins: &[&[T]], params: &[T], out: &mut [O], start: usize) {
         let mut groups = [[ins[0][start]; GROUP]; ARGS];
@@ -50,7 +50,7 @@ impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
     }
 }
 
-/// A type that loops are compiled for, and the element type that it is stored as.
+/// A type that kernels are compiled for, and its element type in memory.
 pub trait Lane: bytemuck::Pod + Send + Sync {
     type Stored: Element;
     fn number(s: Scalar) -> Self;
@@ -65,10 +65,10 @@ macro_rules! lane {
 }
 lane! { f32, f32, |v| v; f64, f64, |v| v; Int<i32>, i32, Int; Int<i64>, i64, Int; }
 
-/// Runs a kernel whose operands are computed in `compute`, of which it must have a loop (else false).
+/// Runs a kernel that computes in `compute`; returns false if it was not compiled for that type.
 ///
 /// # Errors
-/// `RuntimeError` where the output may not be written.
+/// `RuntimeError` when the output is read-only.
 pub fn run(
     kernel: Kernel,
     compute: DType,
@@ -97,7 +97,7 @@ pub fn run(
     }
 }
 
-/// The type a loop writes, seen as the element type it is stored as.
+/// The output type of a kernel, with the element type it is stored as.
 trait Written<E: Element>: bytemuck::Pod {}
 impl Written<f32> for f32 {}
 impl Written<f64> for f64 {}
@@ -105,10 +105,10 @@ impl Written<i32> for Int<i32> {}
 impl Written<i64> for Int<i64> {}
 impl Written<Bool8> for Bool8 {}
 
-/// Elements of a block that is filled once for a chunk.
+/// Length of a block that is filled once per chunk.
 const REPEATED: usize = 2 * BLOCK;
 
-/// After how many elements a layout shows the same again, if it does: all dimensions but its last are repetitions.
+/// The period after which a layout repeats its elements, if all its dimensions but the last are broadcast.
 fn period(layout: &Layout) -> Option<usize> {
     let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
     match (&shape[..], &strides[..]) {
@@ -118,21 +118,23 @@ fn period(layout: &Layout) -> Option<usize> {
     }
 }
 
-/// Where the driver takes an operand from. All but numbers, periods and blocks are of the computed type; all but
-/// blocks are not overwritten before they are read.
+/// How the driver accesses an operand. All but numbers, periods and blocks have the compute type; all but blocks are
+/// not overwritten before they are read.
 pub(super) enum OperandAccess<'a> {
-    /// Contiguous: used as it lies.
+    /// Contiguous: used in place.
     Direct(View<'a>),
-    /// Made of long contiguous runs, which are used as they lie: a slice of columns.
+    /// Long contiguous runs, such as a slice of columns: used in place run by run.
     Runs(View<'a>),
-    /// Transposed, with rows of so many elements: see Note [Bands].
+    /// Transposed, with rows of the given length: see Note [Bands].
     Bands(View<'a>, usize),
-    /// So many elements over and over, as a row that is broadcast: repeated in a block once.
+    /// Periodic, as a broadcast row is: one block holds repetitions.
     Period(View<'a>, usize),
-    /// Repeated in a block once.
+    /// One block holds repetitions.
     Number(Scalar),
     /// Gathered block by block.
     Blocks(View<'a>),
+    /// Handed over block by block, by who runs the formula.
+    Given,
     Unread,
 }
 
@@ -167,7 +169,7 @@ impl<'a> OperandAccess<'a> {
         }
     }
 
-    /// Elements of a chunk: whole bands, where there are any.
+    /// Elements per chunk: whole bands if there are any.
     pub(super) fn grain(all: &[Self], usual: usize) -> usize {
         let widest = all.iter().map(|s| if let OperandAccess::Bands(_, cols) = s { *cols } else { 0 }).max();
         match widest {
@@ -224,22 +226,22 @@ fn drive<T: Lane, E: Element>(
     Ok(())
 }
 
-/// An operand of an operation on few elements, as a loop can read it.
+/// An operand of a small operation, as a kernel can read it.
 #[derive(Clone, Copy)]
 pub enum SmallOperand<'a> {
-    /// As many dense elements as the result has.
+    /// Dense, with the number of elements of the result.
     Dense(View<'a>),
-    /// As above, of the memory that is written: copied first.
+    /// As `Dense`, in the memory that is written: copied first.
     Written(View<'a>),
-    /// One element for all.
+    /// A single element, broadcast.
     One(View<'a>),
     Number(Scalar),
     /// Not read by the formula.
     Unread,
 }
 
-/// The result, in new memory, of a kernel on `n` elements if they are few: the operands are of the floating dtype computed
-/// in. None where it is not that case.
+/// The result of a kernel on at most `SMALL_NUMEL` elements, in new memory; None for more. The operands have the
+/// floating point dtype to compute in.
 #[inline]
 pub fn run_few(
     kernel: &Kernel,
@@ -248,7 +250,7 @@ pub fn run_few(
     operands: &[SmallOperand],
     params: &[Scalar],
 ) -> Option<Storage> {
-    // Of no elements, those on a device would seem to be on the host.
+    // An empty slice of device memory would look like a valid operand.
     if n.wrapping_sub(1) >= checked::few() {
         return None;
     }
@@ -259,10 +261,10 @@ pub fn run_few(
     }
 }
 
-/// As [`run_few`], for the case met most: two dense operands of one dtype and shape.
+/// As [`run_few`], for the most frequent case: two dense operands of the same dtype and shape.
 #[inline]
 pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
-    // Of no elements, those on a device would seem to be on the host.
+    // An empty slice of device memory would look like a valid operand.
     if n.wrapping_sub(1) >= checked::few() {
         return None;
     }
@@ -275,7 +277,7 @@ pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
 
 #[inline(always)]
 fn pair<T: Element>(l: Loop<T, T>, n: usize, a: View, b: View) -> Option<Storage> {
-    // Memory of a device has no elements here.
+    // Slices of device memory are empty, so `get` fails.
     let (x, y) = (a.storage.slice::<T>(), b.storage.slice::<T>());
     let (x, y) = (x.get(a.layout.offset..a.layout.offset + n)?, y.get(b.layout.offset..b.layout.offset + n)?);
     let mut out = Storage::new(n * size_of::<T>()).ok()?;
@@ -300,7 +302,8 @@ fn few<T: Lane + Element>(
     with_few::<T, _, 1>(operands, n, out).or_else(|| with_few::<T, _, 2>(operands, n, out))
 }
 
-/// Hands a loop's inputs to `run`, if they can be read as they lie but for so many numbers, which are repeated, and copies.
+/// Calls `run` with the inputs of a kernel, of which up to `BLOCKS` are repeated numbers or copies; None if another
+/// input cannot be used in place.
 #[inline(always)]
 fn with_few<T: Lane, R, const BLOCKS: usize>(
     operands: &[SmallOperand],
@@ -328,7 +331,7 @@ fn with_few<T: Lane, R, const BLOCKS: usize>(
         }
     }
     let mut copies = blocks.iter();
-    // An operand that is not read must still have the length of the others.
+    // An operand that is not read must have the length of the others too.
     let mut ins = [&blocks[0][..n]; ARGS];
     for (slot, o) in ins.iter_mut().zip(operands) {
         match o {
@@ -342,18 +345,18 @@ fn with_few<T: Lane, R, const BLOCKS: usize>(
     run(&ins[..operands.len()])
 }
 
-/// The first `n` elements of a dense operand, if it is of the type computed in and on the host.
+/// The first `n` elements of a dense operand, if it has the compute type and is on the host.
 #[inline(always)]
 fn few_elements<'a, T: Lane>(v: &View<'a>, n: usize) -> Option<&'a [T]> {
     if v.dtype != T::Stored::DTYPE {
         return None;
     }
-    // Memory of a device has no elements here.
+    // Slices of device memory are empty, so `get` fails.
     let elements = v.storage.slice::<T::Stored>().get(v.layout.offset..)?.get(..n)?;
     Some(bytemuck::cast_slice(elements))
 }
 
-/// The parameters of a loop, and how many there are.
+/// The parameters of a kernel, and their number.
 #[inline(always)]
 fn numbers<T: Lane>(params: &[Scalar]) -> ([T; PARAMS], usize) {
     let mut numbers = [T::zeroed(); PARAMS];
@@ -363,10 +366,10 @@ fn numbers<T: Lane>(params: &[Scalar]) -> ([T; PARAMS], usize) {
     (numbers, params.len())
 }
 
-/// Up to here an operation costs more to arrange than to compute.
+/// Up to this size an operation costs more in overhead than in arithmetic.
 pub const SMALL_NUMEL: usize = 64;
 
-/// The common case of few elements, which are written as they lie: nothing is allocated, split or staged.
+/// The common case of few elements that are written in place: no allocation, splitting or staging.
 #[inline]
 fn drive_small<T: Lane, E: Element>(
     l: Loop<T, impl Written<E>>,
@@ -399,28 +402,31 @@ fn dense<'a, T: Lane>(v: &View<'a>, at: usize, n: usize) -> &'a [T] {
     bytemuck::cast_slice(&v.storage.slice::<T::Stored>().get(v.layout.offset + at..).unwrap_or_default()[..n])
 }
 
-/// By operand, which one is shown to the loop in its place: an unread one must still have the length of the others.
+/// For each operand, which one to pass in its place: an unread operand must have the length of the others too.
 fn stand_ins(sources: &[OperandAccess; ARGS], count: usize) -> [usize; ARGS] {
     let is_read = |k: usize| !matches!(sources[k], OperandAccess::Unread);
     let some = (0..count).find(|&k| is_read(k)).unwrap_or(0);
     std::array::from_fn(|k| if is_read(k) { k } else { some })
 }
 
-/// A source on its way through a range of positions.
+/// The state of reading an operand over a range of positions.
 pub(super) enum OperandCursor<'a, T: Lane> {
     Unread,
     Direct(View<'a>),
     Runs(StridedCursor<'a>),
     Bands(Bands<'a, T::Stored>),
-    /// Whole periods: position `at` is found at its remainder by the length.
+    /// Whole periods: position `at` is at `at` modulo the length.
     Period(Vec<T>),
     Blocks(StridedCursor<'a>, Vec<T>),
+    /// What was handed over last.
+    Given(Vec<T>),
 }
 
 impl<'a, T: Lane> OperandCursor<'a, T> {
     pub(super) fn new(source: &OperandAccess<'a>, range: &Range<usize>) -> Self {
         match source {
             OperandAccess::Unread => OperandCursor::Unread,
+            OperandAccess::Given => OperandCursor::Given(Vec::with_capacity(range.len().min(BLOCK))),
             OperandAccess::Direct(v) => OperandCursor::Direct(*v),
             OperandAccess::Runs(v) => OperandCursor::Runs(StridedCursor::new(*v, range.start)),
             OperandAccess::Bands(v, _) => OperandCursor::Bands(Bands::new(*v, range.end)),
@@ -440,11 +446,11 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
         }
     }
 
-    /// How many elements it can show together from position `at` on.
+    /// The number of elements available as one slice from position `at` on.
     #[inline]
     pub(super) fn left(&self, at: usize) -> usize {
         match self {
-            OperandCursor::Unread | OperandCursor::Direct(_) => usize::MAX,
+            OperandCursor::Unread | OperandCursor::Direct(_) | OperandCursor::Given(_) => usize::MAX,
             OperandCursor::Runs(reader) => reader.run_left(),
             OperandCursor::Bands(bands) => bands.left(at),
             OperandCursor::Period(block) => block.len() - at % block.len(),
@@ -472,7 +478,24 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
             OperandCursor::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
             OperandCursor::Period(block) => &block[at % block.len()..][..n],
-            OperandCursor::Blocks(_, block) => &block[..n],
+            OperandCursor::Blocks(_, block) | OperandCursor::Given(block) => &block[..n],
+        }
+    }
+
+    /// Goes to another position. Bands are entered wherever a position lies.
+    #[inline]
+    pub(super) fn seek(&mut self, at: usize) {
+        if let OperandCursor::Runs(reader) | OperandCursor::Blocks(reader, _) = self {
+            reader.seek(at);
+        }
+    }
+
+    /// Hands the next elements over, where that is what is waited for.
+    #[inline]
+    pub(super) fn give(&mut self, values: &[T]) {
+        if let OperandCursor::Given(block) = self {
+            block.clear();
+            block.extend_from_slice(values);
         }
     }
 
@@ -484,19 +507,19 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
     }
 }
 
-/// The operands of a formula, of which so many are there.
+/// The operands of a formula and their number.
 #[derive(Clone, Copy)]
 struct OperandAccesses<'s, 'a> {
     of: &'s [OperandAccess<'a>; ARGS],
     count: usize,
 }
 
-/// Where the driver puts the results of a range of positions.
+/// Where the driver stores the results for a range of positions.
 #[expect(clippy::large_enum_variant, reason = "there is one for each range, on the stack")]
 enum Sink<'a, E> {
-    /// The elements at these positions.
+    /// In place.
     Direct(&'a mut [E]),
-    /// A block, which is then scattered.
+    /// To a block that is then scattered.
     Blocks(Writer<'a>, Vec<E>),
 }
 
@@ -535,7 +558,7 @@ fn drive_blocks<T: Lane, E: Element>(
     }
 }
 
-/// Powers by repeated squaring; a negative exponent leaves only those of 1 and -1.
+/// Powers by repeated squaring; for negative exponents only the powers of 1 and -1 are non-zero.
 pub fn integer_power(base: &[i64], exponent: &[i64], out: &mut [i64]) {
     for ((o, &b), &e) in out.iter_mut().zip(base).zip(exponent) {
         *o = match (b, e) {

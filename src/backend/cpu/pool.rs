@@ -1,8 +1,8 @@
-//! Pooling and nearest-neighbour interpolation over `planes` contiguous volumes (images times channels).
+//! Pooling and nearest-neighbor interpolation over `planes` contiguous volumes (images times channels).
 //!
-//! Lower ranks fill the leading spatial sizes with 1. Threads share out the planes, each of which is one thread's
-//! alone, so that sums have one order. Loops run over the taps of the window outside and along a row of results
-//! inside: that inner loop is what becomes vector code.
+//! Lower ranks fill the leading spatial dimensions with size 1. Work is divided by planes, and one thread computes a
+//! plane, so that the order of sums is fixed. The outer loops run over the taps of a window and the inner loop along a
+//! row of results, which the compiler vectorizes.
 
 use std::ops::Range;
 
@@ -12,12 +12,12 @@ use crate::backend::plane::{Divisor, PoolShape, ResizeShape, nearest_sources, vo
 use crate::dtype::Real;
 use crate::multiversion;
 
-/// Planes that make a piece of work, by the elements that each touches.
+/// Planes per work item, given the number of elements that each accesses.
 fn planes_per_piece(elements: usize) -> usize {
     ((1 << 15) / elements.max(1)).max(1)
 }
 
-/// Calls `f(plane, chunk)` for each plane of `len` elements of `out`, in parallel.
+/// Calls `f(plane, chunk)` in parallel for each plane of `out`, of `len` elements.
 fn for_planes<T: Real>(out: &mut [T], len: usize, cost: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     let each = planes_per_piece(cost);
     for_chunks_mut(out, each * len.max(1), |piece, out| {
@@ -27,7 +27,7 @@ fn for_planes<T: Real>(out: &mut [T], len: usize, cost: usize, f: impl Fn(usize,
     });
 }
 
-/// As [`for_planes`], with the plane of indices that belongs to each.
+/// As [`for_planes`], with the corresponding plane of indices.
 fn for_planes2<T: Real>(
     out: &mut [T],
     indices: &mut [i64],
@@ -46,14 +46,15 @@ fn for_planes2<T: Real>(
 }
 
 impl PoolShape {
-    /// The input coordinate that tap `k` of result `o` reads along axis `a`, if it is not padding.
+    /// The input coordinate that tap `k` of result `o` reads along axis `a`; None for padding.
     #[inline(always)]
     fn read(&self, a: usize, o: usize, k: usize) -> Option<usize> {
         let i = (o * self.stride[a] + k * self.dilation[a]).wrapping_sub(self.padding[a]);
         (i < self.input[a]).then_some(i)
     }
 
-    /// The results along the last axis for which tap `k` is not padding, and what the first of them reads.
+    /// The results along the last axis for which tap `k` is not padding, and the input coordinate of the first of
+    /// them.
     #[inline(always)]
     fn columns(&self, k: usize) -> (Range<usize>, usize) {
         let (stride, shift, pad) = (self.stride[2], k * self.dilation[2], self.padding[2]);
@@ -69,13 +70,13 @@ impl PoolShape {
     }
 }
 
-/// Whether `v` takes the place of `best`: if it is greater, or NaN, which stays whatever follows.
+/// Whether `v` replaces `best`: if it is greater or NaN.
 #[inline(always)]
 fn beats<T: Real>(v: T, best: T) -> bool {
     (v > best) | v.is_nan()
 }
 
-/// The maximum of each window and its index in the plane: of equals the first, of NaNs the last.
+/// The maximum of each window and its index in the plane: the first among equals, the last among NaNs.
 pub fn max_pool<T: Real>(s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
     let (input, output) = (volume(s.input), volume(s.output));
     let pairs = PoolShape { kernel: [1, 2, 2], stride: [1, 2, 2], padding: [0; 3], dilation: [1; 3], ..*s };
@@ -113,7 +114,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-/// Lets elements `from`, `from + stride`, ... of an input row, which starts at index `start`, compete.
+/// Updates the maxima with elements `from`, `from + stride`, ... of an input row that starts at index `start`.
 #[inline(always)]
 fn max_row<T: Real>(row: &[T], from: usize, stride: usize, start: i64, out: &mut [T], indices: &mut [i64]) {
     if out.is_empty() {
@@ -121,7 +122,7 @@ fn max_row<T: Real>(row: &[T], from: usize, stride: usize, start: i64, out: &mut
     }
     let row = &row[from..];
     let start = start + from as i64;
-    // The strides that networks use are constants in their loops, which is what makes vector code of them.
+    // Common strides are compile-time constants, which allows the loop to be vectorized.
     match stride {
         1 => max_strided::<T, 1>(row, start, out, indices),
         2 => max_strided::<T, 2>(row, start, out, indices),
@@ -149,7 +150,7 @@ fn max_strided<T: Real, const STRIDE: usize>(row: &[T], start: i64, out: &mut [T
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// Windows of two by two side by side: every input element is read once.
+    /// Adjacent windows of two by two: every input element is read once.
     fn max_of_pairs_plane[T: Real](s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
         let [_, height, width] = s.input;
         let columns = s.output[2];
@@ -172,8 +173,8 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-/// The input gradient of a pooling that took one element per window: each output gradient goes to its index.
-/// `input` and `output` are the elements of one plane.
+/// The input gradient of max pooling: each output gradient is added at its index. `input` and `output` are the numbers
+/// of elements per plane.
 pub fn max_pool_backward<T: Real>(
     input: usize,
     output: usize,
@@ -191,7 +192,7 @@ pub fn max_pool_backward<T: Real>(
 }
 
 impl Divisor {
-    /// The divisors of all results of a plane as a product over the axes, and a common factor.
+    /// The divisors of all results of a plane, as a product over the axes times a common factor.
     fn of(self, s: &PoolShape) -> Divisors {
         let axis = |a: usize| {
             let count = |o: usize| {
@@ -219,7 +220,7 @@ struct Divisors {
 }
 
 impl Divisors {
-    /// Divides row `row` of the results, counted over depth and height.
+    /// Divides row `row` of the results; rows are numbered over depth and height.
     #[inline(always)]
     fn divide<T: Real>(&self, row: usize, values: &mut [T]) {
         let [depth, height, width] = &self.axes;
@@ -309,14 +310,14 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 impl ResizeShape {
-    /// The share of the input that result `o` covers along axis `a`: from floor(o·in/out) to ceil((o + 1)·in/out).
+    /// The input range of result `o` along axis `a`: from floor(o·in/out) to ceil((o + 1)·in/out).
     #[inline(always)]
     fn window(&self, a: usize, o: usize) -> Range<usize> {
         let (input, output) = (self.input[a], self.output[a]);
         o * input / output..((o + 1) * input).div_ceil(output)
     }
 
-    /// Calls `f(result, windows)` for the results of a plane in order.
+    /// Calls `f(result, windows)` for all results of a plane in order.
     #[inline(always)]
     fn for_windows(&self, mut f: impl FnMut(usize, [Range<usize>; 3])) {
         let mut result = 0;
@@ -330,7 +331,8 @@ impl ResizeShape {
         }
     }
 
-    /// Calls `f` with the runs of elements of a plane that a window covers, in order: whole rows as one run.
+    /// Calls `f` with the contiguous runs of a window in a plane, in order; windows of full width give one run per
+    /// slice.
     #[inline(always)]
     fn for_runs(&self, windows: &[Range<usize>; 3], mut f: impl FnMut(Range<usize>)) {
         let [depth, height, width] = windows;
@@ -346,7 +348,7 @@ impl ResizeShape {
     }
 }
 
-/// Divides by the length of each window in turn, as PyTorch rounds.
+/// Divides by the length of the window along each axis in turn, which gives PyTorch's rounding.
 #[inline(always)]
 fn share<T: Real>(v: T, windows: &[Range<usize>; 3]) -> T {
     windows.iter().fold(v, |v, window| v / T::of(window.len() as f64))
@@ -365,7 +367,7 @@ pub fn adaptive_avg_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T]) {
     });
 }
 
-/// Adds a run to `sum`: in order if it is short, in sixteen running sums if it is long.
+/// Adds a run to `sum`: sequentially if it is short, with sixteen accumulators if it is long.
 #[inline(always)]
 fn sum_run<T: Real>(run: &[T], sum: T) -> T {
     let (chunks, rest) = run.as_chunks::<16>();
@@ -392,8 +394,8 @@ pub fn adaptive_avg_pool_backward<T: Real>(s: &ResizeShape, grad_out: &[T], grad
     });
 }
 
-/// The maximum of each window and its index in the plane, by the rules of [`max_pool`]. The input gradient is
-/// [`max_pool_backward`]'s.
+/// The maximum of each window and its index in the plane, by the rules of [`max_pool`]. The backward pass is
+/// [`max_pool_backward`].
 pub fn adaptive_max_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
     let (input, output) = (volume(s.input), volume(s.output));
     for_planes2(out, indices, output, input + output, |p, out, indices| {
@@ -413,7 +415,7 @@ pub fn adaptive_max_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T], indic
     });
 }
 
-/// Enlarges or shrinks each plane by copying the nearest element.
+/// Resizes each plane by copying the nearest element.
 pub fn interpolate_nearest<T: Real>(s: &ResizeShape, scales: [Option<f64>; 3], x: &[T], out: &mut [T]) {
     let (input, output) = (volume(s.input), volume(s.output));
     if output == 0 {
@@ -428,7 +430,7 @@ pub fn interpolate_nearest<T: Real>(s: &ResizeShape, scales: [Option<f64>; 3], x
                 (sources[0][row / s.output[1]] * s.input[1] + sources[1][row % s.output[1]]) * s.input[2];
             let at = row * s.output[2];
             match copied {
-                // Neighbouring results often come from one input row: the second is a plain copy of the first.
+                // Adjacent results often read the same input row: the second is copied from the first.
                 Some((source, done)) if source == from => out.copy_within(done..done + s.output[2], at),
                 _ => {
                     let x = &x[from..from + s.input[2]];
@@ -465,7 +467,7 @@ pub fn interpolate_nearest_backward<T: Real>(
     });
 }
 
-/// Sums of weighted elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
+/// Weighted sums of elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
 pub fn weighted<T: Real>(n: usize, inner: usize, taps: &[Vec<(usize, f64)>], x: &[T], out: &mut [T]) {
     for_chunks_mut(out, (taps.len() * inner).max(1), |p, out| {
         let x = &x[p * n * inner..][..n * inner];

@@ -1,10 +1,10 @@
 //! Random numbers: Philox4x32-10, a counter-based generator (Salmon et al., "Parallel random numbers: as easy as
 //! 1, 2, 3", 2011), and the fills that draw from it.
 //!
-//! Block `b` of a draw is Philox of the counter `offset + b` under the key `seed`: four words of 32 bits. Element i
-//! of a draw depends on `(seed, offset, i)` alone, so a draw can be made in any order, by any number of threads and on
-//! any device. A 32-bit element takes word i mod 4 of block i / 4, a 64-bit one half i mod 2 of block i / 2; every fill
-//! of n elements stays within [`counters_for`]`(n)` blocks.
+//! Block `b` of a draw is Philox of the counter `offset + b` with the key `seed`: four 32-bit words. Element i of a
+//! draw depends only on `(seed, offset, i)`, so a draw can be computed in any order, by any number of threads and on
+//! any device. A 32-bit element uses word i mod 4 of block i / 4, a 64-bit element half i mod 2 of block i / 2. A fill
+//! of n elements uses at most [`counters_for`]`(n)` blocks.
 
 use std::hint::black_box;
 
@@ -17,19 +17,19 @@ use crate::error::Result;
 use crate::multiversion;
 use crate::storage::empty_vec;
 
-/// Blocks computed side by side, one per lane of a vector register or several.
+/// Blocks computed together, one per vector lane.
 const LANES: usize = 32;
-/// Elements that one task fills; a multiple of 4·LANES, so that a chunk starts with a block.
+/// Elements per task; a multiple of 4·LANES, so that a chunk starts at a block boundary.
 const CHUNK: usize = 16384;
 
-/// Words of LANES consecutive blocks, `words[j][l]` being word j of block l.
+/// Words of LANES consecutive blocks; `words[j][l]` is word j of block l.
 type Words = [[u32; LANES]; 4];
 
 /// Ten rounds of Philox4x32 on the counters `c`.
 #[inline(always)]
 fn encrypt([mut c0, mut c1, mut c2, mut c3]: Words, key: u64) -> Words {
     let (mut k0, mut k1) = (key as u32, (key >> 32) as u32);
-    // Not unrolled: a round of this many blocks keeps the machine busy.
+    // Not unrolled: one round on this many blocks already saturates the execution units.
     for _ in 0..black_box(10) {
         for l in 0..LANES {
             let a = c0[l] as u64 * 0xd2511f53;
@@ -46,7 +46,7 @@ fn encrypt([mut c0, mut c1, mut c2, mut c3]: Words, key: u64) -> Words {
 }
 
 impl Philox {
-    /// The LANES blocks from block `first` on.
+    /// LANES blocks starting at block `first`.
     #[inline(always)]
     fn blocks(self, first: usize) -> Words {
         let (mut low, mut high) = ([0; LANES], [0; LANES]);
@@ -58,7 +58,7 @@ impl Philox {
         encrypt([low, high, [0; LANES], [0; LANES]], self.seed)
     }
 
-    /// The stream from block `by` on.
+    /// The stream starting at block `by`.
     fn skip(self, by: usize) -> Self {
         Philox { offset: self.offset.wrapping_add(by as u64), ..self }
     }
@@ -95,26 +95,26 @@ fn unit64(low: u32, high: u32) -> f64 {
     (join(low, high) >> 11) as i64 as f64 * (1.0 / 9007199254740992.0)
 }
 
-/// In (0, 1), with all 32 bits near zero, where a logarithm makes the tail of a distribution from them.
+/// In (0, 1), with all 32 bits used near zero, where a logarithm turns them into the tail of a distribution.
 #[inline(always)]
 fn open32(w: u32) -> f32 {
     let u = ((w >> 1) as i32 as f32 + 0.25) * (1.0 / 2147483648.0);
-    // What rounds to 1 must have a logarithm other than zero.
+    // A value that rounds to 1 would have the logarithm zero.
     if u < 1.0 { u } else { 1.0 - f32::EPSILON / 2.0 }
 }
 
-/// In (0, 1), to 53 bits.
+/// In (0, 1), with 53 bits.
 #[inline(always)]
 fn open64(low: u32, high: u32) -> f64 {
     let u = unit64(low, high) + f64::EPSILON / 4.0;
     if u < 1.0 { u } else { 1.0 - f64::EPSILON / 2.0 }
 }
 
-/// Two independent standard normal numbers from two words, by Box and Muller.
+/// Two independent standard normal numbers from two words, by the Box-Muller method.
 #[inline(always)]
 fn normals32(a: u32, b: u32) -> [f32; 2] {
     let r = (-2.0 * log_f32(open32(a))).sqrt();
-    // The angle b·2^-32 turns: the nearest quadrant from the upper bits, the rest as a signed number.
+    // The angle is b·2^-32 turns: the nearest quadrant from the upper bits, the rest as a signed number.
     let t = ((b << 2) as i32) as f32 * (std::f32::consts::FRAC_PI_2 / 4294967296.0);
     let quadrant = b.wrapping_add(1 << 29) >> 30;
     let z = t * t;
@@ -133,14 +133,14 @@ fn normals64(a: [u32; 2], b: [u32; 2]) -> [f64; 2] {
     [r * c, r * s]
 }
 
-// The kernels that make numbers of words: one per element, or two, the low and the high one.
+// Kernels that turn words into numbers: each number takes one word, or two (low and high).
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn uniform32(w: &[u32], lo: f32, hi: f32, out: &mut [f32]) {
         let span = hi - lo;
         for (o, &w) in out.iter_mut().zip(w) {
             let v = lo + unit32(w) * span;
-            // The sum may round up to the excluded end.
+            // The sum may round up to the excluded upper bound.
             *o = if v < hi { v } else { lo };
         }
     }
@@ -200,7 +200,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn integers[T: Element](w: &[u32], lo: i64, span: u64, out: &mut [T]) {
-        // The upper part of 64 random bits times the span: the bias is below span / 2^64.
+        // The upper half of 64 random bits times the span: the bias is below span / 2^64.
         let words = out.iter_mut().zip(w.as_chunks::<2>().0);
         if span <= 1 << 32 {
             for (o, w) in words {
@@ -217,7 +217,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 }
 
 multiversion! {
-    /// Replaces each number of `u` by whether it is below that of `bound`.
+    /// Replaces each number in `u` by whether it is below the corresponding `bound`.
     fn compare[T: Real](bound: &[T], u: &mut [T]) {
         for (u, &b) in u.iter_mut().zip(bound) {
             *u = if *u < b { T::ONE } else { T::ZERO };
@@ -225,7 +225,7 @@ multiversion! {
     }
 }
 
-/// A slice of `Real` as the one type that it is.
+/// Downcasts a slice of `Real`.
 enum Reals<'a> {
     Single(&'a mut [f32]),
     Double(&'a mut [f64]),
@@ -245,7 +245,7 @@ fn uniform<T: Real>(w: &[u32], lo: f64, hi: f64, out: &mut [T]) {
     }
 }
 
-/// Calls `kernel` with pairs of numbers; the last of an odd number of them takes the words of a pair too.
+/// Calls `kernel` with pairs of numbers; an odd last number takes the words of a pair too.
 fn in_pairs<T: Real>(w: &[u32], out: &mut [T], kernel: impl Fn(&[u32], &mut [[T; 2]])) {
     let (pairs, last) = out.as_chunks_mut();
     kernel(w, pairs);
@@ -256,10 +256,10 @@ fn in_pairs<T: Real>(w: &[u32], out: &mut [T], kernel: impl Fn(&[u32], &mut [[T;
     }
 }
 
-/// Words drawn at a time; they stay in the first-level cache.
+/// Words drawn at a time; they fit in the L1 cache.
 const BATCH: usize = 256;
 
-/// Calls `f` with disjoint parts of `out`, each with its words, `per` an element and whole blocks of them, and its first
+/// Calls `f` with disjoint parts of `out`, the words for each (`per` per element, in whole blocks), and its first
 /// index.
 fn fill<T: Send>(p: Philox, per: usize, out: &mut [T], f: impl Fn(&[u32], usize, &mut [T]) + Sync) {
     for_chunks_mut(out, CHUNK, |i, out| {
@@ -273,7 +273,7 @@ fn fill<T: Send>(p: Philox, per: usize, out: &mut [T], f: impl Fn(&[u32], usize,
     });
 }
 
-/// Words per element of a draw of real numbers.
+/// Words per floating point element.
 const fn words_of<T>() -> usize {
     size_of::<T>() / 4
 }
@@ -291,19 +291,19 @@ pub fn fill_normal<T: Real>(p: Philox, mean: f64, std: f64, out: &mut [T]) {
     });
 }
 
-/// 1 with the probability `prob`, to 2^-32, else 0.
+/// 1 with probability `prob` (a multiple of 2^-32), else 0.
 pub fn fill_bernoulli_u8(p: Philox, prob: f64, out: &mut [u8]) {
     if prob >= 1.0 {
         out.fill(1);
         return;
     }
-    // The conversion saturates, so that nothing is below the threshold of a negative probability.
+    // The conversion saturates, so a negative probability gives threshold 0.
     let threshold = (prob * 4294967296.0) as u32;
     fill(p, 1, out, |w, _, out| below(w, threshold, out));
 }
 
-/// Element by element 1 with the probability `probs[i]`, else 0: whether element i of [`fill_uniform`] on [0, 1) is
-/// below it. The slices are of one length.
+/// Element i is 1 with probability `probs[i]`, else 0: whether element i of [`fill_uniform`] on [0, 1) is below it.
+/// The slices have the same length.
 pub fn fill_bernoulli_each<T: Real>(p: Philox, probs: &[T], out: &mut [T]) {
     fill(p, words_of::<T>(), out, |w, at, out| {
         uniform(w, 0.0, 1.0, out);
@@ -311,13 +311,13 @@ pub fn fill_bernoulli_each<T: Real>(p: Philox, probs: &[T], out: &mut [T]) {
     });
 }
 
-/// Integers in [lo, hi), or `lo` if that is empty.
+/// Integers in [lo, hi), or `lo` if the interval is empty.
 pub fn fill_int<T: Element>(p: Philox, lo: i64, hi: i64, out: &mut [T]) {
     let span = if hi > lo { hi.wrapping_sub(lo) as u64 } else { 1 };
     fill(p, 2, out, |w, _, out| integers(w, lo, span, out));
 }
 
-/// Exponential with the rate `lambda`; never zero, so that quotients by it are finite.
+/// Exponential with rate `lambda`; never zero, so that division by it is finite.
 pub fn fill_exponential<T: Real>(p: Philox, lambda: f64, out: &mut [T]) {
     fill(p, words_of::<T>(), out, |w, _, out| match reals(out) {
         Reals::Single(out) => exponential32(w, lambda as f32, out),
@@ -325,10 +325,11 @@ pub fn fill_exponential<T: Real>(p: Philox, lambda: f64, out: &mut [T]) {
     });
 }
 
-/// A permutation of 0..n, by Fisher and Yates: position i, from the last down, swaps with one at or before it.
+/// A permutation of 0..n by the Fisher-Yates shuffle: position i, in descending order, is swapped with one at or
+/// before it.
 ///
 /// # Errors
-/// `RuntimeError` where there is no memory for it.
+/// `RuntimeError` when out of memory.
 pub fn permutation(p: Philox, n: usize) -> Result<Vec<i64>> {
     let mut out = empty_vec(n)?;
     out.extend(0..n as i64);
@@ -404,7 +405,7 @@ mod tests {
             let (mean, var) = moments(&x);
             assert!((mean - 1.0).abs() < 0.01 && (var - 4.0 / 3.0).abs() < 0.02, "{mean} {var}");
         }
-        // A span of one unit in the last place, where half of the sums round up.
+        // A span of one ulp, where half of the sums round up.
         let x = drawn::<f32>(1000, |o| fill_uniform(P, 1.0, 1.0000001, o));
         assert!(x.iter().all(|&v| v == 1.0));
     }
@@ -478,7 +479,7 @@ mod tests {
 
     #[test]
     fn both_ways_of_drawing_integers_agree_where_they_meet() {
-        // Spans 2^32 and 2^32 + 1 take different paths; only a rare value differs, by one.
+        // Spans 2^32 and 2^32 + 1 use different code paths; values differ rarely and by one.
         let (mut a, mut b) = (vec![0i64; 1000], vec![0i64; 1000]);
         fill_int(P, 0, 1 << 32, &mut a);
         fill_int(P, 0, (1 << 32) + 1, &mut b);
@@ -509,7 +510,7 @@ mod tests {
             x.sort_unstable();
             assert_eq!(x, (0..n as i64).collect::<Vec<_>>());
         }
-        // Each of the six orders of three comes a sixth of the time.
+        // Each of the six permutations of three occurs with probability 1/6.
         let mut counts = std::collections::HashMap::new();
         for offset in 0..6000 {
             *counts.entry(permutation(Philox { seed: 3, offset }, 3).unwrap()).or_insert(0) += 1;

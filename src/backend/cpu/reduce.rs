@@ -1,14 +1,16 @@
 //! Reductions along one dimension of a contiguous array: sums, products, extrema, moments, norms, logsumexp.
 //!
-//! Every reduction is a [`Reduction`]: how to reduce a run of neighbours, how to reduce a block of rows column by
-//! column, and how to merge two results. One driver cuts the dimension into blocks, reduces them in parallel and
-//! merges them in pairs.
+//! A [`Reduction`] defines how to reduce a contiguous run, how to reduce a block of rows column by column, and how to
+//! merge two results. A common driver splits the dimension into blocks, reduces them in parallel and merges them
+//! pairwise.
 //!
-//! Note [Blocks are fixed]: the cuts depend on the shape alone, never on the number of threads, so a result has
-//! the same bits on any machine with the same instruction set. Pairwise merging also bounds the rounding error
-//! of a sum by the block length plus the logarithm of the number of blocks.
+//! Note [Blocks are fixed]: blocks depend on the shape alone, never on the number of threads, so results are
+//! bit-identical on all machines with the same instruction set. Pairwise merging also bounds the rounding error of a
+//! sum by the block length plus the logarithm of the number of blocks.
 
+mod computed;
 mod extremum;
+mod fold;
 mod moments;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,55 +22,58 @@ use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
+use computed::{Elements, Source};
 pub use extremum::{Ordered, extremum};
+pub use fold::formula;
 pub(crate) use moments::exp_sums;
 pub use moments::{logsumexp, moments};
 
-/// Fewest elements that pay for a parallel chunk of their own.
+/// Minimum number of elements per parallel chunk.
 const LEAST_CHUNK: usize = 1 << 13;
-/// Longest parallel chunk. Chunks this long keep the prefetchers of the processor busy: with shorter ones, threads
-/// that take turns reach little more than half of the memory bandwidth.
+/// Maximum number of elements per parallel chunk. Chunks of this length keep the hardware prefetchers busy: with
+/// shorter ones, interleaved threads reach little more than half of the memory bandwidth.
 const LONGEST_CHUNK: usize = 1 << 17;
 
-/// Elements that one parallel chunk should cover of an array of `len`: it gives sixteen chunks where it may.
+/// Elements per parallel chunk of an array of length `len`: a sixteenth, within limits.
 pub(crate) fn chunk_of(len: usize) -> usize {
     (len / 16).clamp(LEAST_CHUNK, LONGEST_CHUNK)
 }
 
-/// As [`chunk_of`], in whole rows of `n` elements.
+/// As [`chunk_of`], in rows of `n` elements.
 pub(crate) fn rows_of(len: usize, n: usize) -> usize {
     (chunk_of(len) / n.max(1)).max(1)
 }
 
-/// Longest contiguous run reduced without merging; two passes over it stay in the L1 cache.
+/// Maximum length of a contiguous run that is reduced without merging; two passes over it stay in the L1 cache.
 const RUN: usize = 1 << 13;
-/// Fewest rows of a column block.
+/// Minimum number of rows of a column block.
 const ROWS: usize = 128;
-/// Widest column tile; its accumulators stay in the L1 cache.
+/// Maximum width of a column tile; its accumulators fit in the L1 cache.
 const TILE: usize = 512;
-/// Elements of the widest vector of 4-byte elements.
+/// Number of 4-byte elements in the widest vector.
 const VECTOR: usize = 16;
-/// Rows narrower than this are reduced several at a time, see [`reduce_narrow`].
+/// Narrower rows are reduced several at a time, see [`reduce_narrow`].
 const NARROW: usize = 32;
 
-/// A reduction along one dimension. `first` is the position of the first element along it.
+/// A reduction along one dimension. `first` is the index of the first element along it.
 trait Reduction: Sync {
-    /// The widest instruction set that it is compiled for. Even AVX2 waits for memory.
+    /// The widest instruction set to compile for. With AVX2 it is already memory-bound.
     const BEST: Isa = Isa::Avx2;
-    /// Whether the rows of a block may be merged in any order, whatever their positions.
+    /// Whether the rows of a block may be merged in any order, independent of their positions.
     const REGROUPS: bool = false;
     type In: Element;
     type Acc: Copy + Send + Sync;
-    /// Reduces at most [`RUN`] neighbours; an empty run gives the identity.
+    /// Reduces at most [`RUN`] contiguous elements; an empty run gives the identity.
     fn run(&self, x: &[Self::In], first: usize) -> Self::Acc;
-    /// Reduces `rows` rows, `stride` apart in `x`, into one result per column. At most [`TILE`] columns.
+    /// Reduces `rows` rows with stride `stride` into one result per column, for at most [`TILE`] columns.
     fn columns(&self, x: &[Self::In], rows: usize, stride: usize, first: usize, acc: &mut [Self::Acc]);
-    /// Merges neighbouring results; `a` precedes `b` along the dimension.
+    /// Merges two adjacent results; `a` precedes `b` along the dimension.
     fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
 }
 
 multiversion! { version = IsaDispatch::up_to(R::BEST);
-    /// Reduces consecutive runs: the cuts of the rows of `x` at multiples of [`RUN`], from number `job` on.
+    /// Reduces consecutive runs, into which the rows of `x` are split at multiples of [`RUN`], from run number `job`
+    /// on.
     fn reduce_runs[R: Reduction](r: &R, x: &[R::In], n: usize, job: usize, acc: &mut [R::Acc]) {
         let cuts = n.div_ceil(RUN).max(1);
         let (mut row, mut cut) = (job / cuts, job % cuts);
@@ -89,13 +94,13 @@ multiversion! { version = IsaDispatch::up_to(R::BEST);
     }
 }
 
-/// A reduction as the driver sees it, which is compiled once for each pair of types.
+/// The object-safe form of a reduction, so that the driver is compiled once per pair of types.
 trait Kernel<I, A>: Sync {
     fn identity(&self) -> A;
     fn regroups(&self) -> bool;
     fn runs(&self, x: &[I], n: usize, job: usize, acc: &mut [A]);
     fn columns(&self, x: &[I], rows: usize, stride: usize, first: usize, acc: &mut [A]);
-    /// Merges each of `next` into the result of its column.
+    /// Merges each element of `next` into the result of its column.
     fn merge_row(&self, acc: &mut [A], next: &[A]);
 }
 
@@ -117,79 +122,108 @@ impl<R: Reduction> Kernel<R::In, R::Acc> for R {
     }
 }
 
+/// What becomes of results while they are in the cache: takes the number of the first of some lanes, and their results.
+pub(crate) type Finish<'a, A> = Option<&'a (dyn Fn(usize, &mut [A]) + Sync)>;
+
 /// Reduces `x` along `d`, into `out[outer, inner]`.
-fn reduce<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I], d: ReduceDims, out: &mut [A]) {
+fn reduce<I: Element, A: Copy + Send + Sync>(
+    r: &dyn Kernel<I, A>,
+    x: Elements<I>,
+    d: ReduceDims,
+    finish: Finish<A>,
+    out: &mut [A],
+) {
     if d.lanes() == 0 {
         return;
     }
     let rows = match d.inner {
         1 => RUN,
-        // What is merged at the end of a block of narrow rows should be little of it.
+        // Larger blocks, so that the final merge of a narrow block is a small part of the work.
         inner if inner < NARROW && r.regroups() => 4 * RUN / inner,
         inner => ROWS.max(RUN / inner),
     };
     let cuts = d.n.div_ceil(rows);
     if cuts <= 1 {
-        return reduce_blocks(r, x, d, rows, out);
+        return reduce_blocks(r, x, d, rows, finish, out);
     }
     let mut partial = vec![r.identity(); d.outer * cuts * d.inner];
-    reduce_blocks(r, x, d, rows, &mut partial);
-    for (p, o) in partial.chunks_mut(cuts * d.inner).zip(out.chunks_mut(d.inner)) {
+    reduce_blocks(r, x, d, rows, None, &mut partial);
+    for (o, (p, out)) in partial.chunks_mut(cuts * d.inner).zip(out.chunks_mut(d.inner)).enumerate() {
         merge_in_pairs(r, p, d.inner);
-        o.copy_from_slice(&p[..d.inner]);
+        out.copy_from_slice(&p[..d.inner]);
+        finished(finish, o * d.inner, out);
     }
 }
 
-/// The first level: `partial[outer, cuts, inner]`.
+#[inline]
+fn finished<A>(finish: Finish<A>, lane: usize, out: &mut [A]) {
+    if let Some(finish) = finish {
+        finish(lane, out);
+    }
+}
+
+/// The first level of the reduction: `partial[outer, cuts, inner]`.
 fn reduce_blocks<I: Element, A: Copy + Send + Sync>(
     r: &dyn Kernel<I, A>,
-    x: &[I],
+    x: Elements<I>,
     d: ReduceDims,
     rows: usize,
+    finish: Finish<A>,
     partial: &mut [A],
 ) {
     let ReduceDims { n, inner, .. } = d;
     let cuts = n.div_ceil(rows).max(1);
     let cost = rows.min(n).max(1);
     if inner == 1 {
-        let grain = rows_of(x.len(), cost);
-        return for_chunks_mut(partial, grain, |i, acc| r.runs(x, n, i * grain, acc));
+        let grain = rows_of(d.len(), cost);
+        return for_chunks_mut(partial, grain, |i, acc| {
+            match x {
+                Elements::Slice(x) => r.runs(x, n, i * grain, acc),
+                Elements::Computed(x) => computed::runs(r, x, n, i * grain, acc),
+            }
+            finished(finish, i * grain, acc);
+        });
     }
     // Row `b` of `partial` is the reduction of one block of rows.
-    let block = |b: usize, col: usize, acc: &mut [A]| {
+    let block = |source: &mut Source<I>, b: usize, col: usize, acc: &mut [A]| {
         let first = (b % cuts) * rows;
         let start = ((b / cuts) * n + first) * inner + col;
-        let (x, rows) = (&x[start.min(x.len())..], rows.min(n - first));
+        let rows = rows.min(n - first);
+        let (x, stride) = source.rows(start, rows, acc.len(), inner);
         if r.regroups() && inner < NARROW {
             reduce_narrow(r, &x[..rows * inner], acc);
         } else {
-            r.columns(x, rows, inner, first, acc);
+            r.columns(x, rows, stride, first, acc);
         }
     };
     if inner <= TILE {
-        let grain = rows_of(x.len(), cost * inner);
+        let grain = rows_of(d.len(), cost * inner);
         for_chunks_mut(partial, grain * inner, |i, chunk| {
+            let mut source = x.source(cost * inner);
             for (k, acc) in chunk.chunks_mut(inner).enumerate() {
-                block(i * grain + k, 0, acc);
+                block(&mut source, i * grain + k, 0, acc);
             }
+            finished(finish, i * grain * inner, chunk);
         });
     } else {
         let tiles = inner.div_ceil(TILE);
         let mut jobs: Vec<_> = partial.chunks_mut(inner).flat_map(|row| row.chunks_mut(TILE)).collect();
-        let grain = rows_of(x.len(), cost * TILE);
+        let grain = rows_of(d.len(), cost * TILE);
         for_chunks_mut(&mut jobs, grain, |i, chunk| {
+            let mut source = x.source(cost * TILE);
             for (k, acc) in chunk.iter_mut().enumerate() {
-                let job = i * grain + k;
-                block(job / tiles, (job % tiles) * TILE, acc);
+                let (b, col) = ((i * grain + k) / tiles, (i * grain + k) % tiles * TILE);
+                block(&mut source, b, col, acc);
+                finished(finish, b * inner + col, acc);
             }
         });
     }
 }
 
-/// Reduces whole narrow rows: many count as one wide row, whose parts are merged at the end.
+/// Reduces whole narrow rows: several are treated as one wide row, whose parts are merged at the end.
 fn reduce_narrow<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I], acc: &mut [A]) {
     let w = acc.len();
-    // So many that the wide row consists of whole vectors.
+    // Enough rows that the wide row consists of whole vectors.
     let rows = if w <= TILE / 32 { 32 } else { TILE / NARROW };
     let mut wide = [r.identity(); TILE];
     let wide = &mut wide[..rows * w];
@@ -199,7 +233,7 @@ fn reduce_narrow<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I
     wide.chunks_exact(w).for_each(|row| r.merge_row(acc, row));
 }
 
-/// Merges the rows of `p`, each `inner` long, into the first: neighbours first, then neighbours of those.
+/// Merges the rows of `p`, each of length `inner`, pairwise into the first row.
 fn merge_in_pairs<I, A: Copy>(r: &dyn Kernel<I, A>, p: &mut [A], inner: usize) {
     let mut rows = p.len() / inner;
     while rows > 1 {
@@ -218,9 +252,9 @@ fn merge_in_pairs<I, A: Copy>(r: &dyn Kernel<I, A>, p: &mut [A], inner: usize) {
     }
 }
 
-/// A reduction whose elements combine in any order: all that most reductions need to say.
+/// A reduction whose elements may be combined in any order; it implements most reductions.
 trait Monoid: Copy + Sync {
-    /// Seldom met: small code will do, and the baseline.
+    /// Rarely used: optimize for code size and compile for the baseline only.
     const RARE: bool = false;
     type In: Element;
     type Acc: Copy + Send + Sync;
@@ -229,7 +263,7 @@ trait Monoid: Copy + Sync {
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
 }
 
-/// Folds a run in `LANES` independent accumulators, which the compiler keeps in vector registers.
+/// Reduces a run with `LANES` independent accumulators, which the compiler keeps in vector registers.
 #[inline(always)]
 fn fold_lanes<M: Monoid, const LANES: usize>(m: M, x: &[M::In]) -> M::Acc {
     let mut acc = [m.identity(); LANES];
@@ -241,7 +275,7 @@ fn fold_lanes<M: Monoid, const LANES: usize>(m: M, x: &[M::In]) -> M::Acc {
         }
         at += LANES;
     }
-    // The rest fills whole vectors as long as it can.
+    // The remainder uses whole vectors as far as possible.
     while at < x.len() {
         let chunk = &x[at..x.len().min(at + VECTOR.min(LANES))];
         for (a, &v) in acc.iter_mut().zip(chunk) {
@@ -267,10 +301,10 @@ fn fold<M: Monoid>(m: M, x: &[M::In]) -> M::Acc {
     if M::RARE || x.len() < 64 { fold_lanes::<M, 8>(m, x) } else { fold_lanes::<M, 64>(m, x) }
 }
 
-/// Up to so many rows are folded one by one, in whose order PyTorch adds them too.
+/// Up to this many rows are added one by one, in PyTorch's order.
 const FEW_ROWS: usize = 16;
 
-/// Folds columns eight rows at a time, in pairs, so that eight streams are read for one pass over `acc`.
+/// Reduces columns eight rows at a time, pairwise, so that eight streams are read per pass over `acc`.
 #[inline(always)]
 fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &mut [M::Acc]) {
     let w = acc.len();
@@ -293,7 +327,7 @@ fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &
     }
 }
 
-/// Every monoid is a reduction.
+/// Adapts a monoid to [`Reduction`].
 struct ReduceOp<M>(M);
 
 impl<M: Monoid> Reduction for ReduceOp<M> {
@@ -333,14 +367,14 @@ macro_rules! monoid {
     };
 }
 
-/// The larger one, NaN if either is; compiles to a compare and a blend.
+/// Maximum, NaN if either is NaN; compiles to a compare and a blend.
 #[inline(always)]
 #[allow(clippy::eq_op)] // only NaN differs from itself
 fn max_nan<T: Element>(a: T, b: T) -> T {
     if a > b || a != a { a } else { b }
 }
 
-/// The smaller one, NaN if either is.
+/// Minimum, NaN if either is NaN.
 #[inline(always)]
 #[allow(clippy::eq_op)]
 fn min_nan<T: Element>(a: T, b: T) -> T {
@@ -367,49 +401,59 @@ macro_rules! folded {
     ($($(#[$m:meta])* $name:ident<$b:ident> = $monoid:ident -> $out:ty;)*) => { $(
         $(#[$m])*
         pub fn $name<T: $b>(x: &[T], d: ReduceDims, out: &mut [$out]) {
-            reduce(&ReduceOp($monoid(std::marker::PhantomData)), x, d, out)
+            reduce(&ReduceOp($monoid(std::marker::PhantomData)), Elements::Slice(x), d, None, out)
         }
     )* };
 }
 folded! {
-    /// The sum, 0 for no elements.
+    /// The sum; 0 when empty.
     sum<Real> = Sum -> T;
-    /// The product, 1 for no elements.
+    /// The product; 1 when empty.
     prod<Real> = Product -> T;
-    /// The sum in wrapping 64-bit integers, what PyTorch gives for integers and booleans.
+    /// The sum in wrapping int64, as PyTorch computes it for integers and bools.
     sum_int<Element> = SumInt -> i64;
-    /// The product in wrapping 64-bit integers.
+    /// The product in wrapping int64.
     prod_int<Element> = ProductInt -> i64;
-    /// 1 where every element differs from zero; NaN does.
+    /// 1 if every element is non-zero or NaN.
     all<Element> = All -> u8;
-    /// 1 where some element differs from zero.
+    /// 1 if any element is non-zero or NaN.
     any<Element> = Any -> u8;
 }
 
-/// The norm of order `p`: 0 counts non-zeros, infinities take the extreme magnitude.
+/// The p-norm: 0 counts non-zero elements, ±infinity gives the extreme absolute value.
 pub fn norm_p<T: Math>(p: f64, x: &[T], d: ReduceDims, out: &mut [T]) {
+    norm_of(p, Elements::Slice(x), d, None, out)
+}
+
+fn norm_of<T: Math>(p: f64, x: Elements<T>, d: ReduceDims, finish: Finish<T>, out: &mut [T]) {
     use std::marker::PhantomData as P;
     if p == 0.0 {
-        reduce(&ReduceOp(NonZeros(P)), x, d, out);
+        reduce(&ReduceOp(NonZeros(P)), x, d, finish, out);
     } else if p == 1.0 {
-        reduce(&ReduceOp(SumOfMagnitudes(P)), x, d, out);
+        reduce(&ReduceOp(SumOfMagnitudes(P)), x, d, finish, out);
     } else if p == 2.0 {
-        reduce(&ReduceOp(SumOfSquares(P)), x, d, out);
-        out.iter_mut().for_each(|v| *v = v.sqrt());
+        let root = |lane: usize, out: &mut [T]| {
+            out.iter_mut().for_each(|v| *v = v.sqrt());
+            finished(finish, lane, out);
+        };
+        reduce(&ReduceOp(SumOfSquares(P)), x, d, Some(&root), out);
     } else if p == f64::INFINITY {
-        reduce(&ReduceOp(MaxMagnitude(P)), x, d, out);
+        reduce(&ReduceOp(MaxMagnitude(P)), x, d, finish, out);
     } else if p == f64::NEG_INFINITY {
-        reduce(&ReduceOp(MinMagnitude(P)), x, d, out);
+        reduce(&ReduceOp(MinMagnitude(P)), x, d, finish, out);
     } else {
-        reduce(&ReduceOp(SumOfPowers(P, T::of(p))), x, d, out);
-        out.iter_mut().for_each(|v| *v = v.m_pow(T::of(1.0 / p)));
+        let root = |lane: usize, out: &mut [T]| {
+            out.iter_mut().for_each(|v| *v = v.m_pow(T::of(1.0 / p)));
+            finished(finish, lane, out);
+        };
+        reduce(&ReduceOp(SumOfPowers(P, T::of(p))), x, d, Some(&root), out);
     }
 }
 
-/// Independent accumulators of [`sum_pairs`].
+/// Number of independent accumulators in [`sum_pairs`].
 const LANES: usize = 32;
 
-/// Sums `N` functions of the pairs of two rows, each in [`LANES`] accumulators.
+/// Sums `N` functions of corresponding elements of two rows, each with [`LANES`] accumulators.
 #[inline(always)]
 pub(crate) fn sum_pairs<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> [T; N]) -> [T; N] {
     let mut acc = [[T::ZERO; LANES]; N];
@@ -451,13 +495,13 @@ pub(crate) fn sum_pairs<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T,
     sums
 }
 
-/// The largest element, NaN aside: enough where a NaN shows by itself in what is computed next.
+/// The maximum ignoring NaN, for callers in which a NaN propagates anyway.
 #[inline(always)]
 pub(crate) fn max_of<T: Real>(x: &[T]) -> T {
     fold(MaxNumber(std::marker::PhantomData), x)
 }
 
-/// The pieces of rows of `inner` elements that make up `start..start + len`: see [`row_pieces`].
+/// The parts of rows of `inner` elements in `start..start + len`: see [`row_pieces`].
 pub(crate) struct RowPieces {
     row: usize,
     col: usize,
@@ -466,8 +510,8 @@ pub(crate) struct RowPieces {
     inner: usize,
 }
 
-/// Iterates over `(row, first column, range)` of the pieces of rows of `inner` elements that make up
-/// `start..start + len`; ranges count from `start`.
+/// Iterates over `(row, first column, range)` of the parts of rows of `inner` elements in `start..start + len`; ranges
+/// are relative to `start`.
 #[inline(always)]
 pub(crate) fn row_pieces(start: usize, len: usize, inner: usize) -> RowPieces {
     RowPieces { row: start / inner, col: start % inner, at: 0, len, inner }

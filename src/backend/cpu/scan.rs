@@ -1,8 +1,8 @@
-//! Running sums, products and extrema along one dimension.
+//! Cumulative sums, products and extrema along one dimension.
 //!
-//! Note [Scanning columns]: a scan depends on itself along the dimension only, so columns are scanned side by side
-//! in vector registers, in strips that different threads take. A single row has one chain of dependent
-//! operations; the running sum shortens it to one link for a group of elements.
+//! Note [Scanning columns]: a scan has dependencies along the dimension only, so several columns are scanned together
+//! in vector registers, in strips that are divided among threads. A single row is one chain of dependent operations;
+//! for cumulative sums the chain is shortened to one addition per group of elements.
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::rows_of;
@@ -11,10 +11,10 @@ use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
-/// Columns in a strip.
+/// Columns per strip.
 const STRIP: usize = 256;
 
-/// A running operation: a state per lane, updated by each element, and the outputs read off it.
+/// A scan: a state per lane, updated by each element, and an output derived from it.
 trait Scan: Sync {
     type In: Element;
     type State: Copy + Send + Sync;
@@ -23,7 +23,7 @@ trait Scan: Sync {
     /// The next state; `i` is the position along the dimension.
     fn step(&self, state: Self::State, x: Self::In, i: usize) -> Self::State;
     fn emit(&self, state: Self::State) -> Self::Out;
-    /// Writes the scan of one row.
+    /// Scans one row.
     #[inline(always)]
     fn row(&self, x: &[Self::In], reverse: bool, out: &mut [Self::Out]) {
         let mut state = self.start();
@@ -44,7 +44,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Scans the columns from `col` on; `out` holds a piece of each row.
+    /// Scans the columns from `col` on; `out` holds a part of each row.
     fn scan_columns[S: Scan](s: &S, x: &[S::In], inner: usize, col: usize, reverse: bool, out: &mut [&mut [S::Out]]) {
         let mut state = [s.start(); STRIP];
         for k in 0..out.len() {
@@ -81,7 +81,8 @@ fn scan<S: Scan>(s: &S, x: &[S::In], d: ReduceDims, reverse: bool, out: &mut [S:
     });
 }
 
-/// The columns of an array in strips `width` wide: for each, the pieces of its rows, which lie `inner` apart.
+/// Splits the columns of an array into strips of `width`: for each strip, the parts of its rows, which have stride
+/// `inner`.
 pub(crate) fn strips<T>(out: &mut [T], d: ReduceDims, width: usize) -> Vec<Vec<&mut [T]>> {
     let per_row = d.inner.div_ceil(width);
     let mut strips: Vec<Vec<&mut [T]>> = (0..d.outer * per_row).map(|_| Vec::with_capacity(d.n)).collect();
@@ -93,7 +94,7 @@ pub(crate) fn strips<T>(out: &mut [T], d: ReduceDims, width: usize) -> Vec<Vec<&
     strips
 }
 
-/// Where the lanes of a strip begin, and its first column.
+/// The position of the first lane of a strip, and its first column.
 pub(crate) fn strip_start(strip: usize, d: ReduceDims, width: usize) -> (usize, usize) {
     let per_row = d.inner.div_ceil(width);
     (strip / per_row * d.n * d.inner, strip % per_row * width)
@@ -104,12 +105,12 @@ struct CumProd<T>(std::marker::PhantomData<fn(T)>);
 struct CumSumInt<T>(std::marker::PhantomData<fn(T)>);
 struct CumProdInt<T>(std::marker::PhantomData<fn(T)>);
 
-/// Elements of a row that are compared with the extremum so far at once.
+/// Elements compared with the current extremum at a time.
 const CHUNK: usize = 32;
-/// Elements of a row that are summed among themselves before they are added to the sum so far.
+/// Elements that are summed among themselves before being added to the cumulative sum.
 const GROUP: usize = 8;
 
-/// Sums run in `f64`, as PyTorch's do: a running sum in `f32` would drift.
+/// Sums are accumulated in float64, as in PyTorch: a float32 cumulative sum would drift.
 impl<T: Real> Scan for CumSum<T> {
     type In = T;
     type State = f64;
@@ -132,7 +133,7 @@ impl<T: Real> Scan for CumSum<T> {
     }
 }
 
-/// The running sum of a row: sums within a group have no part in the chain from group to group.
+/// The cumulative sum of a row: sums within a group are not part of the dependency chain between groups.
 #[inline(always)]
 fn sum_row<T: Real, const REVERSE: bool>(x: &[T], out: &mut [T]) {
     let mut state = 0.0;
@@ -154,7 +155,7 @@ fn sum_row<T: Real, const REVERSE: bool>(x: &[T], out: &mut [T]) {
     }
 }
 
-/// The running sums of a group: each step adds what lies 1, 2, 4 … places before.
+/// The cumulative sums within a group: the steps add the elements at distance 1, 2, 4 and so on.
 #[inline(always)]
 fn sums_within(mut v: [f64; GROUP]) -> [f64; GROUP] {
     let mut step = 1;
@@ -219,7 +220,7 @@ impl<T: Element> Scan for CumProdInt<T> {
     }
 }
 
-/// `log(sum(exp(x)))` so far, in `f64`: each step adds one term without leaving the logarithm.
+/// Cumulative `log(sum(exp(x)))` in float64: each step adds one term without leaving the logarithm.
 struct LogCumSumExp<T>(std::marker::PhantomData<fn(T)>);
 
 impl<T: Real> Scan for LogCumSumExp<T> {
@@ -234,7 +235,7 @@ impl<T: Real> Scan for LogCumSumExp<T> {
     fn step(&self, state: f64, x: T, _: usize) -> f64 {
         let x = x.to_f64();
         let (max, min) = if state > x || state.is_nan() { (state, x) } else { (x, state) };
-        // Equal infinities have no difference; they stay.
+        // Equal infinities, whose difference would be NaN, are returned as they are.
         if max == min && max.is_infinite() { max } else { max + (min - max).exp().ln_1p() }
     }
     #[inline(always)]
@@ -243,7 +244,7 @@ impl<T: Real> Scan for LogCumSumExp<T> {
     }
 }
 
-/// Whether `x` replaces the extremum so far: it does from the first equal on, and a NaN always.
+/// Whether `x` replaces the current extremum: if it is at least as good, or NaN.
 #[inline(always)]
 #[allow(clippy::eq_op)] // only NaN differs from itself
 fn replaces<T: Element>(best: T, x: T, largest: bool) -> bool {
@@ -252,7 +253,7 @@ fn replaces<T: Element>(best: T, x: T, largest: bool) -> bool {
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Most chunks of a row leave its extremum as it is; they are seen in vector code.
+    /// Most chunks of a row do not change its extremum, which is tested by vector code.
     fn extremum_rows[T: Element](x: &[T], n: usize, largest: bool, values: &mut [T], indices: &mut [i64]) {
         for ((x, values), indices) in x.chunks_exact(n).zip(values.chunks_exact_mut(n)).zip(indices.chunks_exact_mut(n)) {
             let (mut best, mut at) = (x[0], 0);
@@ -276,7 +277,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// The columns from `col` on; `values` and `indices` hold pieces of each row.
+    /// Scans the columns from `col` on; `values` and `indices` hold parts of each row.
     fn extremum_columns[T: Element](x: &[T], inner: usize, col: usize, largest: bool, values: &mut [&mut [T]], indices: &mut [&mut [i64]]) {
         let mut at = [0; STRIP];
         for i in 0..values.len() {
@@ -295,22 +296,22 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     }
 }
 
-/// The running sum; with `reverse`, from the end.
+/// The cumulative sum; with `reverse`, from the end.
 pub fn cumsum<T: Real>(x: &[T], d: ReduceDims, reverse: bool, out: &mut [T]) {
     scan(&CumSum(std::marker::PhantomData), x, d, reverse, out);
 }
 
-/// The running product.
+/// The cumulative product.
 pub fn cumprod<T: Real>(x: &[T], d: ReduceDims, out: &mut [T]) {
     scan(&CumProd(std::marker::PhantomData), x, d, false, out);
 }
 
-/// The running sum in wrapping 64-bit integers; with `reverse`, from the end.
+/// The cumulative sum in wrapping int64; with `reverse`, from the end.
 pub fn cumsum_int<T: Element>(x: &[T], d: ReduceDims, reverse: bool, out: &mut [i64]) {
     scan(&CumSumInt(std::marker::PhantomData), x, d, reverse, out);
 }
 
-/// The running product in wrapping 64-bit integers.
+/// The cumulative product in wrapping int64.
 pub fn cumprod_int<T: Element>(x: &[T], d: ReduceDims, out: &mut [i64]) {
     scan(&CumProdInt(std::marker::PhantomData), x, d, false, out);
 }
@@ -320,7 +321,7 @@ pub fn logcumsumexp<T: Real>(x: &[T], d: ReduceDims, out: &mut [T]) {
     scan(&LogCumSumExp(std::marker::PhantomData), x, d, false, out);
 }
 
-/// The running maximum (`largest`) or minimum, with the index of its last occurrence so far. A NaN, once met, stays.
+/// The cumulative maximum (`largest`) or minimum, and the index of its latest occurrence. Propagates NaN.
 pub fn cum_extremum<T: Element>(
     x: &[T],
     d: ReduceDims,

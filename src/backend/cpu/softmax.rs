@@ -1,9 +1,9 @@
-//! Softmax and log-softmax along one dimension, and the pieces of the cross entropy.
+//! Softmax and log-softmax along one dimension, and the parts of cross entropy.
 //!
-//! Note [Two ways through a softmax]: a row, or a strip of columns, that fits the caches is done by one thread in
-//! three passes over it: maximum, exponentials with their sum, scaling. Longer lanes first reduce to a sum of
-//! exponentials, block by block and in parallel, and then make one streaming pass; the second exponential costs
-//! less than bringing the array in a third time.
+//! Note [Two ways through a softmax]: a row, or strip of columns, that fits in the caches is processed by one thread
+//! in three passes: maximum, exponentials with their sum, scaling. Longer lanes are first reduced to a sum of
+//! exponentials, block by block and in parallel, followed by one streaming pass; computing each exponential twice is
+//! cheaper than loading the array a third time.
 
 #[cfg(test)]
 mod tests;
@@ -17,18 +17,18 @@ use crate::backend::reduce::ReduceDims;
 use crate::dtype::Real;
 use crate::multiversion;
 
-/// Rows up to this length stay in the L2 cache while they are worked on.
+/// Maximum length of rows that are processed as a whole; they fit in the L2 cache.
 const LONGEST_ROW: usize = 1 << 16;
-/// Columns handled together at most, so that their sums stay in the L1 cache.
+/// Maximum number of columns processed together, so that their sums fit in the L1 cache.
 const TILE: usize = 512;
-/// Columns handled together at least, of arrays that have them; narrower arrays stream.
+/// Minimum number of columns processed together; arrays with fewer columns are streamed.
 const NARROW: usize = 16;
-/// Elements of a strip of columns, which stays in the L2 cache.
+/// Elements per strip of columns, which fits in the L2 cache.
 const STRIP: usize = 1 << 16;
 
-/// What a softmax computes in. All its exponents are at most zero, which takes a third off the work.
+/// The types in which softmax is computed. All its exponents are at most zero, which makes exp a third cheaper.
 pub trait Softmax: Math {
-    /// e^x of x <= 0; powers below the smallest normal number are zero.
+    /// e^x for x <= 0; results below the smallest normal number are zero.
     fn exp_nonpositive(self) -> Self;
 }
 
@@ -43,11 +43,11 @@ impl Softmax for f32 {
     /// `x = n ln 2 + r` with integer n, and a polynomial for e^r.
     #[inline(always)]
     fn exp_nonpositive(self) -> f32 {
-        // Added to |x| < 2^22, it rounds x to an integer, which then stands in the low bits of the sum.
+        // Adding this to |x| < 2^22 rounds x to an integer, held in the low bits of the sum.
         const ROUND: f32 = 12582912.0;
-        // ln 2 in two parts, the first short enough for products with n to be exact.
+        // ln 2 in two parts; the first is short enough for exact products with n.
         const LN2: (f32, f32) = (0.693_145_75, 1.4286068e-6);
-        // Below -87.7 n is -127, and the power of two zero. A NaN passes the comparison.
+        // Below -87.7 n is -127, and the power of two is zero. NaN passes the comparison.
         let x = if self < -88.0 { -88.0 } else { self };
         let shifted = x * std::f32::consts::LOG2_E + ROUND;
         let n = shifted - ROUND;
@@ -89,7 +89,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-/// The largest element of each of `max.len()` columns, NaN aside.
+/// The maximum of each of `max.len()` columns, ignoring NaN.
 #[inline(always)]
 fn max_of_columns<T: Real>(x: &[T], n: usize, inner: usize, max: &mut [T]) {
     max.fill(-T::INFINITY);
@@ -101,7 +101,7 @@ fn max_of_columns<T: Real>(x: &[T], n: usize, inner: usize, max: &mut [T]) {
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// The softmax of a strip of columns, whose first element is `x[0]`; `out` holds its rows.
+    /// The softmax of a strip of columns that starts at `x[0]`; `out` holds its rows.
     fn softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
         let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
         let w = out[0].len().min(TILE);
@@ -124,7 +124,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// As [`softmax_columns`], of the logarithm.
+    /// As [`softmax_columns`], for log-softmax.
     fn log_softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
         let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
         let w = out[0].len().min(TILE);
@@ -145,7 +145,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// `exp(x - max) * scale` with a maximum and a scale per lane.
+    /// `exp(x - max) * scale`, with a maximum and a scale per lane.
     fn finish_softmax[T: Softmax](x: &[T], d: ReduceDims, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
         if d.inner == 1 {
@@ -167,7 +167,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// `x - max - log` with both per lane.
+    /// `x - max - log`, with both per lane.
     fn finish_log_softmax[T: Softmax](x: &[T], d: ReduceDims, max: &[T], log: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
         if d.inner == 1 {
@@ -188,13 +188,13 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-/// A kernel over whole rows, handed out in chunks of them.
+/// Calls a kernel in parallel on chunks of whole rows.
 fn over_rows<T: Send>(n: usize, out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync) {
     let chunk = rows_of(out.len(), n) * n;
     for_chunks_mut(out, chunk, |i, out| f(i * chunk, out));
 }
 
-/// Hands out strips of columns, each with its first element in `x` and its rows in `out`.
+/// Calls `f` in parallel on strips of columns, given by their first element in `x` and their rows in `out`.
 fn over_strips<T: Real>(x: &[T], d: ReduceDims, out: &mut [T], f: impl Fn(&[T], &mut [&mut [T]]) + Sync) {
     let width = (STRIP / d.n).clamp(NARROW, TILE);
     let mut jobs = strips(out, d, width);
@@ -215,12 +215,12 @@ fn strips_fit(d: ReduceDims) -> bool {
     d.inner >= NARROW && d.n * NARROW <= STRIP
 }
 
-/// `v`, or NaN where the maximum is infinite: no probabilities add up to one there.
+/// `v`, or NaN if the maximum is infinite, when no softmax is defined.
 fn unless_infinite<T: Real>(max: T, v: T) -> T {
     if max.abs() == T::INFINITY { T::NAN } else { v }
 }
 
-/// `exp(x) / sum(exp(x))` along `d`. A lane of minus infinities gives NaN, as does one that holds NaN or infinity.
+/// `exp(x) / sum(exp(x))` along `d`. A lane that is all minus infinity, or contains NaN or infinity, gives NaN.
 pub fn softmax<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
     if d.is_empty() {
         return;
@@ -256,11 +256,11 @@ pub fn log_softmax<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
     for_chunks_mut(out, chunk, |i, out| finish_log_softmax(x, d, &max, &log, i * chunk, out));
 }
 
-/// What the two backward passes differ in, given the saved output `y` and the gradient `g` of it.
+/// The differences between the two backward passes, given the saved output `y` and its gradient `g`.
 trait Backward<T>: Sync {
     /// The term that is summed along the lane.
     fn term(g: T, y: T) -> T;
-    /// The gradient of the input, from that sum.
+    /// The gradient of the input, given that sum.
     fn grad(g: T, y: T, sum: T) -> T;
 }
 
@@ -301,7 +301,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// The sums of the terms of columns `col..col + sums.len()`, four rows at a time.
+    /// The sums of the terms for columns `col..col + sums.len()`, four rows at a time.
     fn backward_sums[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], inner: usize, col: usize, sums: &mut [T]) {
         let w = sums.len();
         sums.fill(T::ZERO);
@@ -361,18 +361,17 @@ fn backward<T: Softmax, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: ReduceDims, 
     for_chunks_mut(dx, chunk, |i, dx| backward_finish(b, g, y, d, &sums, i * chunk, dx));
 }
 
-/// The gradient of the input of [`softmax`] from its output `y` and the gradient `g` of that.
+/// The gradient of the input of [`softmax`], from its output `y` and the gradient `g` of the output.
 pub fn softmax_backward<T: Softmax>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
     backward(&OfSoftmax, g, y, d, dx);
 }
 
-/// The gradient of the input of [`log_softmax`] from its output `y` and the gradient `g` of that.
+/// The gradient of the input of [`log_softmax`], from its output `y` and the gradient `g` of the output.
 pub fn log_softmax_backward<T: Softmax>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
     backward(&OfLogSoftmax, g, y, d, dx);
 }
 
-/// What selects the terms of a negative log likelihood: a class per position, the weights of the classes, and
-/// the class that does not count.
+/// The targets of a negative log likelihood: a class per position, class weights, and the ignored class.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a, T> {
     pub class: &'a [i64],
@@ -381,7 +380,7 @@ pub struct Targets<'a, T> {
 }
 
 impl<T: Real> Targets<'_, T> {
-    /// Class and weight at a position, or nothing where it does not count; `Err` for a class outside `0..c`.
+    /// Class and weight at a position, None if it is ignored; `Err` for a class outside `0..c`.
     #[inline(always)]
     fn at(&self, position: usize, c: usize) -> Result<Option<(usize, T)>, i64> {
         let class = self.class[position];
@@ -395,9 +394,9 @@ impl<T: Real> Targets<'_, T> {
     }
 }
 
-/// The negative log likelihoods `[n, inner]` of `logp`, seen as `[n, classes, inner]`; 0 where ignored.
+/// The negative log likelihoods `[n, inner]` of `logp`, viewed as `[n, classes, inner]`; 0 where ignored.
 ///
-/// Returns the total weight, by which the caller divides a mean. `Err` holds the first class out of range.
+/// Returns the total weight, by which the caller divides a mean. `Err` contains the first class out of range.
 pub fn nll_forward<T: Real>(
     logp: &[T],
     d: ReduceDims,
@@ -416,14 +415,14 @@ pub fn nll_forward<T: Real>(
     Ok(T::of(total))
 }
 
-/// The gradient at a position: `grad` holds one value for all, or one per position.
+/// The gradient at a position: `grad` holds one value for all positions, or one per position.
 #[inline(always)]
 fn grad_at<T: Real>(grad: &[T], position: usize) -> T {
     if grad.len() == 1 { grad[0] } else { grad[position] }
 }
 
-/// The gradient of `logp` in [`nll_forward`]; `grad` holds one value for all losses (the gradient of a sum, or of
-/// a mean already divided by the total weight) or one per loss.
+/// The gradient of `logp` in [`nll_forward`]; `grad` holds one value for all losses (for a sum, or for a mean already
+/// divided by the total weight) or one per loss.
 pub fn nll_backward<T: Real>(
     grad: &[T],
     d: ReduceDims,
@@ -461,8 +460,8 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-/// The gradient of the logits through [`nll_forward`] and [`log_softmax`] at once:
-/// `(softmax - one_hot) * weight * grad`, in one pass over `logp`. `grad` as in [`nll_backward`].
+/// The gradient of the logits through both [`nll_forward`] and [`log_softmax`]: `(softmax - one_hot) * weight * grad`,
+/// in one pass over `logp`. `grad` as in [`nll_backward`].
 pub fn cross_entropy_backward<T: Softmax>(
     grad: &[T],
     logp: &[T],

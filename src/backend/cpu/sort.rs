@@ -1,9 +1,9 @@
-//! Stable sorting along the last dimension, selection of the largest or smallest, and search in sorted rows.
+//! Stable sort along the last dimension, top-k selection, and binary search in sorted rows.
 //!
-//! Note [Sort keys]: every element maps to an unsigned integer whose order is PyTorch's: numbers by value, the two
-//! zeros equal, NaN above everything. A key and its position make one item; items are distinct and their order is
-//! that of a stable sort, so any sorting method is stable. Descending order complements the keys, not the positions.
-//! Long rows are sorted by digits of the key, least significant first, skipping digits that all items share.
+//! Note [Sort keys]: every element maps to an unsigned integer with PyTorch's order: numbers by value, the two zeros
+//! equal, NaN above everything. A key with its position forms an item. Items are distinct and ordered as by a stable
+//! sort, so any sorting algorithm yields a stable sort. Descending order complements the keys, not the positions. Long
+//! rows are radix sorted, least significant digit first, skipping digits in which all items agree.
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::{row_pieces, rows_of};
@@ -11,9 +11,9 @@ use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::dtype::{DType, Element};
 use crate::multiversion;
 
-/// Bits of a digit: 2048 counters fit the L1 cache, and three digits make a 32-bit key.
+/// Bits per digit: 2048 counters fit in the L1 cache, and three digits cover a 32-bit key.
 const DIGIT: u32 = 11;
-/// Items below which comparing beats counting.
+/// Below this number of items, comparison sort is faster than radix sort.
 const SMALL_NUMEL: usize = 256;
 
 /// The order-preserving key of an element, in the low bits.
@@ -38,14 +38,14 @@ fn key_of<T: Element>(x: T) -> u64 {
     }
 }
 
-/// A key with the position of its element. The derived order is by key, then by position.
+/// A key and the position of its element, ordered by key, then by position.
 trait Item: Copy + Ord + Default + Send + Sync {
     fn new(key: u64, position: usize) -> Self;
     fn key(self) -> u64;
     fn position(self) -> usize;
 }
 
-/// Items of keys up to 32 bits: one word, key above position.
+/// Items with keys up to 32 bits: one word, with the key in the upper half.
 impl Item for u64 {
     #[inline(always)]
     fn new(key: u64, position: usize) -> u64 {
@@ -76,7 +76,7 @@ impl Item for (u64, u64) {
     }
 }
 
-/// Whether items of `T` in a row of `n` fit one word.
+/// Whether items for `T` in a row of `n` fit in one word.
 fn fits_word<T: Element>(n: usize) -> bool {
     size_of::<T>() <= 4 && n <= u32::MAX as usize
 }
@@ -90,7 +90,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     }
 }
 
-/// Sorts items by the low `bits` of their keys; `spare` is as long as `items`.
+/// Sorts items by the low `bits` of their keys; `spare` has the length of `items`.
 fn sort_items(items: &mut [u64], spare: &mut [u64], bits: u32) {
     if items.len() < SMALL_NUMEL {
         return items.sort_unstable();
@@ -99,7 +99,7 @@ fn sort_items(items: &mut [u64], spare: &mut [u64], bits: u32) {
     if digits == 0 {
         return;
     }
-    // One pass counts every digit.
+    // Count all digits in one pass.
     let mut counts = vec![[0usize; 1 << DIGIT]; digits];
     for item in items.iter() {
         let key = item.key();
@@ -135,8 +135,8 @@ fn digit(key: u64, d: usize) -> usize {
     (key >> (d as u32 * DIGIT)) as usize & ((1 << DIGIT) - 1)
 }
 
-/// Sorts rows of up to `u32::MAX` elements: one word per item holds 32 bits of the key, counted from the smallest key
-/// of the row, and the position. Rows with more than that between their keys settle ties by whole keys.
+/// Sorts rows of up to `u32::MAX` elements. Each item is one word: 32 bits of the key's distance from the smallest key
+/// of the row, and the position. When the keys span more than 32 bits, ties are resolved by the complete keys.
 fn sort_rows<T: Element>(x: &[T], n: usize, descending: bool, values: &mut [T], indices: &mut [i64]) {
     let mut items = vec![0u64; n];
     let mut spare = vec![0u64; if n < SMALL_NUMEL { 0 } else { n }];
@@ -147,7 +147,7 @@ fn sort_rows<T: Element>(x: &[T], n: usize, descending: bool, values: &mut [T], 
         let shift = bits.saturating_sub(32);
         pack_items(x, if descending { high } else { low }, descending, shift, &mut items);
         sort_items(&mut items, &mut spare, bits - shift);
-        // The size is known to the compiler, which then leaves the rest out for short keys.
+        // The size is a compile-time constant, so this is eliminated for short keys.
         if size_of::<T>() > 4 && shift > 0 {
             for ties in items.chunk_by_mut(|a, b| a.key() == b.key()).filter(|ties| ties.len() > 1) {
                 ties.sort_unstable_by_key(|item| {
@@ -169,7 +169,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Items with the key's distance from `base`, the end that comes first, without its low `shift` bits.
+    /// Items with the key's distance from `base` (the first key in sort order), without its low `shift` bits.
     fn pack_items[T: Element](x: &[T], base: u64, descending: bool, shift: u32, items: &mut [u64]) {
         for (i, (item, &x)) in items.iter_mut().zip(x).enumerate() {
             let key = key_of(x);
@@ -192,7 +192,7 @@ fn sort_long_rows<T: Element>(x: &[T], n: usize, descending: bool, values: &mut 
     }
 }
 
-/// Sorts each row of `x` (`[rows, n]`), stably; NaN counts as the largest. `indices` tells where values came from.
+/// Sorts each row of `x` (`[rows, n]`), stably; NaN is largest. `indices` receives the original positions.
 pub fn sort<T: Element>(x: &[T], n: usize, descending: bool, values: &mut [T], indices: &mut [i64]) {
     if n == 0 {
         return;
@@ -208,8 +208,8 @@ pub fn sort<T: Element>(x: &[T], n: usize, descending: bool, values: &mut [T], i
     });
 }
 
-/// The `k` first items of a row in order, in `best`: candidates that beat the worst kept so far are collected, and
-/// cut down to `k` whenever twice as many have gathered.
+/// The first `k` items of a row in order, in `best`. Candidates better than the worst kept item are appended, and the
+/// list is cut to `k` whenever it reaches twice that length.
 fn select<I: Item>(items: &[I], k: usize, best: &mut Vec<I>) {
     best.clear();
     if k == 0 {
@@ -264,8 +264,8 @@ fn topk_rows<T: Element, I: Item>(
     }
 }
 
-/// The `k` largest or smallest of each row of `x` (`[rows, n]`), in order if `sorted`. NaN counts as the largest;
-/// among equals the first come first. `k` is at most `n`.
+/// The `k` largest or smallest elements of each row of `x` (`[rows, n]`), in order if `sorted`. NaN is largest; equal
+/// elements come in order of position. `k` is at most `n`.
 pub fn topk<T: Element>(
     x: &[T],
     n: usize,
@@ -298,8 +298,8 @@ fn kth_rows<T: Element, I: Item>(x: &[T], n: usize, k: usize, values: &mut [T], 
     }
 }
 
-/// The element that stands at `k` (from 0) in each sorted row of `x` (`[rows, n]`), and its position. `k` is less
-/// than `n`.
+/// The element at position `k` (from 0) of each row of `x` (`[rows, n]`) after sorting, and its original position. `k`
+/// is less than `n`.
 pub fn kthvalue<T: Element>(x: &[T], n: usize, k: usize, values: &mut [T], indices: &mut [i64]) {
     if k >= n {
         return;
@@ -315,8 +315,8 @@ pub fn kthvalue<T: Element>(x: &[T], n: usize, k: usize, values: &mut [T], indic
     });
 }
 
-/// The first position in a row of `n` whose element is `reached`; halving without branches, which would be
-/// mispredicted half the time.
+/// The first position in a row of `n` for which `reached` is true. The binary search is branchless, since its branches
+/// would be mispredicted half of the time.
 #[inline(always)]
 fn first_reached(n: usize, reached: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut len) = (0, n);
@@ -329,7 +329,7 @@ fn first_reached(n: usize, reached: impl Fn(usize) -> bool) -> usize {
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// One row of [`searchsorted`]. Nothing compares to NaN, so a NaN goes to the end.
+    /// One row of [`searchsorted`]. All comparisons with NaN are false, so NaN goes to the end.
     fn search_row[T: Element](row: &[T], sorter: Option<&[i64]>, values: &[T], right: bool, out: &mut [i64]) {
         for (out, &v) in out.iter_mut().zip(values) {
             *out = match (sorter, right) {
@@ -342,8 +342,8 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     }
 }
 
-/// Where each of `values` (`[rows, m]`) would go into the sorted rows of `sorted` (`[rows, n]`, or one row for all):
-/// before equal elements, or after them if `right`. `sorter` holds the order of rows that are not sorted themselves.
+/// Insertion points of `values` (`[rows, m]`) in the sorted rows of `sorted` (`[rows, n]`, or one row for all): before
+/// equal elements, or after them if `right`. `sorter` holds the sort order of unsorted rows.
 pub fn searchsorted<T: Element>(
     sorted: &[T],
     n: usize,
@@ -376,7 +376,7 @@ mod tests {
     use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
     use crate::dtype::Bool8;
 
-    /// PyTorch's order of two elements: by value, NaN above all.
+    /// PyTorch's order of two elements: by value, NaN above everything.
     fn order<T: Element>(a: T, b: T) -> Ordering {
         a.partial_cmp(&b).unwrap_or_else(|| a.to_f64().is_nan().cmp(&b.to_f64().is_nan()))
     }
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// Values with many ties, both zeros, infinities and NaN, from whole numbers of -20..20.
+    /// Values derived from the integers -20..20, with many ties, both zeros, infinities and NaN.
     fn with_specials(len: usize, seed: u64) -> Vec<f64> {
         noise(len, seed)
             .into_iter()

@@ -1,21 +1,22 @@
-//! Singular values and vectors of one matrix, in double precision.
+//! Singular value decomposition of one matrix in float64.
 //!
 //! Note [One-sided Jacobi]
-//! Rotations from the right make the columns of the matrix orthogonal, two at a time, until every pair is so to the last
-//! bits; then their lengths are the singular values, the columns themselves the left vectors, and the product of the
-//! rotations the right ones. It converges for every finite matrix and finds small singular values to their own precision.
+//! Rotations from the right make two columns at a time orthogonal, until all pairs are orthogonal to machine
+//! precision. Then the column norms are the singular values, the normalized columns the left singular vectors, and the
+//! product of the rotations the right singular vectors. The method converges for every finite matrix and computes
+//! small singular values with high relative accuracy.
 
 use crate::multiversion;
 
-/// Where the results of [`svd`] go. Left vectors lie one after the other, of `rows` elements each, and right ones of
-/// `columns` each; there are as many as fit, from 0 up to the length of a vector.
+/// The outputs of [`svd`]. Left vectors are stored one after the other with `rows` elements each, right vectors with
+/// `columns` each; the slice lengths determine how many are computed, from 0 to the length of a vector.
 pub struct Factors<'a> {
     pub left: &'a mut [f64],
     pub values: &'a mut [f64],
     pub right: &'a mut [f64],
 }
 
-/// More sweeps than ever were needed, which are about ten.
+/// Limit on the number of sweeps; about ten suffice.
 const SWEEPS: usize = 60;
 
 multiversion! {
@@ -49,13 +50,14 @@ multiversion! {
     }
 }
 
-/// Columns `p < q` of a matrix stored by columns of `n`.
+/// Columns `p < q` of a column-major matrix with columns of `n` elements.
 fn pair(columns: &mut [f64], n: usize, p: usize, q: usize) -> (&mut [f64], &mut [f64]) {
     let (low, high) = columns.split_at_mut(q * n);
     (&mut low[p * n..][..n], &mut high[..n])
 }
 
-/// Makes the `k` columns of `w`, of `n` elements each, orthogonal, and turns the columns of `v` along, if there are any.
+/// Orthogonalizes the `k` columns of `w`, of `n` elements each, and applies the rotations to the columns of `v`, if
+/// any.
 fn orthogonalize(w: &mut [f64], n: usize, v: &mut [f64], k: usize) {
     let tolerance = f64::EPSILON * (n as f64).sqrt();
     let mut squares = vec![0.0; k];
@@ -72,7 +74,7 @@ fn orthogonalize(w: &mut [f64], n: usize, v: &mut [f64], k: usize) {
                     continue;
                 }
                 turned = true;
-                // The smaller of the two angles that make the columns orthogonal.
+                // The smaller of the two rotation angles that make the columns orthogonal.
                 let zeta = (squares[q] - squares[p]) / (2.0 * gamma);
                 let t = zeta.signum() / (zeta.abs() + zeta.hypot(1.0));
                 let c = 1.0 / t.hypot(1.0);
@@ -90,18 +92,18 @@ fn orthogonalize(w: &mut [f64], n: usize, v: &mut [f64], k: usize) {
     }
 }
 
-/// Sets the vectors of `n` elements from the `known`th on so that all are orthonormal.
+/// Sets the vectors after the first `known`, of `n` elements each, such that all are orthonormal.
 fn complete(vectors: &mut [f64], n: usize, known: usize) {
     let mut axis = 0;
     for k in known..vectors.len() / n.max(1) {
         let (before, rest) = vectors.split_at_mut(k * n);
         let vector = &mut rest[..n];
-        // Some axis keeps a square of at least 1/n beside fewer than n vectors.
+        // At least one axis has a component of squared length 1/n or more outside the span of fewer than n vectors.
         for _ in 0..n {
             vector.fill(0.0);
             vector[axis % n] = 1.0;
             axis += 1;
-            // The second time removes what rounding left.
+            // The second pass removes the rounding error of the first.
             for _ in 0..2 {
                 for other in before.chunks_exact(n) {
                     let share = dot(vector, other);
@@ -118,12 +120,12 @@ fn complete(vectors: &mut [f64], n: usize, known: usize) {
     }
 }
 
-/// The singular value decomposition of a finite matrix of at least as many rows as columns, stored by columns.
-/// Values descend.
+/// The singular value decomposition of a finite column-major matrix with at least as many rows as columns. Singular
+/// values are in descending order.
 pub fn svd(mut w: Vec<f64>, rows: usize, columns: usize, out: Factors) {
     let largest = w.iter().fold(0.0f64, |m, x| m.max(x.abs()));
     if largest > 0.0 {
-        // So that no square overflows or vanishes.
+        // Avoids overflow and underflow of squares.
         w.iter_mut().for_each(|x| *x /= largest);
     }
     let mut v = vec![0.0; if out.right.is_empty() { 0 } else { columns * columns }];
@@ -136,7 +138,7 @@ pub fn svd(mut w: Vec<f64>, rows: usize, columns: usize, out: Factors) {
         *value = lengths[k] * largest;
     }
     let longest = order.first().map_or(0.0, |&k| lengths[k]);
-    // Shorter columns are rounding and have no direction.
+    // Shorter columns consist of rounding errors and have no meaningful direction.
     let known = order.iter().take_while(|&&k| lengths[k] > longest * f64::EPSILON * rows as f64).count();
     for (to, &k) in out.right.chunks_exact_mut(columns.max(1)).zip(&order) {
         to.copy_from_slice(&v[k * columns..][..columns]);
@@ -156,7 +158,7 @@ pub fn svd(mut w: Vec<f64>, rows: usize, columns: usize, out: Factors) {
 mod tests {
     use super::*;
 
-    /// The decomposition with all left vectors, of a matrix stored by columns.
+    /// The decomposition of a column-major matrix with all left vectors.
     fn decompose(w: &[f64], rows: usize, columns: usize) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
         let (mut u, mut s, mut v) =
             (vec![0.0; rows * rows], vec![0.0; columns], vec![0.0; columns * columns]);

@@ -1,9 +1,9 @@
-//! Transposing by bands of rows, between memory and memory or on the way into a kernel.
+//! Transposition by bands of rows, from memory to memory or into a kernel's input.
 //!
-//! Note [Bands]: a row of a transposed matrix is a column of memory, and its elements lie in as many cache lines. So
-//! rows are made [`SIDE`] at a time: the columns of a band fill whole lines, which are read once. Within a band, square
-//! blocks go through vector registers, column by column of blocks; the few lines in use stay in the first-level cache even
-//! where the stride is a power of two and all of them fall into one set.
+//! Note [Bands]: a row of a transposed matrix is a column in memory, each element of which is in another cache line.
+//! So [`SIDE`] rows, a band, are transposed at a time: the columns of a band fill whole cache lines, each of which is
+//! read once. Within a band, square blocks are transposed in vector registers, one column of blocks after another; the
+//! few cache lines in use stay in the L1 cache even when a power-of-two stride maps all of them to one set.
 
 use smallvec::SmallVec;
 
@@ -16,14 +16,14 @@ use crate::dtype::Element;
 use crate::error::Result;
 use crate::layout::{Layout, Odometer, collapse};
 
-/// Rows of a band: a cache line of 4-byte elements.
+/// Rows per band: a cache line of 4-byte elements.
 pub const SIDE: usize = 16;
-/// Widest rows that a band is held of.
+/// Maximum row length for which a band is buffered.
 const WIDEST: usize = 1 << 15;
 
-/// Writes `rows` rows of `cols` elements, `pitch` apart in `out`: element (i, j) is `src[i + j * stride]`.
+/// Writes `rows` rows of `cols` elements to `out`, with stride `pitch`: element (i, j) is `src[i + j * stride]`.
 ///
-/// Rows are a band's, or else all that they touch should fit into the first-level cache.
+/// There should be at most one band of rows, or else all accessed memory should fit in the L1 cache.
 pub fn transpose<T: Element>(
     src: &[T],
     stride: usize,
@@ -32,7 +32,7 @@ pub fn transpose<T: Element>(
     out: &mut [T],
     pitch: usize,
 ) {
-    // Bits are moved, whatever they mean.
+    // Elements are moved as bits.
     match size_of::<T>() {
         4 => {
             let band = View { data: bytemuck::cast_slice(src), rs: stride, cs: 1 };
@@ -55,7 +55,7 @@ pub fn transpose<T: Element>(
     }
 }
 
-/// Whether [`copy_transposed`] does this copy: the last two dimensions swap places between source and result.
+/// Whether [`copy_transposed`] handles this copy: the last two dimensions are exchanged between source and result.
 pub fn is_transposed(src: &Layout, out: &Layout) -> bool {
     let Some(r) = src.rank().checked_sub(2) else { return false };
     let (rows, cols) = (src.shape[r], src.shape[r + 1]);
@@ -67,13 +67,14 @@ pub fn is_transposed(src: &Layout, out: &Layout) -> bool {
         && out.strides[r] >= cols as isize
 }
 
-/// Copies between layouts of one shape and dtype for which [`is_transposed`] holds; both are aligned and apart.
+/// Copies between layouts of one shape and dtype for which [`is_transposed`] holds; both are aligned and do not
+/// overlap.
 pub fn copy_transposed<T: Element>(src: copy::View, out: copy::View) -> Result<()> {
     let r = src.layout.rank() - 2;
     let (rows, cols, stride) = (src.layout.shape[r], src.layout.shape[r + 1], src.layout.strides[r + 1]);
     let (bands, outer): (usize, usize) = (rows.div_ceil(SIDE), src.layout.shape[..r].iter().product());
     let (bands, grain) = (bands.max(1), GRAIN.div_ceil(SIDE * cols));
-    // Where a band lies, in both, and its first row.
+    // The offsets of a band in source and result, and its first row.
     let band_at = |band: usize| {
         let lead = Odometer::new(
             &src.layout.shape[..r],
@@ -101,7 +102,7 @@ pub fn copy_transposed<T: Element>(src: copy::View, out: copy::View) -> Result<(
         });
         return Ok(());
     }
-    // Between the rows may lie what belongs to others.
+    // The memory between the rows may belong to other tensors.
     let cells = Cells::of(out)?;
     parallel_for(outer * bands, grain, |range| {
         let mut block = vec![T::from_i64(0); SIDE * cols];
@@ -117,7 +118,7 @@ pub fn copy_transposed<T: Element>(src: copy::View, out: copy::View) -> Result<(
     Ok(())
 }
 
-/// The rows of a strided operand whose columns are contiguous, a band at a time. See Note [Bands].
+/// Reads the rows of a strided operand whose columns are contiguous, a band at a time. See Note [Bands].
 pub struct Bands<'a, T> {
     view: copy::View<'a>,
     lead: SmallVec<[usize; 6]>,
@@ -125,13 +126,13 @@ pub struct Bands<'a, T> {
     rows: usize,
     cols: usize,
     stride: usize,
-    /// Rows are counted through all matrices; none from `end` on is asked for.
+    /// Rows are numbered through all matrices; rows from `end` on are never requested.
     end: usize,
     held: std::ops::Range<usize>,
     band: Vec<T>,
 }
 
-/// The columns of the matrices that [`Bands`] can make the rows of, None where it cannot.
+/// The number of columns of the matrices whose rows [`Bands`] can read; None for other layouts.
 pub fn banded_columns(layout: &Layout) -> Option<usize> {
     let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
     let r = shape.len().checked_sub(2)?;
@@ -140,7 +141,7 @@ pub fn banded_columns(layout: &Layout) -> Option<usize> {
 }
 
 impl<'a, T: Element> Bands<'a, T> {
-    /// For a layout that has [`banded_columns`], and elements before position `end`.
+    /// For a layout with [`banded_columns`]; only elements before position `end` are requested.
     pub fn new(view: copy::View<'a>, end: usize) -> Self {
         let (mut shape, [mut strides]) = collapse(&view.layout.shape, [&view.layout.strides]);
         let (cols, rows) = (shape.pop().unwrap_or(1), shape.pop().unwrap_or(1));
@@ -159,17 +160,17 @@ impl<'a, T: Element> Bands<'a, T> {
         }
     }
 
-    /// Elements between rows of the band: one more line, so that not all rows begin in the same cache set.
+    /// Row stride of the band, one cache line longer so that not all rows start in the same cache set.
     fn pitch(&self) -> usize {
         self.cols + SIDE
     }
 
-    /// How many elements follow position `at` in its row, itself included.
+    /// Number of elements from position `at` to the end of its row.
     pub fn left(&self, at: usize) -> usize {
         self.cols - at % self.cols
     }
 
-    /// Makes the row of position `at`, if it is not there.
+    /// Transposes the band that contains position `at`, unless it is buffered.
     pub fn reach(&mut self, at: usize) {
         let row = at / self.cols;
         if self.held.contains(&row) {
@@ -186,7 +187,7 @@ impl<'a, T: Element> Bands<'a, T> {
         self.held = row..row + count;
     }
 
-    /// The `n` elements from position `at` on, of a row that was [reached](Self::reach).
+    /// The `n` elements from position `at` on, in a row that was [reached](Self::reach).
     pub fn get(&self, at: usize, n: usize) -> &[T] {
         let start = (at / self.cols - self.held.start) * self.pitch() + at % self.cols;
         &self.band[start..start + n]

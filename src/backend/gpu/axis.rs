@@ -1,4 +1,4 @@
-//! Sums of weighted elements along one axis, as a resizing makes them.
+//! Weighted sums of elements along one axis, as in resizing.
 
 use super::copy;
 use super::device::{Gpu, of};
@@ -16,7 +16,7 @@ use crate::storage::Storage;
 
 const AXIS: &str = crate::formula::shader_text!("axis.wgsl");
 
-/// For each result the elements that it is the sum of, one list after the other.
+/// For each result, the list of elements that it sums; the lists are concatenated.
 struct Lists {
     starts: Vec<i32>,
     places: Vec<i32>,
@@ -34,7 +34,7 @@ impl Lists {
         out
     }
 
-    /// The lists of where each of `n` elements goes.
+    /// For each of `n` elements, the list of results that use it.
     fn adjoint(n: usize, taps: &[Vec<(usize, f64)>]) -> Lists {
         let mut goes = vec![Vec::new(); n];
         for (to, list) in taps.iter().enumerate() {
@@ -45,7 +45,7 @@ impl Lists {
 }
 
 fn sent<T: Element>(gpu: &'static Gpu, values: &[T]) -> Result<Workspace> {
-    // What has no elements cannot be bound.
+    // Empty buffers cannot be bound.
     let out = Workspace::new(gpu, values.len().max(1), T::DTYPE)?;
     let (host, layout) = (Storage::from_slice(values)?, Layout::contiguous([values.len()].into()));
     let view = |storage| View { storage, layout: &layout, dtype: T::DTYPE };
@@ -53,7 +53,8 @@ fn sent<T: Element>(gpu: &'static Gpu, values: &[T]) -> Result<Workspace> {
     Ok(out)
 }
 
-/// Result `o` along the axis is the sum of the elements and weights `taps[o]`; with `adjoint`, what undoes that.
+/// Result `o` along the axis is the sum of the elements and weights in `taps[o]`; with `adjoint`, the backward of
+/// that.
 pub fn axis(
     x: View,
     n: usize,
@@ -96,7 +97,7 @@ pub fn axis(
     })
 }
 
-/// Copies of the nearest elements, one axis after the other; with `adjoint`, what undoes that.
+/// Copies the nearest element along one axis after the other; with `adjoint`, the backward of that.
 pub fn nearest(s: &ResizeShape, scales: [Option<f64>; 3], x: View, adjoint: bool, out: View) -> Result<()> {
     let gpu = of(out)?;
     let sources = |a: usize| match out.dtype {

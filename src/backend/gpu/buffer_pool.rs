@@ -1,9 +1,9 @@
-//! Buffers of a device: one per storage, in classes of sizes, kept for reuse.
+//! Buffers of a device: one per storage, in size classes, cached for reuse.
 //!
-//! Note [Reuse in program order]
-//! A buffer whose storage is dropped may still be read by commands that were recorded but have not run. It is handed
-//! out again at once all the same: whatever is recorded for it later runs later, on the one queue. Only the host
-//! must not write it before those commands are submitted, for which a buffer knows the last batch that uses it.
+//! Note [Reuse in program order] When a storage is dropped, commands that were recorded but have not run may still use
+//! its buffer. The buffer may nevertheless be reused at once, because all commands recorded for it later also run
+//! later, on the single queue. Only the host must not write to it before those commands are submitted; for this each
+//! buffer stores the number of the last batch that uses it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-/// A buffer and what the runtime knows of it.
+/// A buffer with its bookkeeping.
 pub struct Block {
     pub buffer: Buffer,
-    /// Never given twice.
+    /// Never reused for another buffer.
     pub id: u64,
     pub size: u64,
-    /// The last batch of commands that uses it.
+    /// The last batch of commands that uses the buffer.
     pub batch: AtomicU64,
 }
 
-/// What a storage holds its buffer by.
+/// A storage's handle to its buffer.
 pub struct Allocation {
     gpu: &'static Gpu,
     block: Option<Arc<Block>>,
-    /// What of another storage's buffer is shown, if it is not a buffer of its own.
+    /// The visible part of another storage's buffer, if this storage has no buffer of its own.
     window: Option<Window>,
 }
 
@@ -45,7 +45,7 @@ impl Allocation {
         self.gpu
     }
 
-    /// The number of the buffer, and its bytes.
+    /// The id and size of the buffer.
     pub fn memory(&self) -> Option<(u64, u64)> {
         self.block.as_ref().map(|b| (b.id, b.size))
     }
@@ -54,7 +54,7 @@ impl Allocation {
         self.block.as_ref()
     }
 
-    /// A part of what a kernel may be shown, for as long as the buffer's own storage lives.
+    /// A window of this buffer, valid as long as the buffer's own storage.
     pub(super) fn within(&self, window: Window) -> Allocation {
         Allocation { gpu: self.gpu, block: self.block.clone(), window: Some(window) }
     }
@@ -64,7 +64,7 @@ impl Allocation {
     }
 }
 
-/// What a kernel is shown of a buffer: all of it, or a window.
+/// The part of a buffer that a kernel binds: all of it, or a window.
 #[derive(Clone, Copy)]
 pub(super) struct Binding<'a> {
     pub block: &'a Arc<Block>,
@@ -88,12 +88,12 @@ impl Drop for Allocation {
     }
 }
 
-/// Bytes of a device's memory, by what they are.
+/// Memory use of a device, in bytes.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Usage {
-    /// In storages.
+    /// In use by storages.
     pub allocated: u64,
-    /// In storages and kept for reuse.
+    /// In use by storages or cached.
     pub reserved: u64,
     pub peak: u64,
 }
@@ -105,7 +105,7 @@ pub struct Pool {
     budget: u64,
 }
 
-/// What a software adapter may take of the machine's memory where nothing else is said.
+/// The default memory limit for a software adapter.
 const CPU_BUDGET: u64 = 2 << 30;
 
 impl Pool {
@@ -130,15 +130,15 @@ impl Pool {
         self.free.entry(block.size).or_default().push(block);
     }
 
-    /// Gives back every buffer that no storage holds.
+    /// Frees all cached buffers.
     pub fn trim(&mut self) {
         self.free.clear();
         self.usage.reserved = self.usage.allocated;
     }
 }
 
-/// The size of the buffer for `len` bytes: powers of two with four steps between from 1 MiB on, of which at most an
-/// eighth is waste, and multiples of 2 MiB for the largest.
+/// The buffer size for `len` bytes. From 1 MiB on there are four size classes per power of two, which wastes at most
+/// an eighth; the largest buffers are multiples of 2 MiB.
 pub fn class(len: u64) -> u64 {
     const STEPS_FROM: u64 = 1 << 20;
     const EXACT_FROM: u64 = 64 << 20;
@@ -176,11 +176,11 @@ impl Gpu {
         Ok(Block { buffer, id: pool.next, size: class, batch: AtomicU64::new(0) })
     }
 
-    /// Memory of unspecified contents.
+    /// Allocates memory with unspecified contents.
     ///
     /// # Errors
-    /// `RuntimeError` above what a buffer can hold; `OutOfMemoryError` where nothing is left after everything that
-    /// could be given back was.
+    /// `RuntimeError` above the maximum buffer size; `OutOfMemoryError` when memory is exhausted even after releasing
+    /// all cached buffers.
     pub fn allocate(&'static self, len: usize) -> Result<Storage> {
         let device = Device::Gpu(self.index);
         if len == 0 {
@@ -192,7 +192,7 @@ impl Gpu {
         }
         let most = |class| [self.caps.max_binding, self.caps.max_buffer].into_iter().find(|m| class <= *m);
         let mut class = class(len as u64);
-        // No larger than need be where a limit is near.
+        // Close to a limit, allocate the exact size.
         let exact = (len as u64).next_multiple_of(256);
         if most(class) != most(exact) {
             class = exact;
@@ -212,7 +212,7 @@ impl Gpu {
             None => Arc::new(match self.create(class) {
                 Ok(block) => block,
                 Err(_) => {
-                    // What is kept for reuse, and what the driver holds for commands that have not run.
+                    // Release cached buffers, and the memory that the driver keeps for commands that have not run.
                     self.finish()?;
                     self.empty_cache();
                     self.create(class).map_err(|why| self.out_of_memory(len, &why))?
@@ -223,7 +223,7 @@ impl Gpu {
         let memory = Box::new(Allocation { gpu: self, block: Some(block), window: None });
         let storage = Storage::on_device(device, len, memory)?;
         if self.poison {
-            // All bits set: NaN in every float type, and no number that an integer kernel would be likely to make.
+            // All bits set: NaN in every floating point type, and an unlikely result of an integer kernel.
             let layout = Layout::contiguous([size / 4].into());
             fill(View { storage: &storage, layout: &layout, dtype: DType::I32 }, Scalar::Int(-1))?;
         }
@@ -245,13 +245,13 @@ impl Gpu {
         lock(&self.pool).usage
     }
 
-    /// Makes the greatest memory held so far the present one.
+    /// Resets the peak to the current amount.
     pub fn reset_peak(&self) {
         let mut pool = lock(&self.pool);
         pool.usage.peak = pool.usage.allocated;
     }
 
-    /// Gives memory that no tensor holds back to the driver.
+    /// Releases cached memory to the driver.
     pub fn empty_cache(&self) {
         lock(&self.pool).trim();
         lock(&self.stream).forget_groups();

@@ -1,8 +1,8 @@
-//! What is kept on disk between processes: the driver's compiled pipelines, and which features to leave alone.
+//! State on disk, shared between processes: compiled pipelines, and features to avoid.
 //!
-//! Files stand in `RGRAD_CACHE_DIR`, else in a folder `rgrad` of the user's caches; an empty `RGRAD_CACHE_DIR` turns them
-//! off. Their names tell adapter, driver and version of this crate, so that a new driver begins anew. Whatever is
-//! wrong with a file, it counts as absent.
+//! Files are stored in `RGRAD_CACHE_DIR`, by default in the folder `rgrad` of the user's cache directory; an empty
+//! `RGRAD_CACHE_DIR` disables them. Their names include adapter, driver and version of this crate, so that a new
+//! driver starts with an empty cache. A damaged file is treated as missing.
 #![allow(unsafe_code)]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,7 +14,7 @@ use wgpu::{AdapterInfo, Device, Features, PipelineCache, PipelineCacheDescriptor
 
 use super::lock;
 
-/// Where files are kept, if anywhere.
+/// The cache directory, if any.
 pub fn folder() -> Option<PathBuf> {
     let given = |name| env::var_os(name).map(PathBuf::from);
     let own = given("RGRAD_CACHE_DIR");
@@ -25,7 +25,7 @@ pub fn folder() -> Option<PathBuf> {
     if path.as_os_str().is_empty() { None } else { Some(path) }
 }
 
-/// The file of an adapter for some purpose.
+/// The file for an adapter and purpose.
 pub fn file(info: &AdapterInfo, purpose: &str) -> Option<PathBuf> {
     let mut hash = DefaultHasher::new();
     let version = env!("CARGO_PKG_VERSION");
@@ -34,7 +34,7 @@ pub fn file(info: &AdapterInfo, purpose: &str) -> Option<PathBuf> {
     Some(folder()?.join(format!("{purpose}-{backend}-{:016x}", hash.finish())))
 }
 
-/// Writes a file so that a reader sees all of it or nothing. A disk that is full or may not be written costs the cache.
+/// Writes a file atomically. Failure, for example on a full or read-only disk, only loses the cache.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> bool {
     let Some(folder) = path.parent() else { return false };
     let temporary = path.with_extension(format!("{}.part", process::id()));
@@ -42,17 +42,17 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> bool {
         .and_then(|()| fs::write(&temporary, bytes))
         .and_then(|()| fs::rename(&temporary, path));
     if done.is_err() {
-        // Nothing more can be done about it.
+        // A failure to clean up is ignored.
         let _ = fs::remove_file(&temporary);
     }
     done.is_ok()
 }
 
-/// Features that somebody may have found faulty on a driver, by the names in the file.
+/// Features that may be faulty in a driver, by their names in the file.
 const AVOIDABLE: [(&str, Features); 2] =
     [("int64", Features::SHADER_INT64), ("float64", Features::SHADER_F64)];
 
-/// The features that the file of an adapter says to leave alone.
+/// The features that an adapter's file says to avoid.
 pub fn avoided(info: &AdapterInfo) -> Features {
     let text = file(info, "avoid").and_then(|p| fs::read_to_string(p).ok()).unwrap_or_default();
     text.lines()
@@ -60,12 +60,12 @@ pub fn avoided(info: &AdapterInfo) -> Features {
         .fold(Features::empty(), |all, (_, feature)| all | *feature)
 }
 
-/// Their names.
+/// The names of features.
 pub fn names(features: Features) -> impl Iterator<Item = &'static str> {
     AVOIDABLE.iter().filter(move |(_, f)| features.contains(*f)).map(|(name, _)| *name)
 }
 
-/// Records which features to leave alone from the next opening on; whether it could be.
+/// Records which features to avoid from the next opening on; returns whether that succeeded.
 pub fn avoid(info: &AdapterInfo, names: &[String]) -> bool {
     let known = |n: &&String| AVOIDABLE.iter().any(|(name, _)| name == n);
     let text: String = names.iter().filter(known).map(|n| format!("{n}\n")).collect();
@@ -76,14 +76,14 @@ pub fn avoid(info: &AdapterInfo, names: &[String]) -> bool {
     }
 }
 
-/// What begins a file of pipelines; a hash of the rest follows.
+/// The file header; a hash of the content follows.
 const MAGIC: &[u8; 8] = b"rgradpc1";
 
-/// The pipelines that the driver has compiled, where it lets them be kept.
+/// The driver's pipeline cache, if supported.
 pub struct Cache {
     handle: Option<PipelineCache>,
     path: Option<PathBuf>,
-    /// The hash of what the file holds.
+    /// The hash of the saved content.
     saved: Mutex<u64>,
 }
 
@@ -96,8 +96,8 @@ impl Cache {
         let bytes = path.as_ref().and_then(|p| fs::read(p).ok()).unwrap_or_default();
         let data = contents(&bytes);
         let descriptor = PipelineCacheDescriptor { label: None, data, fallback: true };
-        // SAFETY: the data came from `get_data` of this version of wgpu for this adapter and driver, which the name
-        // of the file tells, and its hash says that it is whole; wgpu and the driver check their own headers too.
+        // SAFETY: the data came from `get_data` of the same version of wgpu, adapter and driver, as encoded in the
+        // file name, and its hash shows that it is complete; wgpu and the driver check their own headers too.
         let handle = unsafe { device.create_pipeline_cache(&descriptor) };
         Cache { handle: Some(handle), path, saved: Mutex::new(data.map_or(0, hash)) }
     }
@@ -106,7 +106,7 @@ impl Cache {
         self.handle.as_ref()
     }
 
-    /// Writes what is new.
+    /// Writes the cache if it has changed.
     pub fn save(&self) {
         let (Some(handle), Some(path)) = (&self.handle, &self.path) else { return };
         let Some(data) = handle.get_data() else { return };
@@ -123,7 +123,7 @@ fn hash(data: &[u8]) -> u64 {
     hash.finish()
 }
 
-/// What a file holds, if it is whole.
+/// The content of a file, if its hash matches.
 fn contents(bytes: &[u8]) -> Option<&[u8]> {
     let (sum, data) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<8>()?;
     if hash(data) == u64::from_le_bytes(*sum) { Some(data) } else { None }

@@ -1,17 +1,15 @@
-//! The three products of a convolution, read where the operands lie.
+//! The three products of a convolution on a GPU, computed without rearranging the operands.
 //!
-//! Note [Kernels of a convolution]
-//! On a GPU a convolution of many channels is a product of matrices through workgroup memory (`tiled`): Note [Matrices of a
-//! convolution]. On software, and where a group has few channels, it is computed tile by tile from where the operands
-//! lie: Note [Tiles of a convolution]. For large ones the tuner times the candidates once per adapter and class of
-//! shapes; others go by size.
+//! Note [Kernels of a convolution] On a GPU a convolution with many channels is computed as a matrix product through
+//! workgroup memory (`tiled`): Note [Matrices of a convolution]. On software adapters, and for groups of few channels,
+//! each invocation computes a tile directly from the operands: Note [Tiles of a convolution]. For large convolutions
+//! the tuner measures the candidates once per adapter and class of shapes; the others are selected by size.
 //!
-//! Note [Tiles of a convolution]
-//! An output, and the gradient of an input, are computed some channels by some positions at a time: a tap is placed
-//! once for all channels that are summed over, and what is loaded serves the whole tile. The gradient of a weight is
-//! computed some channels of the output by some of the input at one tap; the rows of all outputs are shared out between
-//! invocations whose sums are added at the end. Tiles shrink until there are enough of them to keep a device busy, so
-//! that a depthwise convolution comes down to single channels.
+//! Note [Tiles of a convolution] For an output, or the gradient of an input, a tile is some channels by some
+//! positions: the position of a tap is computed once for all channels of the sum, and each loaded element is used for
+//! the whole tile. For the gradient of a weight, a tile is some output channels by some input channels at one tap; the
+//! rows of all outputs are divided among invocations, whose partial sums are added at the end. Tiles shrink until
+//! there are enough of them to occupy the device, so that a depthwise convolution uses tiles of a single channel.
 
 mod render;
 mod tiled;
@@ -34,37 +32,37 @@ use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::layout::Layout;
 
-/// Invocations in a workgroup.
+/// Invocations per workgroup.
 const GROUP: usize = 32;
-/// Invocations that keep a GPU busy, and a software adapter.
+/// The number of invocations that occupies a GPU, and a software adapter.
 const BUSY: usize = 1 << 14;
 const BUSY_CPU: usize = 1 << 8;
-/// The depth that a share of a weight's sums has at least.
+/// The minimum depth of a partial sum of a weight gradient.
 const SEGMENT: usize = 256;
-/// The longest part of a row of an output that is summed at once.
+/// The maximum number of elements of an output row that are summed at a time.
 const PIECE: usize = 1 << 12;
-/// Multiplications from which on the candidates are timed.
+/// Minimum number of multiplications for tuning.
 const WORTH_TUNING: usize = 1 << 26;
-/// Rows, columns and depth from which on tiles are worth their edges.
+/// Minimum number of rows, columns and depth for matrix tiles; below, partial tiles waste too much.
 const WORTH_TILES: usize = 32;
 
-/// A kernel for a convolution.
+/// A kernel of a convolution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kernel {
-    /// A tile an invocation, of the size that keeps the device busy.
+    /// One tile per invocation, of a size that occupies the device.
     Direct,
-    /// Rows and columns of a workgroup's tile, 64 or 128.
+    /// Matrix tiles of 64 or 128 rows and columns per workgroup.
     Tiled(u8),
 }
 
-/// Channels, and fours of positions (of a weight: of channels of the input), of an invocation.
+/// The tile of an invocation: channels by quads of positions (for a weight gradient: of input channels).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Tile {
     rows: usize,
     fours: usize,
 }
 
-/// From the one that reads least to the one that has the most invocations.
+/// From the fewest loads to the most invocations.
 const TILES: [Tile; 6] = [
     Tile { rows: 8, fours: 2 },
     Tile { rows: 8, fours: 1 },
@@ -74,13 +72,13 @@ const TILES: [Tile; 6] = [
     Tile { rows: 1, fours: 1 },
 ];
 
-/// The product of `a` and `b`, and a bias for an output; see `backend::conv`.
+/// The product of `a` and `b`, with a bias for an output; see `backend::conv`.
 pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     if out.layout.numel() == 0 {
         return Ok(());
     }
     if a.layout.numel() == 0 || b.layout.numel() == 0 {
-        // A sum of nothing; an output of nothing still has its bias, which nobody asks for.
+        // An empty sum. (An output with an empty sum would have its bias, but callers never request one.)
         return fill(out, Scalar::Int(0));
     }
     let gpu = of(out)?;
@@ -92,7 +90,7 @@ pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<Vie
     }
 }
 
-/// A convolution of more than a kernel may see at once: some images after others.
+/// Splits a convolution that exceeds the binding size into parts of several images.
 fn in_parts(
     gpu: &'static Gpu,
     which: Product,
@@ -123,13 +121,13 @@ fn in_parts(
     })
 }
 
-/// A convolution of tensors that a kernel may see, by the best kernel.
+/// A convolution whose tensors fit in bindings, by the fastest kernel.
 fn whole(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     let kernel = choose(of(out)?, which, s, out.dtype, |kernel| run(kernel, which, s, a, b, bias, out))?;
     run(kernel, which, s, a, b, bias, out)
 }
 
-/// A convolution that is not empty, by a kernel of choice; tiles are for float32.
+/// A non-empty convolution by a given kernel; `Tiled` supports float32 only.
 pub fn run(
     kernel: Kernel,
     which: Product,
@@ -153,7 +151,7 @@ fn choose(
     run: impl Fn(Kernel) -> Result<()>,
 ) -> Result<Kernel> {
     let sizes = tiled::Sizes::of(which, s);
-    // Tiles of wide elements are more than the workgroup memory that every adapter has.
+    // Tiles of 8-byte elements exceed the workgroup memory guaranteed on all adapters.
     if gpu.caps.is_cpu || dtype != DType::F32 || sizes.m.min(sizes.n).min(sizes.k) < WORTH_TILES {
         return Ok(Kernel::Direct);
     }
@@ -161,7 +159,7 @@ fn choose(
         return Ok(Kernel::Tiled(64));
     }
     let kernels: SmallVec<[Kernel; 3]> = smallvec![Kernel::Tiled(64), Kernel::Tiled(128), Kernel::Direct];
-    // Shapes of one class differ by less than a factor of two; strides and dilations decide how sources are read.
+    // Sizes within a class differ by less than a factor of two; stride and dilation affect the access pattern.
     let [groups, m, n, k] = [s.groups, sizes.m, sizes.n, sizes.k].map(usize::ilog2);
     let key = format!("conv {which:?} {groups} {m} {n} {k} {:?} {:?} {:?}", s.kernel, s.stride, s.dilation);
     let names: SmallVec<[String; 3]> = kernels.iter().map(|k| format!("{k:?}")).collect();
@@ -187,7 +185,8 @@ fn direct(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, o
     if which != Product::Weight {
         expect_loops(gpu, "convolution", volume(s.kernel) * (depth + 1))?;
     }
-    // Sums over the rows of all outputs, long ones in pieces, can be shared out, which makes up for few tiles.
+    // A sum over the rows of all outputs (long rows in pieces) can be split, which compensates for a small number of
+    // tiles.
     let piece = PIECE.min(s.output[2]);
     let lines = s.n * s.output[0] * s.output[1] * s.output[2].div_ceil(piece);
     let splits = if which == Product::Weight { lines.div_ceil(4) } else { 1 };
@@ -213,11 +212,11 @@ fn direct(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, o
 struct Call<'a> {
     which: Product,
     s: &'a ConvShape,
-    /// Channels of a group that are computed, and that are summed over.
+    /// Number of channels of a group in the result, and in the sum.
     rows: usize,
     depth: usize,
     tile: Tile,
-    /// The longest part of a row that a share of a weight's sums has.
+    /// Maximum number of elements of a row in a partial sum of a weight gradient.
     piece: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Copies, casts and fills, and the ways to and from the host.
+//! Copies, casts and fills, and transfers to and from the host.
 
 use super::device::{allocation, of};
 use super::pointwise;
@@ -11,10 +11,10 @@ use crate::formula::recorded;
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-/// The formula that returns its argument.
+/// The formula of a copy.
 const IDENTITY: Program = Program { name: "copy", kernel: Kernel::NONE, formula: &|| recorded!(|a| a[0]) };
 
-/// An integer type of the same width: copying it keeps every bit.
+/// An integer type of the same size; copying it preserves all bits.
 pub const fn bits(dtype: DType) -> DType {
     match dtype.size() {
         1 => DType::U8,
@@ -24,7 +24,7 @@ pub const fn bits(dtype: DType) -> DType {
     }
 }
 
-/// The type that a cast goes through.
+/// The intermediate type of a cast.
 fn through(from: DType, to: DType) -> DType {
     use DType::{F32, F64, I32, I64};
     match (from, to) {
@@ -35,10 +35,10 @@ fn through(from: DType, to: DType) -> DType {
     }
 }
 
-/// Bytes from which on the driver's own copy is worth closing the pass for.
+/// Minimum size for which the driver's copy command is worth ending the compute pass.
 const LARGE: usize = 1 << 20;
 
-/// Copies `src` to `out`, which has the same shape, casting as needed.
+/// Copies `src` to `out`, which has the same shape, with a cast if the dtypes differ.
 pub fn copy(src: View, out: View) -> Result<()> {
     if src.dtype != out.dtype {
         return pointwise::run(&IDENTITY, through(src.dtype, out.dtype), &[Operand::View(src)], &[], out);
@@ -48,7 +48,7 @@ pub fn copy(src: View, out: View) -> Result<()> {
     let whole_words = [len, from, to].iter().all(|n| n.is_multiple_of(4));
     if len >= LARGE && whole_words && src.layout.is_contiguous() && out.layout.is_contiguous() {
         let block = |v: View<'_>| allocation(v.storage).and_then(|a| a.block()).cloned();
-        // A driver does not copy within a buffer.
+        // Drivers do not copy within one buffer.
         if let (Some(a), Some(b)) = (block(src), block(out))
             && a.id != b.id
         {
@@ -66,7 +66,7 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
     pointwise::run(&program, compute_type(out.dtype), &[Operand::Number(value)], &[], out)
 }
 
-/// The elements of a view in memory of the host, in row-major order.
+/// Copies the elements of a view to host memory in row-major order.
 pub fn download(src: View) -> Result<Storage> {
     let len = src.layout.numel() * src.dtype.size();
     if len == 0 {
@@ -81,14 +81,14 @@ pub fn download(src: View) -> Result<Storage> {
         return download(view);
     }
     let at = src.layout.offset * src.dtype.size();
-    // Copies begin at a multiple of four bytes.
+    // Copies start at multiples of four bytes.
     let extra = at % 4;
     let Some(block) = allocation(src.storage).and_then(|a| a.block()) else { return Err(no_memory()) };
     let bytes = gpu.download(block, (at - extra) as u64, len + extra)?;
     Storage::from_slice(&bytes[extra..])
 }
 
-/// Writes a contiguous view of the host to `out`, which has its shape and dtype.
+/// Copies a contiguous host view to `out`, which has the same shape and dtype.
 pub fn upload(src: View, out: View) -> Result<()> {
     let len = src.layout.numel() * src.dtype.size();
     if len == 0 {
@@ -96,7 +96,7 @@ pub fn upload(src: View, out: View) -> Result<()> {
     }
     let gpu = of(out)?;
     let at = out.layout.offset * out.dtype.size();
-    // Bytes after the last, up to a multiple of four, are overwritten too.
+    // The write is rounded up to a multiple of four bytes, which would overwrite the bytes that follow.
     let apart = at.is_multiple_of(4) && (len.is_multiple_of(4) || at + len == out.storage.len());
     if !out.layout.is_contiguous() || !apart {
         let dense = gpu.allocate(len)?;

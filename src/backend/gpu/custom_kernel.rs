@@ -1,8 +1,8 @@
-//! Kernels that users write in WGSL, read for what they bind.
+//! Kernels written by users in WGSL; their bindings are found by reflection.
 //!
-//! Such a kernel is a whole module with one entry point, `main`. Storage that it writes stands at the bindings from 1 on,
-//! storage that it reads after those; a uniform struct of numbers may stand at binding 0. Names and types are read
-//! from the module, so that nothing is declared twice.
+//! Such a kernel is a complete module with one entry point, `main`. Written storage has the bindings from 1 on,
+//! followed by read-only storage; a uniform struct of numbers may have binding 0. Names and types are reflected from
+//! the module, so that nothing is declared twice.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -25,16 +25,16 @@ struct Field {
     ty: Number,
 }
 
-/// Storage that a kernel binds.
+/// A storage binding of a kernel.
 struct Bound {
     name: String,
     element: Number,
     written: bool,
 }
 
-/// A kernel, known to be valid WGSL.
+/// A kernel whose WGSL was validated.
 pub struct Kernel {
-    /// Lives as long as the process, as the pipelines do that are kept by it.
+    /// Leaked, since cached pipelines refer to it for the rest of the process.
     name: &'static str,
     number: u16,
     source: String,
@@ -43,14 +43,14 @@ pub struct Kernel {
     fields: Vec<Field>,
 }
 
-/// The field that holds how many elements the first result has, unless it is given.
+/// The field for the number of elements of the first result, filled in unless the caller passes it.
 const COUNT: &str = "count";
 
 impl Kernel {
-    /// Reads a module.
+    /// Parses and validates a module.
     ///
     /// # Errors
-    /// `RuntimeError` with the line and a caret where it is not valid, and where it binds something else than it may.
+    /// `RuntimeError` with the line and a caret for invalid WGSL, and for unsupported bindings.
     pub fn new(name: &str, source: &str) -> Result<Kernel> {
         static NUMBER: AtomicU16 = AtomicU16::new(0);
         let invalid = |text: String| Error::Runtime(format!("wgsl_op '{name}' is not valid WGSL:\n{text}"));
@@ -70,17 +70,17 @@ impl Kernel {
         Ok(Kernel { name, number, source: source.to_owned(), invocations, bound, fields })
     }
 
-    /// Names of what it writes and of what it reads, in order.
+    /// Names of the written, or of the read, tensors in order.
     pub fn tensors(&self, written: bool) -> impl Iterator<Item = &str> {
         self.bound.iter().filter(move |b| b.written == written).map(|b| b.name.as_str())
     }
 
-    /// Names of the numbers that a call must give.
+    /// Names of the numbers that a call must pass.
     pub fn numbers(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|f| f.name.as_str()).filter(|name| *name != COUNT)
     }
 
-    /// Launches it with `invocations` of `main` or a few more. Tensors are dense and begin with their storage.
+    /// Launches at least `invocations` of `main`. Tensors are dense with storage offset 0.
     pub fn launch(
         &self,
         gpu: &Gpu,
@@ -123,7 +123,7 @@ impl Kernel {
         gpu.launch(Launch {
             op: name,
             kernel: name,
-            // No kernel of the table has a variant of these two bytes and no more.
+            // No built-in kernel has a variant of exactly these two bytes.
             variant: &self.number.to_le_bytes(),
             source: &|| Ok(self.source.clone()),
             written,
@@ -185,7 +185,7 @@ fn bindings(name: &str, module: &Module) -> Result<(Vec<Bound>, Vec<Field>)> {
     Ok((bound, fields))
 }
 
-/// Whether an array of some type shows the elements of a tensor: those of less than 32 bits lie in words.
+/// Whether a binding's array type can hold elements of `dtype`: elements below 32 bits are packed into words.
 fn holds(element: Number, dtype: DType) -> bool {
     match (element.kind, element.width) {
         (ScalarKind::Float, 4) => dtype == DType::F32,
@@ -206,13 +206,13 @@ fn wgsl_name(n: Number) -> String {
     format!("{letter}{}", 8 * n.width)
 }
 
-/// A number as a field holds it.
+/// The bytes of a number in a field.
 fn bytes(value: Scalar, ty: Number) -> Vec<u8> {
     match (ty.kind, ty.width) {
         (ScalarKind::Float, 8) => f64::from_scalar(value).to_le_bytes().to_vec(),
         (ScalarKind::Float, _) => f32::from_scalar(value).to_le_bytes().to_vec(),
         (_, 8) => i64::from_scalar(value).to_le_bytes().to_vec(),
-        // As an unsigned number too, whose bits these are.
+        // The same bits for unsigned fields.
         _ => (i64::from_scalar(value) as u32).to_le_bytes().to_vec(),
     }
 }

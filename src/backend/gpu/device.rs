@@ -1,4 +1,4 @@
-//! An open device: its handles, what it can do, and the parts of the runtime that belong to it.
+//! An open device: its handles, capabilities, and runtime state.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -20,31 +20,31 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
-/// What the adapter can do, as far as kernels ask.
+/// The capabilities of the adapter that kernels depend on.
 #[derive(Clone, Debug)]
 pub struct Caps {
     pub name: String,
-    /// Software on the CPU.
+    /// A software adapter.
     pub is_cpu: bool,
     pub int64: bool,
     pub float64: bool,
-    /// Storage buffers that a shader may bind.
+    /// Maximum number of storage buffers per shader.
     pub max_buffers: usize,
     /// Whether kernels can be timed.
     pub timestamps: bool,
-    /// Bytes of a buffer that one binding may show.
+    /// Maximum size of a binding in bytes.
     pub max_binding: u64,
-    /// Alignment of the first byte that a binding shows.
+    /// Alignment of binding offsets in bytes.
     pub binding_align: u64,
-    /// Bytes of a buffer.
+    /// Maximum size of a buffer in bytes.
     pub max_buffer: u64,
-    /// Workgroups in the first dimension of a grid.
+    /// Maximum number of workgroups in one dimension.
     pub max_groups: usize,
     /// Alignment of offsets into uniform buffers.
     pub uniform_align: usize,
 }
 
-/// Counters that only grow.
+/// Monotonic counters.
 #[derive(Default, Debug)]
 pub struct Counters {
     pub buffers: AtomicU64,
@@ -73,24 +73,24 @@ pub struct Gpu {
     pub(super) pipelines: Mutex<Pipelines>,
     pub(super) tuner: Tuner,
     pub(super) cache: Cache,
-    /// Whether memory is filled with NaNs before it is handed out, so that what a kernel forgets to write shows.
+    /// Whether new memory is filled with NaN, to reveal elements that a kernel does not write.
     pub(super) poison: bool,
-    /// Whether there ever was a buffer larger than a binding shows.
+    /// Whether any buffer ever exceeded the binding size.
     pub(super) large: AtomicBool,
-    /// The process that opened the device; a forked child cannot use it.
+    /// The process that opened the device; it cannot be used in a forked child.
     process: u32,
 }
 
-/// More than any machine has; the list must have some length.
+/// Maximum number of devices; no machine has more.
 const MOST: usize = 16;
 
-/// The open devices. One that is reset stays in memory for the tensors that still name it.
+/// The open devices. A reset device is leaked for the tensors that still refer to it.
 static OPEN: [RwLock<Option<&'static Gpu>>; MOST] = [const { RwLock::new(None) }; MOST];
 
-/// The device of a number, opened at its first use.
+/// The device with an index, opened on first use.
 ///
 /// # Errors
-/// `RuntimeError` where there is none, where it cannot be opened, after it was lost, and in a forked child.
+/// `RuntimeError` if it does not exist, cannot be opened or was lost, and in a forked child.
 pub fn gpu(index: u8) -> Result<&'static Gpu> {
     let Some(slot) = OPEN.get(index as usize) else { bail!(Runtime, "gpu:{index}: invalid device ordinal") };
     if let Some(gpu) = *slot.read().unwrap_or_else(PoisonError::into_inner) {
@@ -108,19 +108,19 @@ pub fn gpu(index: u8) -> Result<&'static Gpu> {
     Ok(gpu)
 }
 
-/// As [`gpu`], by the name of the device.
+/// As [`gpu`], for a [`Device`](crate::device::Device).
 pub fn gpu_of(device: crate::device::Device) -> Result<&'static Gpu> {
     gpu(device.index().and_then(|i| u8::try_from(i).ok()).unwrap_or(u8::MAX))
 }
 
-/// Every device that this process has open.
+/// All devices that this process has opened.
 pub fn opened() -> impl Iterator<Item = &'static Gpu> {
     OPEN.iter()
         .filter_map(|slot| *slot.read().unwrap_or_else(PoisonError::into_inner))
         .filter(|gpu| gpu.process == std::process::id())
 }
 
-/// Closes a device, lost or not: its tensors raise from now on, and the next use of the number opens it anew.
+/// Closes a device, lost or not: its tensors raise errors from now on, and the index is reopened on next use.
 pub fn reset(index: u8) -> Result<()> {
     instance::adapter(index)?;
     let slot = OPEN.get(index as usize);
@@ -147,13 +147,13 @@ fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
         is_cpu: info.device_type == DeviceType::Cpu,
         int64: features.contains(Features::SHADER_INT64),
         float64: features.contains(Features::SHADER_INT64 | Features::SHADER_F64),
-        // What is told of 32 and more is told by a mask of as many bits.
+        // A 32-bit mask describes the buffers.
         max_buffers: limits.max_storage_buffers_per_shader_stage.min(32) as usize,
         timestamps: features.contains(Features::TIMESTAMP_QUERY),
         max_binding: number("RGRAD_GPU_MAX_BINDING").map_or(max_binding, |n| n.min(max_binding)),
         binding_align: limits.min_storage_buffer_offset_alignment.into(),
         max_buffer: limits.max_buffer_size,
-        // As many as every adapter takes; few of them try out what many would show.
+        // The limit that all adapters support; a lower one exercises the splitting of large grids in tests.
         max_groups: number("RGRAD_GPU_MAX_GROUPS").unwrap_or(65_535).clamp(1, 65_535) as usize,
         uniform_align: limits.min_uniform_buffer_offset_alignment as usize,
         name: info.name.clone(),
@@ -161,7 +161,7 @@ fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
     let opened = pollster::block_on(adapter.request_device(&DeviceDescriptor {
         required_features: features,
         required_limits: limits,
-        // The pool keeps and reuses buffers.
+        // The buffer pool already reuses buffers.
         memory_hints: MemoryHints::MemoryUsage,
         ..DeviceDescriptor::default()
     }));
@@ -195,7 +195,7 @@ fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
     })
 }
 
-/// A variable of the environment that is a number.
+/// An environment variable as a number.
 pub(super) fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.trim().parse().ok()
 }
@@ -211,13 +211,13 @@ pub fn of(view: View) -> Result<&'static Gpu> {
     }
 }
 
-/// The buffer behind a storage, if it is one of a GPU.
+/// The GPU buffer of a storage, if it has one.
 pub fn allocation(storage: &Storage) -> Option<&Allocation> {
     storage.memory().and_then(|m| m.downcast_ref())
 }
 
 impl Gpu {
-    /// Errors in a forked child: the driver's threads do not exist there.
+    /// Errors in a forked child, where the driver's threads do not exist.
     pub(super) fn expect_own_process(&self) -> Result<()> {
         if self.process == std::process::id() {
             return Ok(());
@@ -229,7 +229,7 @@ impl Gpu {
         )
     }
 
-    /// Errors once the device is lost.
+    /// Errors if the device is lost.
     pub(super) fn expect_alive(&self) -> Result<()> {
         match self.fault.lost() {
             None => Ok(()),
@@ -242,22 +242,22 @@ impl Gpu {
         }
     }
 
-    /// Writes what the driver has compiled to disk.
+    /// Saves the driver's pipeline cache to disk.
     pub fn save_cache(&self) {
         self.cache.save();
     }
 
-    /// Has the driver drop the device, as if it had failed: what happens then can be tried out.
+    /// Destroys the device as if it had failed, for tests.
     pub fn lose(&self) {
         self.device.destroy();
-        // The callback runs while somebody waits.
+        // Polling runs the callback.
         let _ = self.device.poll(PollType::Poll);
         self.fault.lose("the device was lost (Destroyed)".into());
     }
 
-    /// Errors unless kernels on this adapter can load and compute `dtype`.
+    /// Errors unless kernels on this adapter support `dtype`.
     pub fn expect(&self, op: &str, dtype: DType) -> Result<()> {
-        // An int64 that the adapter lacks is computed with pairs of words: Note [Lowering int64].
+        // On adapters without int64 it is emulated with pairs of words: Note [Lowering int64].
         if dtype != DType::F64 || self.caps.float64 {
             return Ok(());
         }

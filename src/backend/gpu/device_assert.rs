@@ -1,7 +1,8 @@
-//! Indices out of range, found by kernels and told at the next call that waits.
+//! Out-of-range indices, detected by kernels and reported at the next synchronization.
 //!
-//! A kernel that checks indices binds four words: what went wrong (0 while nothing has), the index in two words, and
-//! the bound. The first invocation that finds a fault writes them; results then are unspecified but within bounds.
+//! A kernel that checks indices binds a record of four words: the kind of fault (0 if none), the index in two words,
+//! and the bound. The first invocation that finds a fault writes it; the results are then unspecified, but no access
+//! is out of bounds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -16,12 +17,12 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-/// Words of the record.
+/// Words per record.
 const WORDS: usize = 4;
-/// Bytes of it.
+/// Size of a record in bytes.
 pub const SIZE: usize = WORDS * 4;
 
-/// The record of a device.
+/// The fault record of a device.
 pub struct Faults {
     storage: Storage,
     layout: Layout,
@@ -33,13 +34,13 @@ impl Faults {
     }
 }
 
-/// Where a device keeps it.
+/// A device's fault record and its state.
 #[derive(Default)]
 pub struct FaultSlot {
     record: OnceLock<Faults>,
-    /// Whether a kernel was launched that may write it.
+    /// Whether a kernel that may write the record was launched since it was last read.
     open: AtomicBool,
-    /// Who launched such kernels; the words of faults hold a position here.
+    /// The operations that launched such kernels; the words of faults contain indices into this list.
     callers: Mutex<Vec<&'static str>>,
 }
 
@@ -58,7 +59,7 @@ impl Gpu {
         Ok(self.fault_slot.record.get_or_init(|| made))
     }
 
-    /// The word of a kind of fault, for a kernel launched by what is now called.
+    /// The fault word of a kind, for a kernel launched by the current operation.
     pub fn fault_word(&self, kind: u32) -> u32 {
         let (name, mut callers) = (called(), lock(&self.fault_slot.callers));
         let place = callers.iter().position(|c| *c == name).unwrap_or_else(|| {
@@ -73,7 +74,7 @@ impl Gpu {
         if self.fault_slot.open.swap(false, Ordering::AcqRel) { self.fault_slot.record.get() } else { None }
     }
 
-    /// The error that a record tells of; it is then blank again.
+    /// The error described by a record, which is then cleared.
     pub(super) fn told(&self, faults: &Faults, record: &[u8]) -> Result<()> {
         let word = |i: usize| {
             let mut b = [0; 4];
@@ -95,7 +96,7 @@ impl Gpu {
             0 => "nll_loss",
             place => lock(&self.fault_slot.callers).get(place - 1).copied().unwrap_or_default(),
         };
-        // Brackets call no entry of the table.
+        // Indexing with brackets is not an operation of the table, so it has no name there.
         let caller = if caller.is_empty() && word(0) & 0xff == DIMENSION { "index" } else { caller };
         let found = if caller.is_empty() { String::new() } else { format!("'{caller}' on ") };
         Err(error
@@ -103,8 +104,8 @@ impl Gpu {
     }
 }
 
-/// Words that say what went wrong with an index: the kind, for some the dimension in the next eight bits, and who
-/// asked in the rest, if that is not known from the kind.
+/// Kinds of faults. A fault word consists of the kind, for some kinds the dimension in the next eight bits, and the
+/// calling operation in the remaining bits, unless it follows from the kind.
 pub const CLASS: u32 = 1;
 pub const LISTED: u32 = 2;
 pub const FLAT: u32 = 3;
@@ -112,7 +113,7 @@ pub const DIMENSION: u32 = 4;
 pub const ALONG: u32 = 5;
 pub const DIVISION: u32 = 6;
 
-/// The word for a fault in a dimension.
+/// The fault word for a dimension.
 pub const fn in_dimension(kind: u32, dim: usize) -> u32 {
     kind | (dim as u32) << 8
 }

@@ -1,4 +1,4 @@
-//! Division of integers by zero, told like an index out of range.
+//! Integer division by zero, reported like an out-of-range index.
 
 use super::device::of;
 use super::device_assert;
@@ -12,7 +12,7 @@ use crate::formula::template::{binding, stored};
 
 const FRAME: &str = crate::formula::shader_text!("divisor.wgsl");
 
-/// Reports a zero among dense integers; on software at once, else at the next call that waits.
+/// Checks dense integers for zero; reports at once on a software adapter, otherwise at the next synchronization.
 pub fn expect_divisors(x: View) -> Result<()> {
     let n = x.layout.numel();
     if n == 0 {

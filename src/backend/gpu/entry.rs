@@ -13,7 +13,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Kernel, Operand, Primitives, Program};
 use crate::backend::random::{Draw, Philox};
-use crate::backend::reduce::{ReduceDims, ReduceOp};
+use crate::backend::reduce::{Fold, ReduceDims, ReduceOp, in_turn};
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight};
 use crate::backend::svd::Matrices;
@@ -25,7 +25,7 @@ use crate::formula::{ARGS, Formula, Num, recorded};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-/// The GPUs, as the layers above see them.
+/// The GPUs as a [`Backend`].
 pub struct Wgpu;
 
 /// The formula of integer powers.
@@ -58,7 +58,7 @@ impl Backend for Wgpu {
         device::gpu_of(device)?.finish()
     }
 
-    // ---- what the device can do
+    // ---- capabilities
 
     fn computes(&self, device: Device, dtype: DType) -> bool {
         device::gpu_of(device).is_ok_and(|gpu| gpu.expect("", dtype).is_ok())
@@ -72,7 +72,7 @@ impl Backend for Wgpu {
         svd::compute_type(x)
     }
 
-    // ---- elements
+    // ---- pointwise
 
     fn copy(&self, src: View, out: View) -> Result<()> {
         copy::copy(src, out)
@@ -108,7 +108,7 @@ impl Backend for Wgpu {
         outs: &[View],
     ) -> Result<()> {
         match outs {
-            // One result is stored in wider words.
+            // The result's elements are wider than a word.
             [out] if operands.len() <= ARGS && (0..operands.len()).all(|k| formula.reads(k)) => {
                 let program = Program { name, kernel: Kernel::NONE, formula: &|| formula };
                 pointwise::run(&program, compute, operands, params, *out)
@@ -140,8 +140,12 @@ impl Backend for Wgpu {
         reduce::fold(op, x, d, out)
     }
 
+    fn reduce_formula(&self, fold: &Fold, out: View) -> Result<()> {
+        if reduce::fold_formula(fold, out)? { Ok(()) } else { in_turn(self, fold, out) }
+    }
+
     fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()> {
-        // Sums are of float32 alone.
+        // Only float32 sums are implemented.
         if out.dtype != DType::F32 {
             out.on_host()?;
         }
@@ -232,7 +236,7 @@ impl Backend for Wgpu {
         softmax::nll_backward(g, logp, d, targets, logits, out)
     }
 
-    // ---- positions that data decide
+    // ---- indexing
 
     fn gather(&self, x: View, grid: &IndexGrid, out: View) -> Result<()> {
         index::gather(x, grid, out)
@@ -327,7 +331,7 @@ impl Backend for Wgpu {
         svd::decompose(m, w, out)
     }
 
-    // ---- normalisation and optimizers
+    // ---- normalization and optimizers
 
     fn norm_forward(
         &self,

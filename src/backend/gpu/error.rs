@@ -1,4 +1,4 @@
-//! What drivers say, kept until somebody can be told.
+//! Asynchronous errors of drivers, stored until they can be reported.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::lock;
 use crate::error::{Error, Result};
 
-/// The first error of a device that nobody has been told of. Errors arrive from any thread, at any time.
+/// The first unreported error of a device. Errors may arrive on any thread at any time.
 #[derive(Default)]
 pub struct Fault {
     raised: AtomicBool,
@@ -15,13 +15,13 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Notes an error; only the first of several is kept, since the others follow from it.
+    /// Records an error; only the first is kept, since later ones usually follow from it.
     pub fn raise(&self, message: String) {
         lock(&self.message).get_or_insert(message);
         self.raised.store(true, Ordering::Release);
     }
 
-    /// Notes that the device is gone for good; the first reason stays.
+    /// Records that the device is lost; the first reason is kept.
     pub fn lose(&self, message: String) {
         let mut kept = lock(&self.message);
         if !self.lost.swap(true, Ordering::AcqRel) {
@@ -30,12 +30,12 @@ impl Fault {
         self.raised.store(true, Ordering::Release);
     }
 
-    /// Why the device is gone, if it is.
+    /// The reason why the device is lost, if it is.
     pub fn lost(&self) -> Option<String> {
         if self.lost.load(Ordering::Acquire) { lock(&self.message).clone() } else { None }
     }
 
-    /// The error, which is then told; that of a lost device stays.
+    /// Returns the stored error and clears it; the error of a lost device stays.
     pub fn check(&self, operations: &[&'static str]) -> Result<()> {
         if !self.raised.load(Ordering::Acquire) {
             return Ok(());

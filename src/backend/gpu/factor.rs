@@ -1,4 +1,4 @@
-//! Factorizations: Note [Who factors a matrix] in `shaders/factor.wgsl`.
+//! Matrix factorizations; see Note [Who factors a matrix] in `shaders/factor.wgsl`.
 
 use super::device::{Gpu, of};
 use super::params::Params;
@@ -16,18 +16,18 @@ const FRAME: &str = crate::formula::shader_text!("factor.wgsl");
 const ELIMINATION: &str = crate::formula::shader_text!("elimination.wgsl");
 const ORTHOGONAL: &str = crate::formula::shader_text!("orthogonal.wgsl");
 
-/// Rows or columns from which on a GPU gives a matrix a workgroup.
+/// Number of rows or columns from which on a workgroup factors a matrix on a GPU.
 const GROUPED: usize = 9;
-/// The same on software, which gains nothing from it but shorter loops.
+/// The same for software adapters, which only profit from shorter loops.
 const GROUPED_ON_SOFTWARE: usize = 8192;
-/// Rows of the square of threads that a workgroup is.
+/// A workgroup is a square of SIDE by SIDE threads.
 const SIDE: usize = 16;
-/// Columns of a row that one worker is given.
+/// Columns per worker.
 const COLUMNS: usize = 256;
-/// More sweeps than ever were needed, which are about ten.
+/// Limit on the number of sweeps; about ten suffice.
 const SWEEPS: usize = 60;
 
-/// What the threads of a workgroup do together.
+/// The cooperation of the threads of a workgroup.
 const TOGETHER: &str = "const SIDE: u32 = 16u;
 const GROUP: u32 = 256u;
 var<workgroup> parts: array<T, 256>;
@@ -56,7 +56,7 @@ fn sum(v: T, from_thread: u32, stride: u32) -> T { return v; }
 fn largest_of(v: T, from_thread: u32, stride: u32) -> T { return v; }
 ";
 
-/// Who has a matrix, and whether all of it is done in one launch.
+/// Whether a thread or a workgroup factors a matrix, and whether in a single launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct How {
     pub walk: Walk,
@@ -76,8 +76,8 @@ impl How {
     }
 }
 
-/// Launches of rotations of `n` rows or columns, each of which loops so often: how many, and the first. Launches that come
-/// after the last sweep find nothing to do.
+/// Launches the rotations of `n` rows or columns, each with loops of `loops` iterations: passes the number of
+/// rotations per launch and the first pair. Launches after convergence do nothing.
 pub(super) fn rotations(
     n: usize,
     loops: usize,
@@ -96,17 +96,17 @@ pub(super) fn rotations(
     Ok(())
 }
 
-/// Threads that have a matrix.
+/// Threads per matrix.
 fn threads(walk: Walk) -> usize {
     if walk == Walk::Together { SIDE * SIDE } else { 1 }
 }
 
-/// As [`crate::backend::factor::factor`], in the dtype of `a`, which is used up.
+/// See [`crate::backend::factor::factor`]; computes in the dtype of `a`, which is overwritten.
 pub fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
     factor_by(How::usual(of(out)?, what, n), op, what, n, a, out)
 }
 
-/// As [`factor`], in a way of choice.
+/// As [`factor`], with explicit choice of the method.
 pub fn factor_by(how: How, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
     let gpu = of(out)?;
     gpu.expect(op, out.dtype)?;
@@ -132,13 +132,13 @@ pub fn factor_by(how: How, op: &'static str, what: Factor, n: usize, a: View, ou
             .factor(what, n, how.whole)
     };
     if a.layout.numel() == 0 {
-        // Nothing empty can be bound.
+        // Empty buffers cannot be bound.
         return run(count, Workspace::new(gpu, 1, a.dtype)?.view(), out);
     }
     by_rows(gpu, op, count, &[out, a], &mut |count, v| run(count, v[1], v[0]))
 }
 
-/// The parameters of these names in `shaders/factor.wgsl`.
+/// The parameters of the same names in `shaders/factor.wgsl`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sizes {
     pub n: usize,
@@ -151,14 +151,14 @@ pub(super) struct Sizes {
     pub right: usize,
 }
 
-/// Matrices for which kernels are launched.
+/// A batch of matrices and the state of its launches.
 pub(super) struct Work<'a> {
     pub op: &'static str,
-    /// The file of the kernels.
+    /// The WGSL source of the kernels.
     pub kernels: &'static str,
     pub walk: Walk,
     pub count: usize,
-    /// Elements of a matrix, of its results, and those that are kept of it from launch to launch.
+    /// Elements per matrix, per result, and per matrix of state kept between launches.
     pub size: usize,
     pub each: usize,
     pub keeps: usize,
@@ -170,14 +170,14 @@ pub(super) struct Work<'a> {
 
 impl Work<'_> {
     fn factor(&self, what: Factor, n: usize, in_one: bool) -> Result<()> {
-        // Columns are shared by the hundred.
+        // Columns are divided among workers.
         let across = |columns: usize| columns.div_ceil(COLUMNS);
         let (whole, end) = match what {
             Factor::Solve { k, .. } => ("solve", ("solve_end", n, k)),
             Factor::Triangular { k, .. } => ("triangular", ("triangular_end", n, k)),
             Factor::Determinant => ("determinant", ("determinant_end", 1, 1)),
             Factor::Cholesky => ("cholesky", ("cholesky_end", n, n)),
-            // Rows of its columns are not shared.
+            // The rows within a column are not divided.
             Factor::Qr { q, .. } => ("qr", ("write_r", n.max(q), 1)),
             Factor::Eigh => return self.rotate(n),
         };
@@ -211,7 +211,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Sweeps until nothing is turned.
+    /// Launches sweeps until convergence.
     fn rotate(&self, n: usize) -> Result<()> {
         let all = (n, n.div_ceil(COLUMNS));
         self.launch("start_eigh", 0, all, [0; 3])?;
@@ -220,7 +220,7 @@ impl Work<'_> {
         self.launch("end_eigh", 0, all, [0; 3])
     }
 
-    /// Calls a kernel for a step, whose rows and columns some share.
+    /// Launches the kernel of a step, whose rows and columns are divided among workers.
     pub(super) fn launch(
         &self,
         kernel: &'static str,

@@ -1,4 +1,4 @@
-//! Formulas with several results or many operands, in one launch.
+//! Formulas with several results or many operands in a single launch.
 
 use smallvec::SmallVec;
 
@@ -17,13 +17,13 @@ use crate::formula::template::lanes;
 use crate::formula::wgsl::{Form, Input, Pointwise, elements_at_once};
 use crate::layout::collapse_all;
 
-/// Invocations in a workgroup of `shaders/pointwise.wgsl`.
+/// Invocations per workgroup in `shaders/pointwise.wgsl`.
 const GROUP: usize = 64;
 
-/// Applies a formula to operands that are expanded to the shape of the results.
+/// Applies a formula to operands expanded to the shape of the results.
 ///
 /// # Errors
-/// `NotImplementedError` where the adapter lacks a type or bindings, or the shaders a function of the type.
+/// `NotImplementedError` if the adapter lacks a type or bindings, or the shaders lack a function for that type.
 pub fn run(
     name: &'static str,
     formula: &Formula,
@@ -53,7 +53,7 @@ pub fn run(
     })
 }
 
-/// As [`run`], in one launch; `tensors` are those among the operands that are read.
+/// As [`run`], in one launch; `tensors` are the operands that are read.
 fn launch(
     name: &'static str,
     formula: &Formula,
@@ -114,7 +114,7 @@ fn launch(
         p.u32((v.layout.offset / per_word) as u32);
     }
     if form != Form::Dense {
-        // A tensor of one element has no dimension left: one of size 1 stands in.
+        // A single element has no dimensions; use one of size 1.
         (0..rank).for_each(|d| {
             p.u32(shape.get(d).copied().unwrap_or(1) as u32);
         });

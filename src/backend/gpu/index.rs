@@ -1,4 +1,4 @@
-//! Gathers and scatters. Indices become offsets first; the kernels that move elements read only those.
+//! Gathers and scatters. Indices are first converted to offsets, the only form that the kernels moving elements read.
 
 use smallvec::SmallVec;
 
@@ -29,7 +29,7 @@ const OFFSETS: &str = crate::formula::shader_text!("offsets.wgsl");
 const GATHER: &str = crate::formula::shader_text!("gather.wgsl");
 const SCATTER: &str = crate::formula::shader_text!("scatter.wgsl");
 
-/// Words as the offsets they are.
+/// A view of a list of offsets.
 fn list<'a>(storage: &'a Storage, layout: &'a Layout) -> View<'a> {
     View { storage, layout, dtype: DType::I32 }
 }
@@ -38,7 +38,7 @@ fn vector(n: usize) -> Layout {
     Layout::contiguous(Dims::from([n]))
 }
 
-/// The offsets that several picks add up to, from `base` on; `places` says what the place of an entry adds.
+/// Computes the sum of the offsets of several picks and `base`; `places` adds an offset per entry.
 fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Walk) -> Result<Workspace> {
     let out = Workspace::new(gpu, n, DType::I32)?;
     if picks.is_empty() {
@@ -73,14 +73,14 @@ fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Wa
             groups: n.div_ceil(GROUP),
         })?;
     }
-    // On software a wait costs little beside the work itself: a wrong index is told where it is used.
+    // On a software adapter waiting is cheap relative to the work, so an invalid index is reported immediately.
     if gpu.caps.is_cpu && !picks.is_empty() {
         gpu.finish()?;
     }
     Ok(out)
 }
 
-/// The dimensions around the picked ones, as the kernels walk them.
+/// The dimensions before and after the indexed ones.
 struct Around {
     before: Walk,
     after: Walk,
@@ -112,8 +112,8 @@ impl Around {
     }
 }
 
-/// Calls `f` with windows that together show all of a tensor's memory, one after the other, and how many elements each
-/// has. A view begins where the tensor would; that is before the window, so that sums with it wrap.
+/// Calls `f` with windows that together cover a tensor's memory, and the number of elements in each. The view keeps
+/// the tensor's offset relative to the window, which may wrap below zero.
 fn in_windows(gpu: &Gpu, op: &str, x: View, f: &mut dyn FnMut(View, u32) -> Result<()>) -> Result<()> {
     if fits_bindings(gpu, &[x]) {
         return f(x, u32::MAX);
@@ -138,7 +138,7 @@ fn gather_by(x: View, offsets: View, around: &Around, out: View) -> Result<()> {
     in_windows(of(out)?, "gather", x, &mut |x, limit| gather_within(x, limit, offsets, around, out))
 }
 
-/// Gathers what lies among the first `limit` elements of `x`, and leaves the rest of the result as it is.
+/// Gathers the elements within the first `limit` elements of `x`; leaves the rest of the result unchanged.
 fn gather_within(x: View, limit: u32, offsets: View, around: &Around, out: View) -> Result<()> {
     let dtype = bits(x.dtype);
     let is_part = limit < u32::MAX;
@@ -172,7 +172,7 @@ fn gather_within(x: View, limit: u32, offsets: View, around: &Around, out: View)
     .run()
 }
 
-/// Sums of 64 bits carry from one word to the next; each word is right once all have been added.
+/// 64-bit sums propagate a carry between the two words, each of which is correct once all additions are done.
 const ADD_WIDE: &str = "fn write(i: u32, value: T) {
     let low = u32(value & T(0xffffffff));
     let old = atomicAdd(&result[2u * i], low);
@@ -181,7 +181,7 @@ const ADD_WIDE: &str = "fn write(i: u32, value: T) {
 }
 ";
 
-/// Whether no word is atomic that holds an element.
+/// Whether elements are wider than an atomic word, so that they must be combined in order by one invocation.
 fn in_order(dtype: DType, how: Combine) -> bool {
     match dtype {
         DType::F64 => how != Combine::Set,
@@ -190,7 +190,7 @@ fn in_order(dtype: DType, how: Combine) -> bool {
     }
 }
 
-/// The element in `bits`, the lowest of a word.
+/// Decodes the element in the lowest of `bits`.
 fn decode(dtype: DType) -> String {
     match dtype {
         DType::Bool | DType::U8 => "i32(bits)".into(),
@@ -201,7 +201,7 @@ fn decode(dtype: DType) -> String {
     }
 }
 
-/// The type of the result's binding, and the function that combines a value with an element of it.
+/// The type of the result's binding, and the function that combines a value with one of its elements.
 fn write(dtype: DType, how: Combine) -> (String, String) {
     let (count, bits) = lanes(dtype);
     if how == Combine::Set && count == 1 {
@@ -252,7 +252,7 @@ fn write(i: u32, value: T) {{
     (atomic, text)
 }
 
-/// Combines `values`, dense or one for all, with elements of `x`.
+/// Combines `values`, dense or a single one, with elements of `x`.
 fn scatter_by(
     x: View,
     offsets: View,
@@ -264,14 +264,14 @@ fn scatter_by(
     if count == 0 {
         return Ok(());
     }
-    // The offsets say where the tensor begins.
+    // The offsets include the tensor's storage offset.
     let whole = Layout::default();
     in_windows(of(x)?, "scatter", View { layout: &whole, ..x }, &mut |x, limit| {
         scatter_within(x, limit, offsets, around, values, count, how)
     })
 }
 
-/// Combines the values that meet the first `limit` elements of `x`.
+/// Combines the values whose targets are within the first `limit` elements of `x`.
 fn scatter_within(
     x: View,
     limit: u32,
@@ -287,7 +287,7 @@ fn scatter_within(
     gpu.expect("scatter", dtype)?;
     let (compute, in_order) = (compute_type(dtype), in_order(dtype, how));
     let (element, write) = write(dtype, how);
-    // An invocation for all offsets goes through some of them at a time: see Note [Long loops].
+    // When one invocation processes all offsets, each launch handles a limited number: see Note [Long loops].
     let (count, most) = if in_order { (count / around.n, LOOPS) } else { (count, around.n.max(1)) };
     let source = || {
         let bindings =
@@ -329,7 +329,7 @@ fn scatter_within(
     Ok(())
 }
 
-/// Calls `f` with parts of a lattice, and of dense values of its shape, that a kernel may see at once.
+/// Calls `f` with parts of an index grid, and of dense values of its shape, that fit in bindings.
 fn in_parts(
     gpu: &'static Gpu,
     op: &str,
@@ -349,7 +349,7 @@ fn in_parts(
             f(&IndexGrid { picks: &picks, ..*l }, v[0])
         });
     };
-    // One value may be for all.
+    // A single value may be used for all elements.
     let rows =
         |n, part| if values.layout.numel() > 1 { rows_of(&values, n, part) } else { values.layout.clone() };
     if let Some(dim) = l.before.shape.iter().position(|n| *n > 1) {
@@ -378,7 +378,7 @@ fn in_parts(
     Ok(())
 }
 
-/// The picked elements, dense, into `out`.
+/// Gathers the selected elements into `out`, contiguously.
 pub fn gather(x: View, l: &IndexGrid, out: View) -> Result<()> {
     if out.layout.numel() == 0 {
         return Ok(());
@@ -390,7 +390,7 @@ pub fn gather(x: View, l: &IndexGrid, out: View) -> Result<()> {
     })
 }
 
-/// Combines dense `values` with the picked elements.
+/// Combines dense `values` with the selected elements.
 pub fn scatter(x: View, l: &IndexGrid, values: View, how: Combine) -> Result<()> {
     if l.before.numel() * l.n * l.after.numel() == 0 {
         return Ok(());
@@ -403,7 +403,7 @@ pub fn scatter(x: View, l: &IndexGrid, values: View, how: Combine) -> Result<()>
     })
 }
 
-/// The offsets of one index per element along `dim` of `x`.
+/// The offsets for one index per element, along `dim` of `x`.
 fn offsets_along(x: View, dim: usize, pick: Pick) -> Result<Workspace> {
     let mut strides = x.layout.strides.clone();
     strides[dim] = 0;
@@ -411,7 +411,7 @@ fn offsets_along(x: View, dim: usize, pick: Pick) -> Result<Workspace> {
     offsets(of(x)?, &[pick], n, x.layout.offset, &Walk::over(&pick.index.layout.shape, &strides))
 }
 
-/// Adds `src` to the elements that `out` shows, some of them several times.
+/// Adds `src` to the elements of `out`, in which several indices may refer to one element.
 pub fn accumulate(src: View, out: View) -> Result<()> {
     let n = out.layout.numel();
     if n == 0 {
@@ -428,8 +428,8 @@ pub fn accumulate(src: View, out: View) -> Result<()> {
     scatter_by(out, at.view(), &Around::nothing(n), values.view(), n, Combine::Add)
 }
 
-/// Calls `f` with parts of an index per element, of `x`, and of a tensor whose first indices are those of the index,
-/// so that a kernel may see each part of the index.
+/// Calls `f` with parts of an index with one entry per element, of `x`, and of a tensor that is at least as large as
+/// the index in every dimension, such that each part of the index fits in a binding.
 fn in_parts_along(
     gpu: &Gpu,
     (x, dim): (View, usize),
@@ -491,7 +491,7 @@ fn scatter_part(out: View, dim: usize, pick: Pick, src: View, how: Combine) -> R
     let n = shape.numel();
     let gpu = of(out)?;
     let at = offsets_along(out, dim, pick)?;
-    // The first indices of every dimension of the source.
+    // The leading part of the source, with the shape of the index.
     let part = Layout { shape: shape.clone(), ..src.layout.clone() };
     let (values, dense) = (Workspace::new(gpu, n, src.dtype)?, Layout::contiguous(shape.clone()));
     let values = View { layout: &dense, ..values.view() };
@@ -499,7 +499,7 @@ fn scatter_part(out: View, dim: usize, pick: Pick, src: View, how: Combine) -> R
     scatter_by(out, at.view(), &Around::nothing(n), values, n, how)
 }
 
-/// The elements of dense `x` at positions, which are words.
+/// The elements of dense `x` at positions, which are 32-bit words.
 pub fn gather_flat(x: View, positions: &Storage, out: View) -> Result<()> {
     let n = out.layout.numel();
     by_rows(of(x)?, "gather", n, &[out, list(positions, &vector(n))], &mut |n, v| {
@@ -507,7 +507,7 @@ pub fn gather_flat(x: View, positions: &Storage, out: View) -> Result<()> {
     })
 }
 
-/// Writes the first `n` of dense `values` to positions of dense `out`, which begins its storage.
+/// Writes the first `n` elements of dense `values` to positions of dense `out`, which has storage offset 0.
 pub fn scatter_flat(values: View, positions: &Storage, n: usize, out: View) -> Result<()> {
     let (every, some) = (vector(n), Layout { offset: values.layout.offset, ..vector(n) });
     let views = [View { layout: &some, ..values }, list(positions, &every)];
@@ -516,7 +516,7 @@ pub fn scatter_flat(values: View, positions: &Storage, n: usize, out: View) -> R
     })
 }
 
-/// The mean from a sum and a count of at least 1.
+/// The mean, given a sum and a count of at least 1.
 const MEAN: Program = Program {
     name: "embedding_dense_backward",
     kernel: Kernel::NONE,

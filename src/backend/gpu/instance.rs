@@ -1,4 +1,4 @@
-//! Which GPUs there are. Found out once, at the first question.
+//! The available GPUs, enumerated once on first use.
 
 use std::sync::OnceLock;
 
@@ -7,8 +7,8 @@ use wgpu::{Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags};
 use crate::bail;
 use crate::error::Result;
 
-/// The adapters that may be used, best first. Software adapters are among them only if `RGRAD_GPU_ALLOW_CPU=1`;
-/// `RGRAD_GPU_ADAPTER` leaves one of them, by number or by a part of its name.
+/// The available adapters, best first. Software adapters are included only if `RGRAD_GPU_ALLOW_CPU=1`;
+/// `RGRAD_GPU_ADAPTER` selects one by index or by part of its name.
 pub fn adapters() -> &'static [wgpu::Adapter] {
     static ADAPTERS: OnceLock<Vec<wgpu::Adapter>> = OnceLock::new();
     ADAPTERS.get_or_init(|| {
@@ -21,7 +21,7 @@ pub fn adapters() -> &'static [wgpu::Adapter] {
         let mut found = pollster::block_on(instance.enumerate_adapters(backends));
         let allow_cpu = std::env::var("RGRAD_GPU_ALLOW_CPU").is_ok_and(|v| v == "1");
         found.retain(|a| allow_cpu || a.get_info().device_type != DeviceType::Cpu);
-        // By swaps of neighbours, of which there are few: adapters are large, and a sort of them is large code.
+        // Bubble sort of a few elements: instantiating a library sort for this large type costs much code.
         for end in (1..found.len()).rev() {
             for i in 0..end {
                 if rank(found[i].get_info().device_type) > rank(found[i + 1].get_info().device_type) {
@@ -36,7 +36,7 @@ pub fn adapters() -> &'static [wgpu::Adapter] {
     })
 }
 
-/// Discrete before integrated before virtual before what is not known, and software last.
+/// Sort key: discrete, integrated, virtual, unknown, software.
 fn rank(kind: DeviceType) -> u8 {
     match kind {
         DeviceType::DiscreteGpu => 0,
@@ -61,10 +61,10 @@ fn choose(found: Vec<wgpu::Adapter>, wanted: &str) -> Vec<wgpu::Adapter> {
         .collect()
 }
 
-/// The adapter of a number.
+/// The adapter with an index.
 ///
 /// # Errors
-/// `RuntimeError` that says what was found and what would help.
+/// `RuntimeError` that lists what was found and what would help.
 pub fn adapter(index: u8) -> Result<&'static wgpu::Adapter> {
     let all = adapters();
     match all.get(index as usize) {

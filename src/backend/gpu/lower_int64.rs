@@ -1,16 +1,16 @@
-//! int64 on adapters that have none: shaders are rewritten to compute with pairs of words.
+//! Emulation of int64 on adapters without it: shaders are rewritten to compute with pairs of words.
 //!
 //! # Note [Lowering int64]
 //!
-//! Kernels are written once, in WGSL that says `i64`. WGSL has no overloaded operators, so a second type under the same
-//! text is not to be had; but naga's tree of a parsed module says of each expression what type it has. There the
-//! type `i64` becomes `vec2<u32>`, of the same size and alignment, so that buffers, parameters and structs stay as they
-//! are; constants become pairs; loads, stores, selections and bitwise operations do not change; arithmetic,
-//! comparisons, shifts and conversions become calls of the functions of `shaders/wide.wgsl`. A vector of numbers becomes
-//! an array of pairs, which is computed with one by one.
+//! Kernels are written once, in WGSL that uses `i64`. WGSL has no operator overloading, so a user-defined type cannot
+//! replace `i64` in the text; but naga's representation of a parsed module gives the type of every expression. There
+//! the type `i64` is replaced by `vec2<u32>`, which has the same size and alignment, so buffers, parameters and
+//! structs keep their layout. Constants become pairs; loads, stores, selections and bitwise operations are unchanged;
+//! arithmetic, comparisons, shifts and conversions become calls of functions in `shaders/wide.wgsl`. A vector of int64
+//! becomes an array of pairs, whose elements are computed one by one.
 //!
-//! A call is a statement to naga, and what is evaluated before it must be emitted before it. So each list of emitted
-//! expressions is cut where one of them becomes a call.
+//! In naga a call is a statement, and expressions evaluated before it must be emitted before it. So each emit range is
+//! split where one of its expressions becomes a call.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -25,20 +25,20 @@ use wgpu::naga::{
 
 const WIDE: &str = crate::formula::shader_text!("wide.wgsl");
 
-/// What stands in the way, in words.
+/// An error message on failure.
 type Result<T> = std::result::Result<T, String>;
 
-/// Whether a shader has anything to lower.
+/// Whether a shader uses int64.
 pub fn is_wide(source: &str) -> bool {
     source.contains("i64")
 }
 
-/// The module of a shader, without int64.
+/// The module of a shader, rewritten without int64.
 ///
 /// # Errors
-/// Where it is not valid WGSL, or does with int64 what no kernel does: atomics, conversions of vectors, and the like.
+/// If the WGSL is invalid, or uses int64 in ways that no kernel does, such as atomics or conversions of vectors.
 pub fn lower(source: &str) -> Result<Module> {
-    // Naga wants functions before their callers.
+    // Naga requires functions to be declared before their callers.
     let source = format!("{WIDE}{source}");
     let mut module = wgsl::parse_str(&source).map_err(|e| e.emit_to_string(&source))?;
     if !module.overrides.is_empty() {
@@ -67,7 +67,7 @@ pub fn lower(source: &str) -> Result<Module> {
     Ok(module)
 }
 
-/// The type of an expression, as far as it matters here.
+/// The type of an expression, as far as relevant here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Number(Scalar),
@@ -95,25 +95,25 @@ fn kinds(module: &Module, f: &Function) -> Result<Vec<Kind>> {
         .collect()
 }
 
-/// What int64 has become.
+/// The replacement types of int64.
 #[derive(Clone, Copy)]
 struct Types {
     pair: Handle<Type>,
-    /// Vectors of two and of four, where there are any.
+    /// For vectors of two and of four, if they occur.
     vectors: [Option<Handle<Type>>; 2],
 }
 
-/// Makes pairs of the numbers among a module's types, and arrays of pairs of their vectors.
+/// Replaces int64 by pairs in a module's types, and vectors of int64 by arrays of pairs.
 fn replace_types(module: &mut Module) -> Result<Types> {
     let inner = TypeInner::Vector { size: VectorSize::Bi, scalar: Scalar::U32 };
-    // It stands before all types of the shader, as the functions above name it.
+    // It precedes all types of the shader, since the functions of `wide.wgsl` use it.
     let pair = module.types.insert(Type { name: None, inner: inner.clone() }, Span::UNDEFINED);
     let mut replaced = Vec::new();
     let mut vectors = [None; 2];
     for (h, ty) in module.types.iter() {
         let inner = match ty.inner {
             TypeInner::Scalar(Scalar::I64) => inner.clone(),
-            // Three of them would lie closer in an array.
+            // A vec3 is padded to four elements, while an array of three pairs would not be.
             TypeInner::Vector { size: size @ (VectorSize::Bi | VectorSize::Quad), scalar: Scalar::I64 } => {
                 vectors[(size == VectorSize::Quad) as usize] = Some(h);
                 let size = NonZeroU32::new(size as u32).map_or(ArraySize::Dynamic, ArraySize::Constant);
@@ -127,7 +127,7 @@ fn replace_types(module: &mut Module) -> Result<Types> {
         replaced.push((h, inner));
     }
     for (i, (h, inner)) in replaced.into_iter().enumerate() {
-        // A name of its own, as the arena holds no type twice.
+        // A unique name, since the type arena merges equal types.
         module.types.replace(h, Type { name: Some(format!("wide_{i}")), inner });
     }
     Ok(Types { pair, vectors })
@@ -138,13 +138,13 @@ struct Lowering {
     functions: HashMap<String, Handle<Function>>,
     constants: Arena<Constant>,
     globals: Arena<Expression>,
-    /// The constants made for numbers that occur.
+    /// The constants created for literals.
     pairs: HashMap<i64, Handle<Constant>>,
 }
 
 impl Lowering {
-    /// Rewrites the expressions outside of functions, of which naga leaves none but numbers and what is composed of them;
-    /// what each of them has become.
+    /// Rewrites the global expressions, which in naga's output are only literals and compositions of them; returns the
+    /// new handle of each.
     fn constants(&mut self, old: &Arena<Expression>) -> Result<Vec<Handle<Expression>>> {
         let mut map: Vec<Handle<Expression>> = Vec::new();
         for (_, e) in old.iter() {
@@ -173,7 +173,7 @@ impl Lowering {
         self.globals.append(Expression::Compose { ty: self.types.pair, components }, Span::UNDEFINED)
     }
 
-    /// A number as a constant, which a function may name anywhere.
+    /// A literal as a constant, which every function can use.
     fn constant(&mut self, v: i64) -> Handle<Constant> {
         if let Some(&known) = self.pairs.get(&v) {
             return known;
@@ -192,7 +192,7 @@ impl Lowering {
         let map = vec![None; old.len()];
         let mut rewrite =
             Rewrite { all: self, old: &old, types, new: Arena::new(), map, emitted: 0, out: Block::new() };
-        // What is there from the start: numbers, variables, arguments. Results of statements are made with those.
+        // Expressions that need no emit: literals, variables, arguments. Results of statements are created with those.
         for (h, e) in old.iter().filter(|(h, _)| !emitted[h.index()]) {
             if !matches!(e, Expression::CallResult(_) | Expression::AtomicResult { .. }) {
                 rewrite.expression(h)?;
@@ -210,7 +210,7 @@ impl Lowering {
     }
 }
 
-/// Marks the expressions that statements emit.
+/// Marks the expressions that are emitted by statements.
 fn mark(block: &Block, emitted: &mut [bool]) {
     for s in block.iter() {
         match s {
@@ -226,18 +226,18 @@ fn mark(block: &Block, emitted: &mut [bool]) {
     }
 }
 
-/// A function that is being rewritten.
+/// The state of rewriting one function.
 struct Rewrite<'a> {
     all: &'a mut Lowering,
     old: &'a Arena<Expression>,
-    /// Of the old expressions.
+    /// The types of the old expressions.
     types: &'a [Kind],
     new: Arena<Expression>,
-    /// What each old expression has become.
+    /// The new handle of each old expression.
     map: Vec<Option<Handle<Expression>>>,
-    /// How many of the new ones are emitted, or need not be.
+    /// How many of the new expressions are emitted or need no emit.
     emitted: usize,
-    /// The statements of the block that is open.
+    /// The statements of the current block.
     out: Block,
 }
 
@@ -266,7 +266,7 @@ impl Rewrite<'_> {
         self.out.push(s, Span::UNDEFINED);
     }
 
-    /// Emits what was appended since the last time.
+    /// Emits the expressions appended since the last emit.
     fn flush(&mut self) {
         if self.new.len() > self.emitted {
             self.push(Statement::Emit(self.new.range_from(self.emitted)));
@@ -274,7 +274,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Makes the result of a statement that is about to be pushed.
+    /// Creates the result expression of a statement that is pushed next.
     fn result(&mut self, e: Expression) -> Handle<Expression> {
         self.flush();
         let made = self.append(e);
@@ -289,7 +289,7 @@ impl Rewrite<'_> {
         Ok(result)
     }
 
-    /// Appends what an old expression becomes.
+    /// Appends the replacement of an old expression.
     fn expression(&mut self, h: Handle<Expression>) -> Result<()> {
         let new = match self.old[h] {
             Expression::Literal(Literal::I64(v)) => {
@@ -335,7 +335,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// An expression that needs no more than that its operands are those that have taken the places of the old ones.
+    /// Copies an expression with its operands replaced.
     fn same(&mut self, h: Handle<Expression>) -> Result<Handle<Expression>> {
         let mut e = self.old[h].clone();
         operands(&mut e, &mut |h| {
@@ -345,7 +345,7 @@ impl Rewrite<'_> {
         Ok(self.append(e))
     }
 
-    /// A vector. Arrays are the same type only under one handle, so that it is the one the shader itself has.
+    /// A vector. Array types are equal only if they have the same handle, so the handle that the shader uses is taken.
     fn vector(
         &mut self,
         size: VectorSize,
@@ -357,7 +357,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// An operation on vectors, or on a vector and a number; it is told which of the operands are vectors.
+    /// An operation on vectors, or on a vector and a number; `is_vector` tells which operands are vectors.
     fn lanes(
         &mut self,
         op: BinaryOperator,
@@ -376,7 +376,7 @@ impl Rewrite<'_> {
         self.vector(size, results)
     }
 
-    /// An operation on numbers.
+    /// An operation on two numbers.
     fn binary(
         &mut self,
         op: BinaryOperator,
@@ -384,7 +384,7 @@ impl Rewrite<'_> {
         b: Handle<Expression>,
     ) -> Result<Handle<Expression>> {
         use BinaryOperator as Op;
-        // Of the comparisons, those that another one answers once its operands or its answer are turned.
+        // Some comparisons are expressed by another one with exchanged operands or a negated result.
         let (name, operands, opposite) = match op {
             Op::Add => ("wide_add", [a, b], false),
             Op::Subtract => ("wide_subtract", [a, b], false),
@@ -504,7 +504,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// The result of a statement in the place of an old one.
+    /// Creates the result expression of a statement that replaces an old one.
     fn result_of(&mut self, old: Handle<Expression>) -> Handle<Expression> {
         let made = self.result(self.old[old].clone());
         self.map[old.index()] = Some(made);

@@ -1,4 +1,4 @@
-//! Masks: the positions of their true elements, and what is written there.
+//! Masks: positions of true elements, and writes at those positions.
 
 use super::device::{Gpu, allocation, of};
 use super::packed_kernel::{GROUP, render};
@@ -18,7 +18,8 @@ use crate::storage::Storage;
 
 const MASK: &str = crate::formula::shader_text!("mask.wgsl");
 
-/// Elements of the mask that an invocation counts: about as many as there are blocks, whose counts one sums up.
+/// Mask elements per invocation: about as many as there are blocks, since one invocation sums the counts of all
+/// blocks.
 fn block(n: usize) -> usize {
     n.isqrt().max(64)
 }
@@ -63,7 +64,7 @@ fn pass(gpu: &Gpu, pass: Pass, mask: View, starts: View, positions: Option<View>
     })
 }
 
-/// The positions of the true elements of a dense mask, as words, and how many there are.
+/// The positions of the true elements of a dense mask as 32-bit words, and their number.
 pub fn find(mask: View) -> Result<(Storage, usize)> {
     let gpu = of(mask)?;
     let n = mask.layout.numel();
@@ -91,20 +92,20 @@ fn words(n: usize) -> Layout {
     Layout::contiguous(Dims::from([n]))
 }
 
-/// Positions as int64.
+/// Converts positions to int64.
 pub fn positions(at: &Storage, out: View) -> Result<()> {
     let layout = words(out.layout.numel());
     copy::copy(View { storage: at, layout: &layout, dtype: DType::I32 }, out)
 }
 
-/// A number where the mask is not 0, else the element.
+/// The number if the mask is not 0, else the element.
 const FILL: Program = Program {
     name: "masked_fill",
     kernel: Kernel::NONE,
     formula: &|| recorded!(|a| Arith::select(a[0].eq(Arith::zero()), a[1], a[2])),
 };
 
-/// Sets the elements of `out` at which a mask of its shape is true.
+/// Fills the elements of `out` at which a mask of the same shape is true.
 pub fn fill(out: View, mask: View, value: Scalar) -> Result<()> {
     let operands = [Operand::View(mask), Operand::View(out), Operand::Number(value)];
     pointwise::run(&FILL, compute_type(out.dtype), &operands, &[], out)

@@ -1,14 +1,15 @@
-//! Products of matrices.
+//! Matrix products.
 //!
 //! Note [Kernels of a product]
-//! One frame (`shaders/matmul.wgsl`) has two kernels, each rendered for a tile and for how the operands lie. The direct one computes a tile an
-//! invocation from where the operands are: it is the fastest on software adapters, which gain nothing from workgroup
-//! memory, and for products that are thin. The tiled one carries both operands through workgroup memory. Either loads
-//! four neighbours at once where an operand has them, along the depth or along its side. On software loads take most of the
-//! time, as they go lane by lane, and as much for 64 bits as for 32: there the direct one also comes with loads of eight
-//! neighbours in four words of 64 bits, and in larger tiles, which load less.
-//! A product of few results and great depth is split: segments of the depth are summed by a reduction.
-//! For large products the tuner times the candidates once per adapter and class of shapes; others go by size.
+//! The template `shaders/matmul.wgsl` has two kernels, each rendered for a tile size and for the layout of the
+//! operands. The direct kernel computes one tile per invocation straight from the operands: it is fastest on software
+//! adapters, which gain nothing from workgroup memory, and for products with few rows or columns. The tiled kernel
+//! stages both operands in workgroup memory. Both load four adjacent elements at once where the layout allows, along
+//! the depth or along the rows or columns. On software adapters loads dominate, since they are executed lane by lane
+//! and cost as much for 64 bits as for 32; so there the direct kernel also exists with loads of eight adjacent
+//! elements as four 64-bit words, and with larger tiles, which load less. A product with few results and great depth
+//! is split along the depth, and a reduction sums the segments. For large products the tuner measures the candidates
+//! once per adapter and class of shapes; others are selected by size.
 
 mod direct;
 pub(super) mod tiled;
@@ -34,26 +35,26 @@ use crate::layout::Layout;
 
 const FRAME: &str = crate::formula::shader_text!("matmul.wgsl");
 
-/// Multiplications from which on the candidates are timed.
+/// Minimum number of multiplications for tuning.
 const WORTH_TUNING: usize = 1 << 26;
-/// Invocations that keep a GPU busy, and a software adapter.
+/// The number of invocations that occupies a GPU, and a software adapter.
 const BUSY: usize = 1 << 14;
 const BUSY_CPU: usize = 1 << 8;
-/// The depth that a segment has at least.
+/// Minimum depth of a segment.
 const SEGMENT: usize = 256;
 
-/// A kernel for a product.
+/// A kernel of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kernel {
-    /// Rows, and fours of columns, of an invocation's tile.
+    /// Rows, and quads of columns, of an invocation's tile.
     Direct(u8, u8),
-    /// The same, loading eight neighbours at once; the columns are whole eights. For elements of 32 bits.
+    /// The same with loads of eight adjacent elements; columns are a multiple of eight. For 32-bit elements.
     Paired(u8, u8),
-    /// Rows and columns of a workgroup's tile, 64 or 128.
+    /// Rows and columns of a workgroup's tile: 64 or 128.
     Tiled(u8),
 }
 
-/// Direct kernels from the one that reads least to the one that has the most invocations.
+/// Direct kernels, from the fewest loads to the most invocations.
 pub const DIRECT: [Kernel; 6] = [
     Kernel::Direct(8, 4),
     Kernel::Direct(4, 4),
@@ -63,38 +64,38 @@ pub const DIRECT: [Kernel; 6] = [
     Kernel::Direct(1, 1),
 ];
 
-/// Direct kernels that load eight neighbours, in the same order.
+/// Direct kernels with loads of eight elements, in the same order.
 pub const PAIRED: [Kernel; 2] = [Kernel::Paired(16, 8), Kernel::Paired(8, 4)];
 
 impl Kernel {
-    /// Neighbours that a load takes where an operand has them.
+    /// Adjacent elements per load where the layout allows.
     fn by(self) -> usize {
         if let Kernel::Paired(..) = self { 8 } else { 4 }
     }
 }
 
-/// How elements of an operand are loaded.
+/// How the elements of an operand are loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Load {
     Single,
-    /// Some along the dimension that is summed over.
+    /// Several along the depth.
     Depth,
-    /// Some along the other one.
+    /// Several along the other dimension.
     Side,
 }
 
-/// The sizes of a product, and how it is read and written.
+/// The sizes of a product, and how its operands are accessed.
 #[derive(Clone, Copy)]
 struct Shape {
     batch: usize,
     m: usize,
     n: usize,
     k: usize,
-    /// Neighbours that a load takes.
+    /// Adjacent elements per load.
     by: usize,
     a: Load,
     b: Load,
-    /// The result is written four elements at a time.
+    /// Whether results are stored four at a time.
     quads: bool,
     dtype: DType,
 }
@@ -109,15 +110,15 @@ pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     if fits(gpu, &views) { whole(a, b, bias, out) } else { in_parts(gpu, &views) }
 }
 
-/// What is halved of a product that is too large for a kernel.
+/// The dimension along which a product that exceeds the binding size is halved.
 enum Side {
     Rows,
     Columns,
     Depth,
 }
 
-/// A product (`out`, `a`, `b`, and perhaps the bias) of more than a kernel may see at once: by halves of the dimension
-/// along which that reaches farthest.
+/// A product (`out`, `a`, `b`, and optionally the bias) that exceeds the binding size: recursively halves the
+/// dimension along which the largest tensor extends farthest.
 fn in_parts(gpu: &'static Gpu, views: &[View]) -> Result<()> {
     let (out, a, b, bias) = (views[0], views[1], views[2], views.get(3).copied());
     let Some((far, bytes)) = views.iter().enumerate().find_map(|(i, v)| Some((i, excess(gpu, v)?))) else {
@@ -133,7 +134,7 @@ fn in_parts(gpu: &'static Gpu, views: &[View]) -> Result<()> {
     };
     let r = out.layout.rank();
     let (row, column) = (r - 2, r - 1);
-    // Some matrices of a batch are dense, where some rows of each of them are not.
+    // Part of a batch of contiguous matrices is contiguous, while some rows of every matrix are not.
     if r == 3 && out.layout.shape[0] > 1 {
         for (start, n) in halves(out.layout.shape[0]) {
             let [a, b, y] = [a, b, out].map(|v| v.layout.slice(0, start, n, 1));
@@ -182,7 +183,7 @@ fn in_parts(gpu: &'static Gpu, views: &[View]) -> Result<()> {
     Ok(())
 }
 
-/// A product of tensors that a kernel may see.
+/// A product whose tensors fit in bindings.
 fn whole(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     let s = Shape::of(a, b, out, 4);
     if s.k == 0 {
@@ -211,13 +212,13 @@ fn whole(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     reduce::fold(ReduceOp::Sum, partial.view(), ReduceDims { outer: 1, n: segments, inner: lanes }, out)
 }
 
-/// A product that is not empty, by a kernel of choice.
+/// A non-empty product by a given kernel.
 pub fn run(kernel: Kernel, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     launch(of(out)?, kernel, 1, a, b, bias, out, &Shape::of(a, b, out, kernel.by()))
 }
 
 impl Shape {
-    /// With loads of `by` neighbours.
+    /// The shape for loads of `by` adjacent elements.
     fn of(a: View, b: View, out: View, by: usize) -> Shape {
         let r = a.layout.rank();
         let (m, k, n) = (a.layout.shape[r - 2], a.layout.shape[r - 1], b.layout.shape[r - 1]);
@@ -234,13 +235,13 @@ impl Shape {
         }
     }
 
-    /// Whether neither operand is loaded one by one.
+    /// Whether both operands are loaded several elements at a time.
     fn is_loaded_beside(&self) -> bool {
         self.a != Load::Single && self.b != Load::Single
     }
 }
 
-/// How an operand is loaded whose dimensions `depth` and `side` are a matrix, `by` neighbours at once where it has them.
+/// How an operand with matrix dimensions `depth` and `side` is loaded: `by` adjacent elements at once if possible.
 fn load_of(v: View, depth: usize, side: usize, by: usize) -> Load {
     let strides = &v.layout.strides;
     let beside = |rest: usize| {
@@ -268,27 +269,27 @@ fn invocations(s: &Shape, kernel: Kernel) -> usize {
     }
 }
 
-/// Whether loads of eight neighbours are possible and worth it; `eights` is the shape with them.
+/// Whether loads of eight elements are possible and profitable; `eights` is the shape with such loads.
 fn pairs(gpu: &Gpu, eights: &Shape) -> bool {
     gpu.caps.is_cpu && gpu.caps.int64 && eights.dtype.size() == 4 && eights.is_loaded_beside()
 }
 
-/// The kernels that may be the fastest for a large product, the likeliest first.
+/// The candidates for a large product, the most likely first.
 fn candidates(gpu: &Gpu, s: &Shape, pairs: bool) -> SmallVec<[Kernel; 4]> {
     let direct = [Kernel::Direct(8, 4), Kernel::Direct(4, 4), Kernel::Direct(4, 2)];
     match (gpu.caps.is_cpu, s.dtype.size()) {
-        // The largest tile would have to be split where it leaves few invocations.
+        // The largest tile is excluded when it would leave few invocations.
         (true, _) if pairs => {
             PAIRED.into_iter().filter(|&k| invocations(s, k) >= busy(gpu) || k == PAIRED[1]).collect()
         }
         (true, _) => SmallVec::from_slice(&direct),
         (false, 4) => smallvec![Kernel::Tiled(64), Kernel::Tiled(128), direct[1], direct[0]],
-        // Tiles of wide elements are more than the workgroup memory that every adapter has.
+        // Tiles of 8-byte elements exceed the workgroup memory guaranteed on all adapters.
         (false, _) => SmallVec::from_slice(&direct),
     }
 }
 
-/// The kernel by size alone.
+/// Selects a kernel by size alone.
 fn usual(gpu: &Gpu, s: &Shape, pairs: bool) -> Kernel {
     if !gpu.caps.is_cpu && s.dtype.size() == 4 && s.m.min(s.n) >= 32 {
         let busy_with = |kernel| invocations(s, kernel) >= BUSY;
@@ -300,7 +301,7 @@ fn usual(gpu: &Gpu, s: &Shape, pairs: bool) -> Kernel {
     }
     let fits = |k: &&Kernel| matches!(k, Kernel::Direct(rows, _) | Kernel::Paired(rows, _) if (*rows as usize) < 2 * s.m);
     let enough = |k: &&Kernel| fits(k) && invocations(s, **k) >= busy(gpu);
-    // The largest tile takes seconds to compile: it is for what is timed.
+    // The largest tile takes seconds to compile, so it is used only after tuning.
     let paired = if pairs { &PAIRED[1..] } else { &[] };
     paired.iter().chain(&DIRECT).find(enough).copied().unwrap_or(if s.m > 1 {
         Kernel::Direct(2, 1)
@@ -320,7 +321,7 @@ fn choose(
         return Ok(usual(gpu, s, pairs));
     }
     let kernels = candidates(gpu, s, pairs);
-    // Shapes of one class differ by less than a factor of two.
+    // Sizes within a class differ by less than a factor of two.
     let class = |n: usize| n.ilog2();
     let key = format!(
         "{} {} {:?} {:?} {} {} {} {}",
@@ -348,7 +349,7 @@ fn launch(
     out: View,
     s: &Shape,
 ) -> Result<()> {
-    // Tiles, and how many of them side by side form a strip that is gone through row by row.
+    // Tile sizes, and the number of adjacent tiles that form a strip, which is processed row by row.
     let (rows, columns, strip) = match kernel {
         Kernel::Direct(rows, fours) | Kernel::Paired(rows, fours) => {
             let columns = s.n.div_ceil(4 * fours as usize);
@@ -379,7 +380,7 @@ fn launch(
         Kernel::Paired(rows, fours) => ("matmul_paired", [rows, fours], count.div_ceil(direct::GROUP)),
         Kernel::Tiled(side) => ("matmul_tiled", [side, 0], count),
     };
-    // Steps along the depth must not pass the end of it.
+    // Whether the depth is a multiple of the load length.
     let whole = s.k.is_multiple_of(s.by);
     let variant = [
         s.dtype as u8,
@@ -408,7 +409,7 @@ fn launch(
     })
 }
 
-/// The declarations that both kernels read through: the bindings, and the bias of a column.
+/// The declarations shared by both kernels: the bindings, and the bias of a column.
 fn declarations(s: &Shape, bias: bool) -> (String, &'static str) {
     let kind = |fours: bool| {
         if fours { format!("vec4<{}>", stored(s.dtype)) } else { stored(s.dtype).to_owned() }
@@ -429,7 +430,7 @@ fn declarations(s: &Shape, bias: bool) -> (String, &'static str) {
     )
 }
 
-/// The function that writes four results beside one another.
+/// The function that stores four adjacent results.
 fn write(s: &Shape) -> &'static str {
     if s.quads {
         "fn write(part: u32, row: u32, column: u32, v: vec4<T>) {
@@ -443,7 +444,7 @@ fn write(s: &Shape) -> &'static str {
     }
 }
 
-/// A kernel in the frame of products, both with their slots filled.
+/// A kernel embedded in the template of products, with the slots of both filled.
 fn rendered(kernel: &str, dtype: DType, own: &[(&str, &str)], slots: &[(&str, &str)]) -> Result<String> {
     let kernel = template::fill(kernel, own);
     let mut slots = slots.to_vec();

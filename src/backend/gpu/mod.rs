@@ -1,8 +1,8 @@
-//! The GPU of any vendor, through wgpu: Vulkan, Metal, DX12.
+//! GPUs of any vendor through wgpu: Vulkan, Metal, DX12.
 //!
 //! # How a kernel is launched
 //!
-//! A family's file (with the stem of the CPU's) fills in a [`Launch`] and runs it:
+//! The file of a kernel family (named like the CPU's) fills in a [`Launch`] and runs it:
 //!
 //! ```ignore
 //! let gpu = device::of(out)?;
@@ -20,15 +20,15 @@
 //! })
 //! ```
 //!
-//! The first parameters of every shader are `count` and `zero` (see Note [A zero that the compiler does not know]).
-//! A binding is the whole buffer of a storage, so where a tensor begins is a parameter, in elements. Nothing is
-//! dispatched for no workgroups, and an empty tensor must not be bound. One buffer may be bound more than once.
+//! The first parameters of every shader are `count` and `zero` (see Note [A zero that the compiler does not know]). A
+//! binding covers the whole buffer of a storage, so the tensor's offset in elements is a parameter. A launch of zero
+//! workgroups is skipped, and an empty tensor must not be bound. One buffer may be bound several times.
 //!
 //! # What happens then
 //!
-//! Launches are recorded into one open pass and submitted by count, by bytes, or when the host wants to know
-//! something. Memory is reused in program order without waiting (`pool`). Errors of the driver surface at the next
-//! call that waits (`error`). Nothing here is done before the first use of a device.
+//! Launches are recorded in one open compute pass, which is submitted after a number of launches or bytes, or when the
+//! host needs a result. Memory is reused in program order without waiting (`buffer_pool`). Driver errors are reported
+//! at the next synchronization (`error`). No device is touched before the first use of one.
 
 pub mod axis;
 mod buffer_pool;
@@ -76,7 +76,7 @@ pub use pipeline::Launch;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The lock, also where a thread panicked with it: what is guarded here is whole after every statement.
+/// Locks, ignoring poisoning: the protected state is consistent after every statement.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }

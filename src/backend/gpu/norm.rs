@@ -1,5 +1,5 @@
-//! Normalisation: in one launch where statistics are those of lanes; else what is left to do element by element once they
-//! are known.
+//! Normalization: in a single launch when the statistics are per lane; otherwise the elementwise part after the
+//! statistics.
 
 use std::sync::LazyLock;
 
@@ -22,12 +22,12 @@ use crate::formula::{Formula, recorded, wgsl};
 
 const NORM: &str = crate::formula::shader_text!("norm.wgsl");
 
-/// Elements that a thread of many sums one after the other: more lose digits.
+/// Maximum number of elements that one of a workgroup's threads sums sequentially; more would lose accuracy.
 const MOST: usize = 2048;
-/// Elements of all lanes up to which software goes through them alone.
+/// Maximum number of elements in all lanes for which a software adapter uses one invocation per lane.
 const SMALL: usize = 1 << 13;
 
-/// How running statistics follow a batch.
+/// The moving average of running statistics.
 pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
     let program = Program {
         name: "batch_norm",
@@ -38,7 +38,7 @@ pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<
     run(&program, compute_type(out.dtype), &[Operand::View(old), Operand::View(new)], &numbers, out)
 }
 
-/// The functions of the formulas that the bodies call.
+/// The WGSL functions of the formulas that the shader bodies call.
 fn functions(compute: DType) -> String {
     let one = recorded!(|a| normalize(a[0], a[1], a[2], a[3]));
     static TERMS: LazyLock<Formula> =
@@ -58,7 +58,7 @@ fn functions(compute: DType) -> String {
     all.into_iter().map(|(name, f)| wgsl::function(name, f, compute)).collect()
 }
 
-/// A loop over a thread's elements of a lane, element `k` of which lies at `i` from the start.
+/// A loop over a thread's elements of a lane; element `k` is at offset `i` from the lane's start.
 fn each(what: &str) -> String {
     format!(
         "    for (var k = begin; k < params.n; k += STEP) {{
@@ -74,7 +74,7 @@ fn walk(x: View, d: Lanes) -> Result<Walk> {
     Ok(if together { Walk::Together } else { Walk::Alone })
 }
 
-/// The lanes that statistics are taken over, if those are beside one another and a launch goes through them.
+/// The lanes that share statistics, if they are contiguous and one launch can process them.
 pub fn lanes_of(kind: Kind, x: View) -> Result<Option<Lanes>> {
     let numel = x.layout.numel();
     let d = match kind {
@@ -88,7 +88,7 @@ pub fn lanes_of(kind: Kind, x: View) -> Result<Option<Lanes>> {
 }
 
 fn in_lanes(x: View, d: Lanes) -> Result<bool> {
-    // On software, passes in wide words are faster than a lane's elements one by one, but for what starting them costs.
+    // On a software adapter, passes with wide loads are faster than lane by lane, except for their launch overhead.
     let most = match walk(x, d)? {
         Walk::Together => GROUP * MOST,
         Walk::Alone if of(x)?.caps.is_cpu => SMALL / d.count,
@@ -101,7 +101,7 @@ pub fn lanes(x: View, affine: [Option<View>; 2], eps: f64, d: Lanes, out: [View;
     lanes_by(walk(x, d)?, x, affine, eps, d, out)
 }
 
-/// As [`lanes`], by a walk of choice.
+/// As [`lanes`], with explicit choice of who processes a lane.
 pub fn lanes_by(
     walk: Walk,
     x: View,
@@ -144,7 +144,7 @@ pub fn lanes_backward(
     lanes_backward_by(walk(x, d)?, g, x, stats, weight, d, out)
 }
 
-/// As [`lanes_backward`], by a walk of choice.
+/// As [`lanes_backward`], with explicit choice of who processes a lane.
 pub fn lanes_backward_by(
     walk: Walk,
     g: View,
@@ -200,7 +200,7 @@ fn run_lanes(
     let (gpu, dtype) = (of(t.result)?, t.result.dtype);
     gpu.expect(kernel, dtype)?;
     let views: SmallVec<[View; 5]> = [t.result, t.mean, t.rstd, t.x].into_iter().chain(t.g).collect();
-    // By samples, so that a piece begins with the first channel.
+    // Split by samples, so that every piece starts with the first channel.
     by_rows(gpu, kernel, d.count / d.groups, &views, &mut |samples, v| {
         let t = Tensors { result: v[0], mean: v[1], rstd: v[2], x: v[3], g: v.get(4).copied(), ..t };
         let count = samples * d.groups;
@@ -212,7 +212,7 @@ fn run_lanes(
         }
         params.number(Scalar::Float(eps), dtype);
         let source = || {
-            // Statistics are made on the way forward and read on the way back.
+            // The forward pass writes the statistics, the backward pass reads them.
             let stats = if t.g.is_some() { "read" } else { "read_write" };
             let kind = stored(dtype);
             let mut bindings = binding(1, "read_write", "result", kind);

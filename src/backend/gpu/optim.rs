@@ -1,4 +1,4 @@
-//! Steps of optimizers: a launch for as many parameters as its bindings and parameters hold.
+//! Optimizer steps: one launch for as many parameters as bindings and uniforms allow.
 
 use smallvec::SmallVec;
 
@@ -17,21 +17,21 @@ use crate::formula::{Formula, wgsl};
 
 const FRAME: &str = crate::formula::shader_text!("optim.wgsl");
 
-/// Invocations in a workgroup.
+/// Invocations per workgroup.
 const GROUP: usize = 64;
-/// Bytes of parameters before those of the parts, and of each part.
+/// Uniform bytes before those of the parts, and per part.
 const HEAD: usize = 64;
 const EACH: usize = 32;
-/// On a software adapter every invocation goes through the code of all parts, so that only small ones share a launch.
+/// On a software adapter every invocation executes the code of all parts, so only small parts share a launch.
 const SMALL_CPU: usize = 1 << 10;
 
-/// What a launch does to its tensors.
+/// The operation of a launch.
 #[derive(Clone, Copy)]
 enum Work<'a> {
-    /// The step of an optimizer.
+    /// An optimizer step.
     Step { name: &'static str, formula: &'a Formula, numbers: &'a Numbers },
-    /// Multiplies by the element of the first tensor, a float32; sets that of the second to 1 where an element was
-    /// infinite or NaN.
+    /// Multiplies by the element of `factor`, a float32; sets the element of `found` to 1 if an element was infinite
+    /// or NaN.
     Scale { factor: View<'a>, found: Option<View<'a>> },
 }
 
@@ -44,7 +44,7 @@ impl Work<'_> {
         }
     }
 
-    /// Bindings beside those of the parameters' tensors.
+    /// Bindings other than the tensors of parameters.
     const fn others(&self) -> usize {
         match self {
             Work::Step { .. } => 0,
@@ -53,14 +53,14 @@ impl Work<'_> {
     }
 }
 
-/// The tensors of a parameter as a launch takes them: float32, dense.
+/// The tensors of a parameter, as dense float32.
 #[derive(Clone)]
 struct Part<'a> {
     gradient: Option<View<'a>>,
     written: SmallVec<[View<'a>; WRITTEN]>,
 }
 
-/// A copy of a tensor as dense float32, if it is no such tensor itself.
+/// A dense float32 copy of a tensor, unless it is dense float32 already.
 fn dense(gpu: &'static Gpu, v: View) -> Result<Option<Workspace>> {
     match v.dtype == DType::F32 && v.layout.is_contiguous() {
         true => Ok(None),
@@ -76,7 +76,7 @@ fn copied(gpu: &'static Gpu, v: View) -> Result<Workspace> {
     Ok(copy)
 }
 
-/// Copies of a parameter's tensors where they are needed.
+/// Copies of those tensors of a parameter that need one.
 struct Copies {
     gradient: Option<Workspace>,
     written: SmallVec<[Option<Workspace>; WRITTEN]>,
@@ -84,7 +84,7 @@ struct Copies {
 
 impl Copies {
     fn of(gpu: &'static Gpu, gradient: Option<View>, written: &[View]) -> Result<Copies> {
-        // A gradient that lies in memory that is about to be written is read from a copy.
+        // A gradient that overlaps written memory is read from a copy.
         let aliased = |g: &View| written.iter().any(|w| w.storage.overlaps(g.storage));
         let gradient = match gradient {
             Some(g) if aliased(&g) => Some(copied(gpu, g)?),
@@ -103,7 +103,7 @@ impl Copies {
         }
     }
 
-    /// What was computed in copies goes back.
+    /// Copies the results back to the original tensors.
     fn write_back(&self, written: &[View]) -> Result<()> {
         for (c, w) in self.written.iter().zip(written) {
             if let (Some(c), true) = (c, w.layout.numel() > 0) {
@@ -114,26 +114,27 @@ impl Copies {
     }
 }
 
-/// Applies the rule of each group in as few launches as its tensors allow.
+/// Applies the rule of each group in as few launches as possible.
 pub fn step(groups: &[Group]) -> Result<()> {
     for group in groups {
         let Some(first) = group.parts.first() else { continue };
-        let gpu = of(first.written[0])?;
+        let gpu = of(first.gradient())?;
         let copies = group
             .parts
             .iter()
-            .map(|p| Copies::of(gpu, Some(p.gradient), &p.written))
+            .map(|p| Copies::of(gpu, Some(p.gradient()), p.written()))
             .collect::<Result<Vec<_>>>()?;
-        let parts: Vec<Part> =
-            std::iter::zip(&copies, group.parts).map(|(c, p)| c.part(Some(p.gradient), &p.written)).collect();
+        let parts: Vec<Part> = std::iter::zip(&copies, group.parts)
+            .map(|(c, p)| c.part(Some(p.gradient()), p.written()))
+            .collect();
         let formula = group.rule.formula();
         run(Work::Step { name: group.rule.name(), formula: &formula, numbers: &group.numbers }, &parts)?;
-        std::iter::zip(&copies, group.parts).try_for_each(|(c, p)| c.write_back(&p.written))?;
+        std::iter::zip(&copies, group.parts).try_for_each(|(c, p)| c.write_back(p.written()))?;
     }
     Ok(())
 }
 
-/// Multiplies tensors by the element of `factor`; tells in `found` whether all were finite.
+/// Multiplies tensors by the element of `factor`; reports in `found` whether any element was not finite.
 pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
     let gpu = of(factor)?;
     let copy = dense(gpu, factor)?;
@@ -168,7 +169,7 @@ fn run(work: Work, parts: &[Part]) -> Result<()> {
     Ok(())
 }
 
-/// A step of a parameter whose tensors may be larger than a kernel may see at once: some elements after others.
+/// A step for a parameter whose tensors may exceed the binding size: a range of elements at a time.
 fn in_pieces(gpu: &'static Gpu, work: Work, p: &Part) -> Result<()> {
     let all: SmallVec<[View; 6]> = views(p).collect();
     by_rows(gpu, "optimizer", count(p).max(1), &all, &mut |_, v| {
@@ -186,7 +187,7 @@ fn views<'a>(p: &Part<'a>) -> impl Iterator<Item = View<'a>> {
     p.gradient.into_iter().chain(p.written.iter().copied())
 }
 
-/// Whether all tensors of a part may be read and written four elements at a time.
+/// Whether all tensors of a part can be accessed in quads.
 fn is_in_quads(p: &Part) -> bool {
     count(p).is_multiple_of(4) && views(p).all(|v| v.layout.offset.is_multiple_of(4))
 }
@@ -238,7 +239,7 @@ fn launch(gpu: &Gpu, work: Work, parts: &[&Part], quads: bool) -> Result<()> {
 
 const COMPONENTS: [&str; 4] = ["x", "y", "z", "w"];
 
-/// The functions of a step: one element by the formula, then what an invocation works on.
+/// The functions of a step: the formula for one element, and the update of an invocation's elements.
 fn functions(formula: &Formula, state: usize, quads: bool) -> String {
     let mut s = String::from("struct Stepped {\n");
     (0..state).for_each(|k| line(&mut s, format!("    w{k}: T,")));
@@ -264,14 +265,14 @@ fn functions(formula: &Formula, state: usize, quads: bool) -> String {
 }
 
 const SCALE: &str = "fn update() { w0 = w0 * factor[params.first_factor]; }\n";
-// Not below infinity is also what NaN is.
+// The negated comparison also catches NaN.
 const UNSCALE: &str = "fn update() {
     if !all(abs(w0) < V(m_inf())) { atomicStore(&found[params.first_found], 0x3f800000u); }
     w0 = w0 * factor[params.first_factor];
 }
 ";
 
-/// The shader for `n` parameters of `state` written tensors each.
+/// The shader for `n` parameters with `state` written tensors each.
 fn source(work: Work, n: usize, state: usize, quads: bool) -> Result<String> {
     let kind = if quads { "vec4<f32>" } else { "f32" };
     let (gradients, finds) = match work {

@@ -1,6 +1,6 @@
-//! Kernels whose invocations compute a word of a dense result each, element by element.
+//! Kernels in which each invocation computes one word of a contiguous result, element by element.
 //!
-//! Their frames begin the parameters with where the result begins (in words) and where each tensor that is read begins,
+//! The parameters of their templates start with the offset of the result (in words) and of each tensor that is read,
 //! in order; `load_NAME` loads an element of a tensor.
 
 use smallvec::SmallVec;
@@ -15,27 +15,27 @@ use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, lanes, line, load, store, stored};
 use crate::layout::{Layout, collapse};
 
-/// Invocations in a workgroup.
+/// Invocations per workgroup.
 pub const GROUP: usize = 64;
 
 pub struct PackedKernel<'a> {
     pub op: &'static str,
     pub kernel: &'static str,
     pub frame: &'static str,
-    /// The type computed in: float32, float64, int32 or int64.
+    /// The type to compute in: float32, float64, int32 or int64.
     pub compute: DType,
-    /// What tells this shader from others of the same frame and dtypes.
+    /// Distinguishes this shader from others of the same template and dtypes.
     pub variant: &'a [u8],
     pub out: View<'a>,
     pub read: &'a [(&'static str, View<'a>)],
-    /// Slots of the frame's own, rendered where the shader is new.
+    /// The template's own slots, rendered only for a new shader.
     pub slots: &'a dyn Fn() -> Vec<(&'static str, String)>,
-    /// The frame's own parameters.
+    /// The template's own parameters.
     pub params: &'a dyn Fn(&mut Params),
 }
 
 impl PackedKernel<'_> {
-    /// Runs the kernel, whose result is dense and begins at a word of its own.
+    /// Runs the kernel. The result must be contiguous and start at a word boundary.
     pub fn run(&self) -> Result<()> {
         let n = self.out.layout.numel();
         if n == 0 {
@@ -91,7 +91,7 @@ pub fn loader(name: &str, dtype: DType) -> String {
     s
 }
 
-/// A frame with its slots filled.
+/// A template with its slots filled.
 pub fn render(op: &str, frame: &str, compute: DType, slots: &[(&str, &str)]) -> Result<String> {
     template::shader(frame, compute, slots).map_err(|why| {
         Error::NotImplemented(format!(
@@ -100,7 +100,7 @@ pub fn render(op: &str, frame: &str, compute: DType, slots: &[(&str, &str)]) -> 
     })
 }
 
-/// Errors where the parameters are more than can be bound.
+/// Errors if the parameters exceed the uniform size.
 pub fn fits(op: &str, params: &Params) -> Result<()> {
     ensure!(
         params.bytes().len() <= MAX_PARAMS,
@@ -110,7 +110,7 @@ pub fn fits(op: &str, params: &Params) -> Result<()> {
     Ok(())
 }
 
-/// Dimensions as a kernel walks them: neighbours merged, at least one of them.
+/// Dimensions to iterate over in a kernel: adjacent ones are merged, and there is at least one.
 pub struct Walk {
     pub shape: SmallVec<[usize; 6]>,
     pub strides: SmallVec<[isize; 6]>,
@@ -134,10 +134,10 @@ impl Walk {
         self.shape.len()
     }
 
-    /// The parameters that `template::place` declares.
+    /// The parameters declared by `template::place`.
     pub fn params(&self, p: &mut Params) {
         for (&n, &s) in self.shape.iter().zip(&self.strides) {
-            // Strides may be negative: the sums wrap.
+            // Negative strides wrap, and so do the sums.
             p.u32(n as u32).u32(s as u32);
         }
     }

@@ -1,10 +1,10 @@
-//! The parameters of a launch, laid out as WGSL lays out a struct in uniform memory.
+//! The parameters of a launch, in WGSL's uniform struct layout.
 
 use smallvec::SmallVec;
 
 use crate::dtype::{DType, Element, Scalar};
 
-/// Bytes that a launch may bind as its parameters.
+/// Maximum size of a launch's parameters in bytes.
 pub const MAX_PARAMS: usize = 512;
 
 /// The fields of `struct Params`, in order. The first two are `count` and `zero`.
@@ -12,7 +12,7 @@ pub const MAX_PARAMS: usize = 512;
 pub struct Params(SmallVec<[u8; 256]>);
 
 impl Params {
-    /// Begins with the number of elements (or of whatever the shader counts).
+    /// Starts with the number of elements (or of other items that the shader counts).
     pub fn new(count: u32) -> Params {
         let mut p = Params(SmallVec::new());
         p.u32(count).u32(0);
@@ -23,7 +23,7 @@ impl Params {
         &self.0
     }
 
-    /// Sets the bytes from `at` on.
+    /// Sets the bytes at `at`.
     pub fn put(&mut self, at: usize, bytes: &[u8]) -> &mut Params {
         self.0.resize(self.0.len().max(at + bytes.len()), 0);
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
@@ -39,7 +39,7 @@ impl Params {
         self
     }
 
-    /// Three sizes as a vector of four, which stands at a multiple of 16 bytes.
+    /// Three sizes as a vec4, aligned to 16 bytes.
     pub fn sizes(&mut self, v: [usize; 3]) -> &mut Params {
         self.align(16);
         v.into_iter().for_each(|n| {
@@ -53,7 +53,7 @@ impl Params {
         self
     }
 
-    /// A number in the type that a shader computes in: float32, float64, int32 or int64.
+    /// A number in the compute type of the shader: float32, float64, int32 or int64.
     pub fn number(&mut self, v: Scalar, compute: DType) -> &mut Params {
         match compute {
             DType::F32 => self.0.extend_from_slice(&f32::from_scalar(v).to_le_bytes()),

@@ -1,4 +1,4 @@
-//! Shaders made ready to run: one pipeline per kernel and variant, made at its first use.
+//! Compute pipelines: one per kernel and variant, compiled on first use.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,19 +21,19 @@ use crate::backend::View;
 use crate::bail;
 use crate::error::{Error, Result};
 
-/// After how many new pipelines those of the driver are written to disk; else when the process ends.
+/// The driver's pipeline cache is saved after this many new pipelines, and at exit.
 const SAVE_EVERY: usize = 64;
 
-// Note [Long loops]
-// An invocation that loops for long holds the device, which is taken for hung after a second or two; and llvmpipe leaves
-// all loops of an invocation, with no word of it, once they were gone through `MOST_LOOPS` times in all. So lanes, sums
-// and windows are shared out until none needs more than `LOOPS`. What can't be shared out is refused on software.
+// Note [Long loops] An invocation with long loops blocks the device, which the driver considers hung after a second or
+// two; and llvmpipe silently leaves all loops of an invocation after `MOST_LOOPS` iterations in total. So lanes, sums
+// and windows are divided until no invocation needs more than `LOOPS` iterations. Work that cannot be divided is
+// refused on software adapters.
 
-/// How often an invocation may go through its loops where it is for the launch to say; and what software can do.
+/// Maximum number of loop iterations per invocation where the launch can choose; and the limit of software adapters.
 pub(super) const LOOPS: usize = 1 << 14;
 const MOST_LOOPS: usize = 65_535;
 
-/// Errors where one result takes an invocation more than an adapter's loops. See Note [Long loops].
+/// Errors if one result needs more loop iterations than the adapter supports. See Note [Long loops].
 pub(super) fn expect_loops(gpu: &Gpu, op: &str, loops: usize) -> Result<()> {
     if loops < MOST_LOOPS || !gpu.caps.is_cpu {
         return Ok(());
@@ -46,7 +46,7 @@ pub(super) fn expect_loops(gpu: &Gpu, op: &str, loops: usize) -> Result<()> {
     )
 }
 
-/// A launch of a kernel. See the top of the module.
+/// A launch of a kernel; see the module documentation.
 pub struct Launch<'a> {
     pub op: &'static str,
     pub kernel: &'static str,
@@ -61,12 +61,12 @@ pub struct Launch<'a> {
 pub struct Pipeline {
     pub pipeline: ComputePipeline,
     pub id: u64,
-    /// Number of the bind group's layout: pipelines of one layout share bind groups.
+    /// Identifies the bind group layout: pipelines with the same layout share bind groups.
     pub layout: u32,
     pub group_layout: BindGroupLayout,
 }
 
-/// Bytes that a kernel's variant has without a heap block: a formula's identity, its types and its form.
+/// Inline size of a kernel's variant in bytes: a formula's identity, its types and its form.
 pub(super) const KEY: usize = 40;
 
 #[derive(PartialEq, Eq, Hash)]
@@ -86,7 +86,7 @@ struct Layouts {
 #[derive(Default)]
 pub struct Pipelines {
     made: HashMap<Key, Arc<Pipeline>>,
-    /// By number of buffers and which of them are written.
+    /// By number of buffers and a mask of the written ones.
     layouts: HashMap<(usize, u32), Layouts>,
 }
 
@@ -138,7 +138,7 @@ impl Gpu {
                 },
                 other => {
                     if let Some(a) = other {
-                        // Perhaps this number, before it was reset.
+                        // The tensor may belong to an earlier device with this index that was reset.
                         a.gpu().expect_alive()?;
                     }
                     let here = crate::device::Device::Gpu(self.index);
@@ -149,7 +149,7 @@ impl Gpu {
         if let Some(b) = bindings.iter().find(|b| b.bytes() > self.caps.max_binding) {
             return Err(too_large(self, l.op, b.bytes()));
         }
-        // A buffer that is written and read must be bound as writable wherever it is bound.
+        // A buffer that is both read and written must be writable in all of its bindings.
         let is_written = |b: &Binding| bindings[..l.written.len()].iter().any(|w| w.block.id == b.block.id);
         let writable = bindings.iter().enumerate().fold(0, |m, (i, b)| m | (is_written(b) as u32) << i);
         let pipeline = self.pipeline(&l, bindings.len(), writable)?;
@@ -208,7 +208,7 @@ impl Gpu {
     }
 }
 
-/// Declares bindings as writable that a shader declares as read-only.
+/// Makes read-only bindings of a shader writable.
 fn writable_bindings(mut source: String, buffers: usize, writable: u32) -> String {
     for i in (0..buffers).filter(|i| writable >> i & 1 == 1) {
         let binding = format!("@binding({}) var<storage, read", i + 1);

@@ -1,4 +1,4 @@
-//! Pooling and what undoes it.
+//! Pooling and its backward.
 
 use smallvec::SmallVec;
 
@@ -14,10 +14,10 @@ use crate::formula::template::{self, binding, stored};
 
 const FRAME: &str = crate::formula::shader_text!("pool.wgsl");
 
-/// Invocations in a workgroup.
+/// Invocations per workgroup.
 const GROUP: usize = 64;
 
-/// A function of the shader, and what tells it from the others.
+/// A function of the shader and its cache key.
 struct Function {
     name: &'static str,
     tag: u8,
@@ -42,7 +42,7 @@ pub fn adaptive_max_pool(s: &ResizeShape, x: View, out: View, indices: View) -> 
     run(&SHARES_MAXIMUM, &s, taps(&s), None, x, out, Some((indices, true)), out.layout.numel())
 }
 
-/// A plane that is shared out, as windows of the largest share.
+/// Adaptive pooling as pooling with the largest window.
 fn resized(s: ResizeShape) -> PoolShape {
     PoolShape {
         planes: s.planes,
@@ -59,22 +59,22 @@ fn flat(planes: usize, (input, output): (usize, usize)) -> PoolShape {
     resized(ResizeShape { planes, input: [1, 1, input], output: [1, 1, output] })
 }
 
-/// How many taps a window has; of a window with gaps, as if it had none.
+/// Number of taps of a window.
 fn taps(s: &PoolShape) -> usize {
     s.kernel.iter().product()
 }
 
-/// In how many windows an element is, at most.
+/// Maximum number of windows that contain an element.
 fn windows(s: &PoolShape) -> usize {
     (0..3).map(|a| s.kernel[a].div_ceil(s.stride[a])).product()
 }
 
-/// In how many shares an element is, at most.
+/// Maximum number of adaptive windows that contain an element.
 fn shares(s: &ResizeShape) -> usize {
     (0..3).map(|a| most_shared(s.output[a], s.input[a])).product()
 }
 
-/// Elements in the largest of `n` shares of a row, which overlap where they are not equal.
+/// Length of the largest of `n` adaptive windows of a row.
 fn most_shared(row: usize, n: usize) -> usize {
     let n = n.max(1);
     if row.is_multiple_of(n) { row / n } else { row.div_ceil(n) + 1 }
@@ -112,7 +112,7 @@ pub fn adjoint(map: &SpatialLinearMap, g: View, out: View) -> Result<()> {
         SpatialLinearMap::Nearest(s, scales) => axis::nearest(&s, scales, g, true, out),
         SpatialLinearMap::Axis { n, inner, taps } => axis::axis(g, n, inner, taps, true, out),
         SpatialLinearMap::Pick { indices, windows: Windows::Fixed(s) } => {
-            // With its gaps, a window reaches as far as one without.
+            // The extent of a dilated window equals that of a larger window without dilation.
             let kernel = [0, 1, 2].map(|a| s.dilation[a] * (s.kernel[a] - 1) + 1);
             let s = PoolShape { kernel, ..s };
             run(&PLACE, &s, windows(&s), None, g, out, Some((indices, false)), count)
@@ -123,7 +123,7 @@ pub fn adjoint(map: &SpatialLinearMap, g: View, out: View) -> Result<()> {
     }
 }
 
-/// Runs a function for `count` results, each of which takes it so many loops.
+/// Runs a function for `count` results, each of which needs `loops` iterations.
 fn run(
     f: &Function,
     s: &PoolShape,
@@ -147,7 +147,7 @@ fn run(
     })
 }
 
-/// As `run`, of planes that a kernel may see.
+/// As `run`, for planes that fit in bindings.
 fn launch(
     f: &Function,
     s: &PoolShape,

@@ -1,4 +1,4 @@
-//! The one driver of every pointwise shader: chooses the form, lays out the parameters.
+//! The driver of all pointwise shaders: selects the form and fills in the parameters.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -18,13 +18,13 @@ use crate::formula::wgsl::{Form, Input, Pointwise};
 use crate::formula::{ARGS, Formula, recorded};
 use crate::layout::collapse;
 
-/// Invocations in a workgroup of `shaders/pointwise.wgsl`.
+/// Invocations per workgroup in `shaders/pointwise.wgsl`.
 const GROUP: usize = 64;
 
-/// Sizes and strides after neighbouring dimensions were merged: of the operands by position, then of the result.
+/// Sizes and strides after merging adjacent dimensions: of the operands in order, then of the result.
 type Collapsed = (SmallVec<[usize; 6]>, [SmallVec<[isize; 6]>; ARGS + 1]);
 
-/// Applies a formula that only this device has.
+/// Applies a formula that exists only on this backend.
 pub(super) fn formula(name: &'static str, formula: &Formula, operands: &[View], out: View) -> Result<()> {
     let operands: SmallVec<[Operand; ARGS]> = operands.iter().map(|v| Operand::View(*v)).collect();
     run(
@@ -36,10 +36,10 @@ pub(super) fn formula(name: &'static str, formula: &Formula, operands: &[View], 
     )
 }
 
-/// Applies a formula, all of whose operands it reads.
+/// Applies a formula that uses all of its operands.
 ///
 /// # Errors
-/// `NotImplementedError` where the adapter lacks a type, or the shaders a function of it.
+/// `NotImplementedError` if the adapter lacks a type, or the shaders lack a function for that type.
 pub fn run(
     program: &Program,
     compute: DType,
@@ -71,14 +71,14 @@ pub fn run(
     })
 }
 
-/// Elements from which a software adapter computes in blocks: below, more pipelines would cost more than they save.
+/// Minimum number of elements for blocks on a software adapter: below, compiling more pipelines would not pay off.
 const BLOCKS: usize = 1 << 16;
 
 /// The sum of two numbers.
 const SUM: Program =
     Program { name: "sum_of_parts", kernel: Kernel::NONE, formula: &|| recorded!(|a| a[0] + a[1]) };
 
-/// Adds a tensor to one of its shape and dtype.
+/// Adds a tensor to another one of the same shape and dtype.
 pub fn add_to(out: View, x: View) -> Result<()> {
     run(&SUM, compute_type(out.dtype), &[Operand::View(out), Operand::View(x)], &[], out)
 }
@@ -165,7 +165,7 @@ fn collapsed(operands: &[Operand], out: View) -> Collapsed {
     collapse(&out.layout.shape, strides)
 }
 
-/// Whether words of the result from its first element on hold nothing but its elements, or padding at the end.
+/// Whether the words of the result, from its first element on, contain only its elements or padding at the end.
 pub(super) fn owns_its_words(out: View, lanes: usize, n: usize) -> bool {
     let (first, size) = (out.layout.offset, out.dtype.size());
     first.is_multiple_of(lanes) && (n.is_multiple_of(lanes) || (first + n) * size == out.storage.len())
@@ -188,7 +188,7 @@ fn form(operands: &[Operand], out: View, collapsed: &Collapsed, n: usize) -> For
     }
 }
 
-/// Steps of an instruction or a few.
+/// Operations of one or a few instructions.
 const fn is_simple(p: Prim) -> bool {
     use Prim::*;
     matches!(
@@ -214,7 +214,7 @@ const fn is_simple(p: Prim) -> bool {
     )
 }
 
-/// How a result is computed in blocks, if its sizes allow it and the formula is short enough to be repeated so often.
+/// The block form for a result, if its sizes allow it and the formula is short enough to be unrolled.
 fn blocks(
     program: &Program,
     operands: &[Operand],
@@ -262,7 +262,7 @@ fn blocks(
     Some(Form::Blocks(Blocks { rank: shape.len(), run, rows, splat, once, level }))
 }
 
-/// Which operands have one element for all of the last dimension, where all others can be read in fours along it.
+/// The operands that are broadcast along the last dimension, if all others can be read in quads along it.
 fn splats(operands: &[Operand], (shape, strides): &Collapsed) -> Option<u8> {
     let last = shape.len().checked_sub(1).filter(|d| shape[*d].is_multiple_of(4))?;
     let mut splat = 0;
@@ -279,7 +279,7 @@ fn splats(operands: &[Operand], (shape, strides): &Collapsed) -> Option<u8> {
     Some(splat)
 }
 
-/// The parameters in the order that `Pointwise::render` declares them.
+/// The parameters, in the order declared by `Pointwise::render`.
 fn layout_params(
     compute: DType,
     operands: &[Operand],
@@ -289,7 +289,7 @@ fn layout_params(
     (shape, strides): &Collapsed,
     n: usize,
 ) -> Params {
-    // Elements of the last dimension, and places of the one before it, that an invocation computes.
+    // Elements per invocation along the last dimension, and along the dimension before it.
     let (by, rows) = match form {
         Form::Quads | Form::Rows(..) => (4, 1),
         Form::Blocks(b) => (b.run, b.rows),
@@ -304,7 +304,7 @@ fn layout_params(
             p.number(*s, compute);
         }
     }
-    // How many elements a place of an operand counts.
+    // The number of elements per unit of an operand's offset.
     let unit = |k: usize, v: View| match form {
         Form::Rows(_, splat) if splat >> k & 1 == 0 => 4,
         Form::Blocks(b) if !b.is_splat(k) => b.vector(v.dtype),
@@ -325,7 +325,7 @@ fn layout_params(
         Form::Rows(rank, _) | Form::Strided(rank) | Form::Scattered(rank) => rank,
         Form::Blocks(b) => b.rank,
     };
-    // A tensor of one element has no dimension left: one of size 1 stands in.
+    // A single element has no dimensions; use one of size 1.
     for d in 0..rank {
         let size = shape.get(d).copied().unwrap_or(1);
         let of = [by, rows, 1][(rank - 1 - d).min(2)];
@@ -333,7 +333,7 @@ fn layout_params(
     }
     let mut all = |k: usize, by: isize| {
         for d in 0..rank {
-            // Strides may be negative: the sums wrap. Along vectors they lie beside one another.
+            // Negative strides wrap, and so do the sums. Elements of a vector are contiguous.
             let stride = strides[k].get(d).copied().unwrap_or(0);
             p.u32(if d + 1 == rank { stride } else { stride / by } as u32);
         }
@@ -345,7 +345,7 @@ fn layout_params(
     p
 }
 
-/// What tells the shaders of one formula apart.
+/// The part of the pipeline key that distinguishes shaders of one formula.
 fn variant(
     formula: &Formula,
     params: usize,
@@ -371,7 +371,7 @@ fn variant(
     v
 }
 
-/// What tells an input from others in the key of a pipeline.
+/// The part of the pipeline key for an input.
 pub(super) fn input_tag(i: &Input) -> u8 {
     match i {
         Input::Unread => 0,

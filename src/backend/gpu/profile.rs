@@ -1,4 +1,4 @@
-//! Time per launch, from timestamps that the device writes at the beginning and the end of a pass.
+//! Kernel times from timestamps that the device writes at the start and end of a pass.
 
 use std::time::Instant;
 
@@ -13,18 +13,18 @@ use super::queue::{BATCH_CPU, wait};
 use crate::bail;
 use crate::error::{Error, Result};
 
-/// Launches that a set of timestamps is for: those of a batch.
+/// Launches per timestamp query set: those of a batch.
 const MOST: u32 = BATCH_CPU as u32;
-/// Bytes of a timestamp.
+/// Size of a timestamp in bytes.
 const TIMESTAMP: u64 = 8;
 
-/// A launch, in microseconds since profiling began; the clock of the device is set by its first launch.
+/// A launch with times in microseconds since profiling began; the device clock is aligned at its first launch.
 #[derive(Clone, Debug)]
 pub struct Timed {
     pub op: &'static str,
     pub kernel: &'static str,
     pub groups: u64,
-    /// When the host recorded it.
+    /// When the host recorded the launch.
     pub recorded: f64,
     pub begin: f64,
     pub end: f64,
@@ -37,7 +37,7 @@ struct Recorded {
     at: f64,
 }
 
-/// Timestamps of a submission, on their way to the host.
+/// The timestamps of a submission that are being copied to the host.
 struct Batch {
     stamps: Buffer,
     launches: Vec<Recorded>,
@@ -51,7 +51,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Where the pass of a launch writes its times.
+    /// The timestamp writes for the pass of a launch.
     pub fn next(
         &mut self,
         op: &'static str,
@@ -68,7 +68,7 @@ impl Profile {
         }
     }
 
-    /// Records the copy of the open batch's timestamps into memory that the host can read.
+    /// Records a copy of the current batch's timestamps to host-readable memory.
     pub fn close_batch(&mut self, gpu: &Gpu, encoder: &mut CommandEncoder) {
         let launches = std::mem::take(&mut self.open);
         if launches.is_empty() {
@@ -92,10 +92,10 @@ impl Profile {
 }
 
 impl Gpu {
-    /// Times every launch from now on.
+    /// Starts timing every launch.
     ///
     /// # Errors
-    /// `NotImplementedError` where the adapter has no timestamps, `RuntimeError` while it is profiled already.
+    /// `NotImplementedError` if the adapter lacks timestamps, `RuntimeError` if profiling is on already.
     pub fn start_profile(&self) -> Result<()> {
         if !self.caps.timestamps {
             bail!(NotImplemented, "{} has no timestamps: kernels cannot be timed there", self.caps.name);
@@ -111,7 +111,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Ends it, waits, and returns what was timed, in the order of launching.
+    /// Stops timing, waits, and returns the launches in order.
     pub fn stop_profile(&self) -> Result<Vec<Timed>> {
         let profile = {
             let mut stream = lock(&self.stream);
@@ -123,13 +123,13 @@ impl Gpu {
         for batch in &profile.done {
             let done = done.clone();
             batch.stamps.map_async(MapMode::Read, .., move |r| {
-                // Nobody listens any more only where waiting failed, which is told.
+                // The receiver is gone only if waiting failed, which is reported.
                 let _ = done.send(r);
             });
         }
         drop(done);
         wait(self, None)?;
-        // Until every callback has run; which of them failed, its range tells.
+        // Wait for all callbacks; failed copies are detected by their ranges.
         mapped.iter().for_each(drop);
         let period = f64::from(self.queue.get_timestamp_period()) / 1e3;
         let mut timed = Vec::new();
@@ -152,7 +152,7 @@ impl Gpu {
     }
 }
 
-/// The number that a slice begins with.
+/// The number at the start of a slice.
 fn stamp(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b))
 }

@@ -1,4 +1,4 @@
-//! The order in which a device does things: one encoder, one open pass, submitted in batches; uploads, downloads.
+//! The command stream of a device: one encoder with one open pass, submitted in batches; uploads and downloads.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use super::pipeline::Pipeline;
 use super::profile::Profile;
 use crate::error::{Error, Result};
 
-/// Launches of a batch, on a GPU and on a software adapter, where a submission costs more than what it starts.
+/// Launches per batch, on a GPU and on a software adapter, where submitting is expensive.
 const BATCH: usize = 64;
 pub(super) const BATCH_CPU: usize = 256;
-/// Bytes of uploads that may wait for a submission.
+/// Maximum bytes of uploads pending for a submission.
 const UPLOADS: usize = 64 << 20;
-/// Submissions that may run while another is recorded.
+/// Maximum number of submissions in flight.
 const IN_FLIGHT: usize = 4;
-/// Bytes of parameters in a batch.
+/// Bytes of parameters per batch.
 const ARENA: usize = 64 << 10;
-/// Bind groups that are kept.
+/// Maximum number of cached bind groups.
 const GROUPS: usize = 4096;
 
-/// The layout of a bind group, its buffers, and the windows on them: for each its binding, its first byte, its length.
+/// A bind group's layout, its buffers, and its windows: binding, offset and length of each.
 #[derive(PartialEq, Eq, Hash)]
 struct GroupKey {
     layout: u32,
@@ -41,16 +41,16 @@ struct GroupKey {
 pub struct Stream {
     encoder: Option<CommandEncoder>,
     pass: Option<ComputePass<'static>>,
-    /// What the pass has set.
+    /// The pipeline that is set in the pass.
     pipeline: u64,
-    /// The parameters of the open batch; written to `arena` once, when it is submitted.
+    /// The parameters of the current batch, written to `arena` on submission.
     params: Vec<u8>,
     arena: Buffer,
     align: usize,
     operations: Vec<&'static str>,
     most: usize,
     uploaded: usize,
-    /// The open batch.
+    /// The number of the current batch.
     batch: u64,
     in_flight: VecDeque<SubmissionIndex>,
     pub(super) profile: Option<Profile>,
@@ -84,7 +84,7 @@ impl Stream {
         }
     }
 
-    /// Bind groups hold their buffers, also those that nothing else does.
+    /// Cached bind groups keep their buffers alive.
     pub fn forget_groups(&mut self) {
         self.groups.clear();
     }
@@ -129,13 +129,13 @@ impl Stream {
         self.encoder.get_or_insert_with(|| gpu.device.create_command_encoder(&Default::default()))
     }
 
-    /// Closes the pass, so that the encoder takes other commands.
+    /// Ends the pass, so that the encoder accepts other commands.
     fn close_pass(&mut self) {
         self.pass = None;
         self.pipeline = 0;
     }
 
-    /// Records a launch; the grid has at least one group.
+    /// Records a launch of at least one workgroup.
     fn dispatch(
         &mut self,
         gpu: &Gpu,
@@ -159,7 +159,7 @@ impl Stream {
         let batch = self.batch;
         bindings.iter().for_each(|b| b.block.used_by(batch));
         if self.profile.is_some() {
-            // Times are those of passes: each launch has one of its own.
+            // Timestamps apply to whole passes, so each launch gets its own.
             self.close_pass();
         }
         if self.pass.is_none() {
@@ -186,7 +186,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Hands what was recorded to the device, in order; keeps few submissions in flight.
+    /// Submits the recorded commands, and limits the number of submissions in flight.
     pub(super) fn submit(&mut self, gpu: &Gpu) -> Result<()> {
         gpu.expect_own_process()?;
         self.close_pass();
@@ -210,7 +210,7 @@ impl Stream {
         self.uploaded = 0;
         self.batch += 1;
         let operations = std::mem::take(&mut self.operations);
-        // The first of them is old: it has most likely run.
+        // The oldest submission has most likely finished.
         while self.in_flight.len() > IN_FLIGHT {
             if let Some(oldest) = self.in_flight.pop_front() {
                 wait(gpu, Some(oldest))?;
@@ -240,7 +240,7 @@ impl Gpu {
         lock(&self.stream).dispatch(self, op, kernel, pipeline, bindings, params, grid)
     }
 
-    /// Records a copy between two buffers, from a byte of one to a byte of the other; all are multiples of 4.
+    /// Records a copy between buffers; offsets and length are multiples of 4.
     pub(super) fn copy_bytes(
         &self,
         from: (&Arc<Block>, u64),
@@ -259,14 +259,14 @@ impl Gpu {
         Ok(())
     }
 
-    /// Starts everything recorded so far.
+    /// Submits all recorded commands.
     pub fn flush(&self) -> Result<()> {
         lock(&self.stream).submit(self)
     }
 
-    /// Waits for everything recorded so far, and tells the errors that came of it.
+    /// Waits for all recorded commands and reports their errors.
     pub fn finish(&self) -> Result<()> {
-        // The record of faults travels with what was recorded: one submission for both.
+        // The fault record is copied in the same submission.
         if let Some(faults) = self.open_faults()
             && let Some(block) = allocation(faults.view().storage).and_then(|a| a.block())
         {
@@ -281,11 +281,12 @@ impl Gpu {
         self.fault.check(&[])
     }
 
-    /// Writes bytes to a buffer, at a multiple of 4; what is written up to the next multiple of 4 is unspecified.
+    /// Writes bytes to a buffer at a multiple of 4; bytes up to the next multiple of 4 are overwritten with
+    /// unspecified values.
     pub(super) fn upload(&self, block: &Arc<Block>, at: u64, data: &[u8]) -> Result<()> {
         self.expect_own_process()?;
         let mut stream = lock(&self.stream);
-        // An upload runs before what the open batch has recorded.
+        // An upload runs before the commands recorded in the current batch.
         if block.is_used_by(stream.batch) {
             stream.submit(self)?;
         }
@@ -305,7 +306,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// The bytes of a buffer from a multiple of 4 on, after everything recorded so far.
+    /// Reads bytes of a buffer, from a multiple of 4, after all recorded commands.
     pub(super) fn download(&self, block: &Arc<Block>, at: u64, len: usize) -> Result<Vec<u8>> {
         let Some(faults) = self.open_faults() else { return self.read(block, at, len, None) };
         let record = allocation(faults.view().storage).and_then(|a| a.block());
@@ -317,7 +318,7 @@ impl Gpu {
         Ok(bytes)
     }
 
-    /// Bytes of a buffer, and after them, from a multiple of 4 on, the record of faults where that is wanted.
+    /// Reads bytes of a buffer, followed (at a multiple of 4) by the fault record if requested.
     fn read(&self, block: &Arc<Block>, at: u64, len: usize, record: Option<&Arc<Block>>) -> Result<Vec<u8>> {
         let own = (len as u64).next_multiple_of(4);
         let size = own + if record.is_some() { SIZE as u64 } else { 0 };
@@ -343,12 +344,12 @@ impl Gpu {
         };
         let (done, mapped) = std::sync::mpsc::channel();
         staging.map_async(MapMode::Read, 0..size, move |r| {
-            // Nobody listens any more only where waiting failed, which is told.
+            // The receiver is gone only if waiting failed, which is reported.
             let _ = done.send(r);
         });
         wait(self, submission)?;
         self.fault.check(&[])?;
-        // The callback is another thread's where that one waited for the device at the same time: it may still run.
+        // If another thread polled the device at the same time, it runs the callback, which may not have finished.
         if !matches!(mapped.recv(), Ok(Ok(()))) {
             return Err(Error::Runtime("GPU error: memory of the device cannot be read".into()));
         }

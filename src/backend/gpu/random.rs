@@ -1,5 +1,5 @@
-//! Draws of random numbers: the bits of the CPU's uniform numbers, integers and masks, and normal numbers to a few units
-//! in the last place.
+//! Random numbers: uniform numbers, integers and masks are bit-identical to the CPU's; normal numbers agree within a
+//! few ulp.
 
 use super::device::of;
 use super::params::Params;
@@ -16,7 +16,7 @@ use crate::storage::Storage;
 
 const FRAME: &str = crate::formula::shader_text!("random.wgsl");
 
-/// Invocations in a workgroup.
+/// Invocations per workgroup.
 const GROUP: usize = 64;
 
 /// Sets every element of a dense view.
@@ -33,7 +33,7 @@ pub fn fill(draw: Draw, p: Philox, out: View) -> Result<()> {
     let span = if let Draw::Integers(from, to) = draw { to.wrapping_sub(from) as u64 } else { 0 };
     let real = matches!(draw, Draw::Uniform(..) | Draw::Normal(..) | Draw::Exponential(_));
     if (real && out.dtype != DType::F32) || span > 1 << 32 {
-        // What is made from nothing may be made anywhere: the host's numbers are the ones wanted.
+        // The adapter lacks the type, but random numbers need no input, so the host can draw the same numbers.
         let host = Storage::new(n * out.dtype.size())?;
         let layout = Layout::contiguous(out.layout.shape.clone());
         let made = View { storage: &host, layout: &layout, dtype: out.dtype };
@@ -46,7 +46,7 @@ pub fn fill(draw: Draw, p: Philox, out: View) -> Result<()> {
         let Some(bytes) = excess(gpu, &out) else {
             return fill(draw, p, BufferWindow::new(gpu, &out)?.view());
         };
-        // Pieces begin with a block each; those of fewer elements than that are shown anywhere.
+        // Pieces start at a block boundary; a piece smaller than a block needs a window of its own.
         for (start, length) in halves(n) {
             if !start.is_multiple_of(per_block) {
                 return Err(too_large(gpu, "random", bytes));
@@ -63,7 +63,7 @@ pub fn fill(draw: Draw, p: Philox, out: View) -> Result<()> {
         Draw::Uniform(from, to) => (out.layout.offset, [from as f32, to as f32], 0),
         Draw::Normal(mean, std) => (out.layout.offset, [mean as f32, std as f32], 0),
         Draw::Exponential(rate) => (out.layout.offset, [rate as f32, 0.0], 0),
-        // The threshold is an integer: its bits go as they are.
+        // The threshold is an integer, passed as its bits.
         Draw::Bernoulli(prob) => {
             (out.layout.offset / 4, [f32::from_bits((prob * 4294967296.0) as u32), 0.0], 0)
         }
@@ -96,7 +96,7 @@ pub fn fill(draw: Draw, p: Philox, out: View) -> Result<()> {
                 "f32",
                 store("params.p + params.q * vec4<f32>(normals_of(w.x, w.y), normals_of(w.z, w.w))"),
             ),
-            // A block makes one word of bytes; those after the last element are padding.
+            // A block gives one word of bytes; bytes after the last element are padding.
             Draw::Bernoulli(_) => (
                 "u32",
                 "    let hits = select(vec4<u32>(0u), vec4<u32>(1u, 0x100u, 0x10000u, 0x1000000u), w < vec4<u32>(bitcast<u32>(params.p)));

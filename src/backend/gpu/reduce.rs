@@ -1,4 +1,6 @@
-//! Reductions, in as many passes as it takes to keep the device busy.
+//! Reductions, in as many passes as are needed to occupy the device.
+
+mod formula;
 
 use smallvec::SmallVec;
 
@@ -15,27 +17,29 @@ use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, line, load, stored};
 use crate::layout::Layout;
 
+pub use formula::fold as fold_formula;
+
 const FRAME: &str = crate::formula::shader_text!("reduce.wgsl");
 const LIST: &str = crate::formula::shader_text!("reduce_list.wgsl");
 const EXTREMUM: &str = crate::formula::shader_text!("extremum.wgsl");
 
-/// Invocations in a workgroup.
+/// Invocations per workgroup.
 const GROUP: usize = 64;
-/// Invocations that keep a device busy, and elements that are worth one of their own.
+/// The number of invocations that occupies a device, and the minimum number of elements per invocation.
 const BUSY: usize = 1 << 14;
 const WORTH: usize = 32;
 
-/// Bytes of parameters before those of the tensors of a list, and of each tensor.
+/// Uniform bytes before those of a list's tensors, and per tensor.
 const LIST_HEAD: usize = 16;
 const LIST_EACH: usize = 16;
 
-/// How many invocations share the elements of one result.
+/// The number of invocations among which the elements of one result are divided.
 fn segments(d: ReduceDims) -> usize {
     let lanes = d.outer * d.inner;
     (BUSY / lanes.max(1)).min(d.n / WORTH).max(d.n.div_ceil(LOOPS)).max(1)
 }
 
-/// The type that a reduction of a dtype computes in.
+/// The compute type of a reduction.
 fn compute_of(f: ReduceOp, dtype: DType) -> DType {
     match (f, dtype) {
         (_, DType::F64) => DType::F64,
@@ -45,14 +49,14 @@ fn compute_of(f: ReduceOp, dtype: DType) -> DType {
     }
 }
 
-/// The functions of a reduction's shader, in all passes but where it says otherwise.
+/// The WGSL functions of a reduction, used in all passes unless noted.
 #[derive(Clone, Copy)]
 struct Functions {
     start: &'static str,
-    /// What the first pass makes of an element `v`, given `about`.
+    /// In the first pass, transforms an element `v`, given `about`.
     prepare: &'static str,
     combine: &'static str,
-    /// What the last pass makes of the total `a`.
+    /// In the last pass, transforms the total `a`.
     finish: &'static str,
 }
 
@@ -73,7 +77,7 @@ fn functions(f: ReduceOp) -> Functions {
         ReduceOp::Any => {
             Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", combine: "m_maximum(a, b)", ..plain }
         }
-        // The first element starts, which combining it with itself again does not change.
+        // Starts with the first element; combining it a second time has no effect.
         ReduceOp::Max => Functions { start: "load(start)", combine: "m_maximum(a, b)", ..plain },
         ReduceOp::Min => Functions { start: "load(start)", combine: "m_minimum(a, b)", ..plain },
         ReduceOp::Norm(0.0) => Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", ..plain },
@@ -94,8 +98,8 @@ fn functions(f: ReduceOp) -> Functions {
     }
 }
 
-/// The sum of floats with what roundings have lost so far (Kahan's summation): memory is slower than three more additions.
-/// Infinities lose nothing.
+/// Kahan's compensated summation: three more additions per element are cheaper than the memory access. Infinities have
+/// no error term.
 const COMPENSATED: &str = "var<private> lost: T;
 fn combine(a: T, b: T) -> T {
     let v = b - lost;
@@ -106,7 +110,7 @@ fn combine(a: T, b: T) -> T {
 ";
 
 impl Functions {
-    /// The declaration of `combine`.
+    /// The WGSL declaration of `combine`.
     fn combine(&self, compute: DType) -> String {
         if self.combine == SUM && compute == DType::F32 {
             return COMPENSATED.into();
@@ -115,7 +119,7 @@ impl Functions {
     }
 }
 
-/// What tells the shaders of reductions apart.
+/// The part of the cache key that identifies a reduction.
 fn tag(f: ReduceOp) -> u8 {
     match f {
         ReduceOp::Sum => 0,
@@ -134,11 +138,11 @@ fn tag(f: ReduceOp) -> u8 {
     }
 }
 
-/// A reduction, and what its shader is given.
+/// A reduction and its shader parameters.
 #[derive(Clone, Copy)]
 struct Plan<'a> {
     functions: Functions,
-    /// Tells the shader from those of the other reductions.
+    /// Identifies the shader among those of reductions.
     tag: u8,
     compute: DType,
     p: f32,
@@ -161,21 +165,25 @@ pub fn fold(f: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     if f != ReduceOp::LogSumExp {
         return run(&plan, x, d, WHOLE, out);
     }
-    // Exponentials of what is left after the largest, or after 0 where that is infinite.
+    // Exponentials of differences from the maximum, or from 0 if that is infinite.
     let gpu = of(out)?;
     let largest = Workspace::new(gpu, d.outer * d.inner, out.dtype)?;
-    let finite = Functions {
-        finish: "select(a, T(0), is_infinite(a))",
-        start: if d.n == 0 { "T(0)" } else { "load(start)" },
-        ..functions(ReduceOp::Max)
-    };
-    let tag = 13 + (d.n == 0) as u8;
-    run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, WHOLE, largest.view())?;
+    let tag = tag(f) + 1 + (d.n == 0) as u8;
+    run(&Plan { functions: finite_largest(d), tag, ..Plan::of(f, x.dtype) }, x, d, WHOLE, largest.view())?;
     run(&Plan { about: Some(largest.view()), ..plan }, x, d, WHOLE, out)
 }
 
-/// The norm of some order of all elements of dense float32 tensors: a launch for as many of them as can be bound, and
-/// one or two for what those have made of them.
+/// The largest element, or 0 where that is infinite or there is none.
+fn finite_largest(d: ReduceDims) -> Functions {
+    Functions {
+        finish: "select(a, T(0), is_infinite(a))",
+        start: if d.n == 0 { "T(0)" } else { "load(start)" },
+        ..functions(ReduceOp::Max)
+    }
+}
+
+/// The p-norm over all elements of dense float32 tensors: launches that each process as many tensors as fit in
+/// bindings, followed by one or two for the partial results.
 pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
     let gpu = of(out)?;
     let plan = Plan::of(ReduceOp::Norm(order), DType::F32);
@@ -221,7 +229,7 @@ pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
     run(&plan, partial.view(), along(written), Ends { first: false, last: true }, out)
 }
 
-/// The shader that reduces `n` tensors, each to as many numbers as invocations work on it.
+/// The shader that reduces `n` tensors, each to one partial result per invocation.
 fn list_source(f: &Functions, n: usize) -> Result<String> {
     let mut bindings = binding(1, "read_write", "result", "f32");
     let (mut part, mut reduce) = (String::new(), String::new());
@@ -252,7 +260,7 @@ fn prepare(v: T) -> T {{ return {}; }}
     template::shader(LIST, DType::F32, &slots).map_err(Error::NotImplemented)
 }
 
-/// The mean along n and the sum of the squares of what differs from it.
+/// The mean along n and the sum of squared deviations.
 pub fn moments(x: View, d: ReduceDims, mean: View, squares: View) -> Result<()> {
     if mean.layout.numel() == 0 {
         return Ok(());
@@ -264,7 +272,8 @@ pub fn moments(x: View, d: ReduceDims, mean: View, squares: View) -> Result<()> 
     run(&Plan { functions: about, tag: 16, about: Some(mean), ..sum() }, x, d, WHOLE, squares)
 }
 
-/// Whether a pass is the first, which prepares elements, and whether it is the last, which finishes results.
+/// Whether a pass is the first one, which transforms elements, and whether it is the last one, which transforms
+/// results.
 #[derive(Clone, Copy, PartialEq)]
 struct Ends {
     first: bool,
@@ -280,7 +289,7 @@ fn run(plan: &Plan, x: View, d: ReduceDims, ends: Ends, out: View) -> Result<()>
     gpu.expect("reduction", x.dtype)?;
     let lanes = d.outer * d.inner;
     if d.n == 0 {
-        // Nothing can be bound, and nothing is read: one zero stands in, which no pass reaches.
+        // An empty tensor cannot be bound: bind a zero instead, which no pass reads.
         let none = Workspace::new(gpu, lanes.max(1), compute)?;
         return stored_pass(gpu, plan, none.view(), d, ends, out);
     }
@@ -304,7 +313,8 @@ fn run(plan: &Plan, x: View, d: ReduceDims, ends: Ends, out: View) -> Result<()>
     )
 }
 
-/// A reduction over more than a kernel sees at once: part by part, then over what the parts have left.
+/// A reduction of a tensor that exceeds the binding size: part by part, followed by a reduction of the partial
+/// results.
 fn in_turns(
     gpu: &'static Gpu,
     plan: &Plan,
@@ -336,7 +346,7 @@ fn in_turns(
     Ok(())
 }
 
-/// The pass that writes what is kept; in a dtype of less than a word by way of a temporary.
+/// The pass that stores the results; dtypes below 32 bits are stored through a temporary.
 fn stored_pass(gpu: &'static Gpu, plan: &Plan, x: View, d: ReduceDims, ends: Ends, out: View) -> Result<()> {
     if out.dtype.size() >= 4 {
         return pass(gpu, plan, x, d, 1, ends, out);
@@ -347,7 +357,7 @@ fn stored_pass(gpu: &'static Gpu, plan: &Plan, x: View, d: ReduceDims, ends: End
     copy(View { layout: &dense, ..wide.view() }, out)
 }
 
-/// A launch, or several where the tensors are larger than a kernel may see at once.
+/// One launch, or several if the tensors exceed the binding size.
 fn pass(
     gpu: &Gpu,
     plan: &Plan,
@@ -429,7 +439,7 @@ fn launch(
     gpu.launch(launch)
 }
 
-/// The extrema along n and the index of the first occurrence of each. Without elements nothing is written.
+/// The extrema along n and the index of the first occurrence of each. If n is 0, nothing is written.
 pub fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()> {
     if values.layout.numel() == 0 || d.n == 0 {
         return Ok(());
@@ -448,7 +458,7 @@ pub fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: Vi
     if at_once == d.n || fits(gpu, &[x]) {
         return e.run(x, 0, d, values, indices);
     }
-    // More than a kernel sees at once: part by part, then over what the parts have left.
+    // Exceeds the binding size: process part by part, then reduce the partial results.
     let parts = d.n.div_ceil(at_once);
     let n = parts * d.inner;
     let (some, places) = (Workspace::new(gpu, n, values.dtype)?, Workspace::new(gpu, n, DType::I64)?);
@@ -470,19 +480,19 @@ pub fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: Vi
     Ok(())
 }
 
-/// Some elements of a dense view, from one of them on.
+/// A range of the elements of a dense view.
 fn row_of(v: View, first: usize, n: usize) -> Layout {
     Layout { offset: v.layout.offset + first, ..Layout::contiguous([n].into()) }
 }
 
-/// A search for extrema.
+/// The state of a search for extrema.
 struct Extremum {
     gpu: &'static Gpu,
     largest: bool,
     compute: DType,
 }
 
-/// What the index of an element is: its place from some place on, or what an earlier pass found.
+/// The index of an element: its position plus an offset, or the result of an earlier pass.
 #[derive(Clone, Copy)]
 enum Places<'a> {
     From(usize),
@@ -490,7 +500,7 @@ enum Places<'a> {
 }
 
 impl Extremum {
-    /// The extrema of elements of which the first stands at place `from`.
+    /// The extrema of elements, the first of which has index `from`.
     fn run(&self, x: View, from: usize, d: ReduceDims, values: View, indices: View) -> Result<()> {
         let (gpu, segments, from) = (self.gpu, segments(d), Places::From(from));
         if segments == 1 {
@@ -503,7 +513,7 @@ impl Extremum {
         self.locate(some.view(), Places::Of(places.view()), d, 1, values, indices)
     }
 
-    /// A launch, or several where the tensors are larger than a kernel may see at once.
+    /// One launch, or several if the tensors exceed the binding size.
     fn locate(
         &self,
         x: View,

@@ -1,4 +1,4 @@
-//! Running operations: in one pass, or in three where a lane is long and there are too few of them to fill a device.
+//! Scans: in one pass, or in three if lanes are long and too few to occupy the device.
 
 use smallvec::SmallVec;
 
@@ -17,11 +17,11 @@ use crate::formula::template::{binding, stored};
 
 const SCAN: &str = crate::formula::shader_text!("scan.wgsl");
 
-/// From how many elements on a lane is cut, and from how many lanes on none is.
+/// Minimum length of a lane that is split, and the number of lanes from which on none is split.
 const LONG: usize = 512;
 const MANY: usize = 1 << 13;
 
-/// What is known of a running operation by its shader.
+/// The kind of a scan.
 #[derive(Clone, Copy)]
 enum Kind {
     Of(Running),
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The functions that begin and go on.
+    /// The WGSL functions for the initial state and the update.
     fn functions(self, compute: DType) -> String {
         let (start, joined) = match self {
             Kind::Of(Running::Sum) => ("T(0)", "a.value + b.value"),
@@ -52,7 +52,7 @@ fn join(a: State, b: State) -> State {{ return State({joined}, b.place); }}
     }
 }
 
-/// The later of two extrema is kept where they are equal, and a NaN always.
+/// Of equal extrema the later one is kept; NaN always wins.
 fn extremum_functions(largest: bool, compute: DType) -> String {
     let least = match compute {
         DType::I32 => "T(-2147483648)",
@@ -78,13 +78,13 @@ fn join(a: State, b: State) -> State {{
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// What each segment amounts to.
+    /// Reduces each segment.
     Totals,
-    /// What precedes each segment.
+    /// Scans the segment totals, exclusively.
     Carry,
-    /// The results, each segment begun with what precedes it.
+    /// Scans each segment, starting from the total of the preceding ones.
     Cut,
-    /// The results of lanes that are not cut.
+    /// Scans lanes that are not split.
     Whole,
 }
 
@@ -144,7 +144,7 @@ impl Job<'_> {
         }
         params.u32(self.indices.map_or(0, |i| i.layout.offset) as u32);
         let writes = matches!(pass, Pass::Cut | Pass::Whole);
-        // In the order of their bindings, each with the type of its elements.
+        // In the order of bindings, with element types.
         let mut written: Vec<(&str, &str, View)> = Vec::new();
         if let Some([totals, places]) = held {
             written.push(("totals", stored(self.compute), totals));
@@ -215,7 +215,7 @@ pub fn extremum(x: View, d: ReduceDims, largest: bool, values: View, indices: Vi
     if values.dtype != DType::Bool {
         return job(values.dtype, values).run();
     }
-    // A word of bools would have several writers.
+    // Several invocations would write to one word of bools.
     let wide = Workspace::new(of(values)?, values.layout.numel(), DType::I32)?;
     let wide =
         View { layout: &crate::layout::Layout::contiguous(values.layout.shape.clone()), ..wide.view() };

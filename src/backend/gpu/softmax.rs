@@ -1,4 +1,4 @@
-//! Softmax, its logarithm, and the negative log likelihood.
+//! Softmax, log-softmax, and negative log likelihood.
 
 use smallvec::SmallVec;
 
@@ -18,36 +18,36 @@ use crate::formula::{Num, recorded};
 use crate::layout::Layout;
 
 const SOFTMAX: &str = crate::formula::shader_text!("softmax.wgsl");
-/// What the threads of a lane do together, where there is one and where there are many.
+/// The cooperation of the threads of a lane, for a single thread and for a workgroup.
 const ALONE: &str = crate::formula::shader_text!("alone.wgsl");
 const TOGETHER: &str = crate::formula::shader_text!("together.wgsl");
 const NLL: &str = crate::formula::shader_text!("nll.wgsl");
 
-/// Invocations in a workgroup.
+/// Invocations per workgroup.
 pub(super) const GROUP: usize = 64;
 
-/// Elements from which on a lane is worth the threads of a workgroup, where neighbours lie beside one another.
+/// Minimum length of a contiguous lane that a workgroup processes.
 pub(super) const LONG: usize = 2 * GROUP;
 
-/// Who goes through a lane.
+/// Who processes a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Walk {
-    /// An invocation.
+    /// A single invocation.
     Alone,
-    /// A workgroup, whose threads read neighbours and meet in workgroup memory.
+    /// A workgroup, whose threads read adjacent elements and reduce through workgroup memory.
     Together,
 }
 
 impl Walk {
-    /// A software adapter has nothing to gain from workgroup memory. Nobody goes through a lane that is too long, three
-    /// times over: see Note [Long loops].
+    /// A software adapter gains nothing from workgroup memory. Lanes too long for three loops are not processed in one
+    /// launch: see Note [Long loops].
     fn usual(out: View, d: ReduceDims) -> Result<Option<Walk>> {
         let together = !of(out)?.caps.is_cpu && d.inner == 1 && d.n >= LONG;
         let (walk, threads) = if together { (Walk::Together, GROUP) } else { (Walk::Alone, 1) };
         Ok((3 * d.n.div_ceil(threads) <= LOOPS).then_some(walk))
     }
 
-    /// Which lane an invocation is for and where in it it begins, and what threads do together.
+    /// The code for an invocation's lane and its first element, and for the cooperation of threads.
     pub(super) fn slots(self) -> (&'static str, &'static str) {
         match self {
             Walk::Alone => (
@@ -57,7 +57,7 @@ impl Walk {
 ",
                 template::content(ALONE, "together"),
             ),
-            // A group beyond the last does the last again: nobody may leave before a barrier.
+            // Surplus workgroups repeat the last lane, since no thread may return before a barrier.
             Walk::Together => (
                 "    let given = group.x + group.y * groups.x;
     let lane = select(params.count - 1u, given, given < params.count);
@@ -77,7 +77,7 @@ pub fn softmax(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
     }
 }
 
-/// As [`softmax`], by reductions and formulas over their results.
+/// As [`softmax`], by reductions and pointwise formulas on their results.
 fn softmax_in_passes(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
     let [top, total] = [Lanes::new(out, d)?, Lanes::new(out, d)?];
     let whole = [x, out].map(|v| whole(v, d));
@@ -94,7 +94,7 @@ fn softmax_in_passes(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()
     formula("softmax", logarithm, &[x_all, top.spread(), total.spread()], out_all)
 }
 
-/// A value of each lane.
+/// One value per lane.
 struct Lanes {
     values: Workspace,
     layout: Layout,
@@ -107,18 +107,18 @@ impl Lanes {
         Ok(Lanes { values, layout })
     }
 
-    /// The value of its lane at every place.
+    /// The values, broadcast along their lanes.
     fn spread(&self) -> View<'_> {
         View { layout: &self.layout, ..self.values.view() }
     }
 }
 
-/// A dense tensor seen as `[outer, n, inner]`.
+/// A dense tensor viewed as `[outer, n, inner]`.
 fn whole(v: View, d: ReduceDims) -> Layout {
     Layout { offset: v.layout.offset, ..Layout::contiguous([d.outer, d.n, d.inner].into()) }
 }
 
-/// As [`softmax`], by a walk of choice.
+/// As [`softmax`], with explicit choice of who processes a lane.
 pub fn softmax_by(walk: Walk, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
     let body = match kind {
         Kind::Softmax => "    softmax(start, begin);\n",
@@ -127,7 +127,7 @@ pub fn softmax_by(walk: Walk, kind: Kind, x: View, d: ReduceDims, out: View) -> 
     run("softmax", walk, kind as u8, body, d, None, x, out)
 }
 
-/// The gradient of the input, from the result `y` and the gradient `g` of that.
+/// The gradient of the input, from the result `y` and its gradient `g`.
 pub fn softmax_backward(kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
     match Walk::usual(out, d)? {
         Some(walk) => softmax_backward_by(walk, kind, g, y, d, out),
@@ -135,7 +135,7 @@ pub fn softmax_backward(kind: Kind, g: View, y: View, d: ReduceDims, out: View) 
     }
 }
 
-/// As [`softmax_backward`], by reductions and formulas over their results.
+/// As [`softmax_backward`], by reductions and pointwise formulas on their results.
 fn softmax_backward_in_passes(kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
     let total = Lanes::new(out, d)?;
     let whole = [g, y, out].map(|v| whole(v, d));
@@ -152,7 +152,7 @@ fn softmax_backward_in_passes(kind: Kind, g: View, y: View, d: ReduceDims, out: 
     formula("softmax_backward", rest, &[g_all, y_all, total.spread()], out_all)
 }
 
-/// As [`softmax_backward`], by a walk of choice.
+/// As [`softmax_backward`], with explicit choice of who processes a lane.
 pub fn softmax_backward_by(walk: Walk, kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
     let body = match kind {
         Kind::Softmax => "    softmax_backward(start, begin);\n",
@@ -212,7 +212,7 @@ pub(super) fn no_type(op: &str, why: &str) -> Error {
     Error::NotImplemented(format!("'{op}' is not implemented on the GPU: {why}"))
 }
 
-/// The parameters that all passes of the likelihood share.
+/// The parameters common to all kernels of the likelihood.
 fn nll_params(count: usize, d: ReduceDims, t: &Targets, x: View, out: View, g: Option<View>) -> Params {
     let ignored = t.ignore_index as u64;
     let mut p = Params::new(count as u32);
@@ -224,7 +224,7 @@ fn nll_params(count: usize, d: ReduceDims, t: &Targets, x: View, out: View, g: O
     p
 }
 
-/// The losses, 0 where ignored, and each position's weight.
+/// The losses (0 where ignored) and the weight of each position.
 pub fn nll(logp: View, d: ReduceDims, t: Targets, losses: View, weights: View) -> Result<()> {
     let gpu = of(losses)?;
     by_rows(gpu, "nll_loss", d.outer, &[losses, weights, logp, t.class], &mut |_, v| {
@@ -236,10 +236,10 @@ pub fn nll(logp: View, d: ReduceDims, t: Targets, losses: View, weights: View) -
     })
 }
 
-/// The gradient of the log-probabilities or of the logits, every element of it.
+/// The gradient of the log-probabilities or logits.
 pub fn nll_backward(g: View, logp: View, d: ReduceDims, t: Targets, logits: bool, out: View) -> Result<()> {
     let body = format!("    slope(at, {logits});\n");
-    // One gradient may be for all positions.
+    // A single gradient may be used for all positions.
     let own = (g.layout.numel() > 1).then_some(g);
     let views: SmallVec<[View; 4]> = [out, logp, t.class].into_iter().chain(own).collect();
     by_rows(of(out)?, "nll_loss", d.outer, &views, &mut |_, v| {

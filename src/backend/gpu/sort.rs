@@ -1,4 +1,4 @@
-//! Sorting by a bitonic network over places, and what is read off sorted rows.
+//! Bitonic sort of positions, and operations on sorted rows.
 
 use super::device::{Gpu, of};
 use super::index::gather_along;
@@ -18,21 +18,21 @@ use crate::layout::Layout;
 const SORT: &str = crate::formula::shader_text!("sort.wgsl");
 const SORTED: &str = crate::formula::shader_text!("sorted.wgsl");
 
-/// Places that a workgroup sorts in its own memory.
+/// Elements that a workgroup sorts in its own memory.
 const CHUNK: usize = 256;
 
-/// The passes of the network.
+/// The passes of the sorting network.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     /// Sorts each chunk.
     Chunks,
-    /// Compares places that lie in different chunks.
+    /// Compares elements in different chunks.
     Apart,
-    /// The rest of a merge, which stays within chunks.
+    /// The rest of a merge, within chunks.
     Merge,
 }
 
-/// Whether `a` comes before `b`; NaN counts as the largest.
+/// Whether `a` precedes `b`; NaN is largest.
 fn less(compute: DType, descending: bool) -> String {
     let (a, b) = if descending { ("b", "a") } else { ("a", "b") };
     let less = if compute.is_float() {
@@ -43,12 +43,12 @@ fn less(compute: DType, descending: bool) -> String {
     format!("fn less(a: T, b: T) -> bool {{ return {less}; }}\n")
 }
 
-/// A row's length made a power of two, of at least one chunk.
+/// A row length rounded up to a power of two, at least one chunk.
 fn padded(n: usize) -> usize {
     n.next_power_of_two().max(CHUNK)
 }
 
-/// The places of the elements of each row of `x` in order, each row padded.
+/// The sorted positions of the elements of each row of `x`; rows are padded.
 fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Workspace> {
     let (rows, padded, compute) = (x.layout.numel() / n, padded(n), compute_type(x.dtype));
     gpu.expect("sort", x.dtype)?;
@@ -95,7 +95,7 @@ fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Works
     Ok(order)
 }
 
-/// From place `start` on, `k` elements of each row in order, and where they stood.
+/// The `k` elements from position `start` of each sorted row, and their original positions.
 pub fn select(
     x: View,
     n: usize,
@@ -109,7 +109,7 @@ pub fn select(
         return Ok(());
     }
     let (gpu, rows) = (of(x)?, x.layout.numel() / n);
-    // The places of as many rows must be seen whole, too.
+    // The padded positions of these rows must fit in a binding too.
     let most = rows_at_once(gpu, padded(n) * DType::I32.size());
     let most = if most < rows && most > 4 { most / 4 * 4 } else { most };
     let all = [values, indices, x];
@@ -125,7 +125,7 @@ pub fn select(
     Ok(())
 }
 
-/// As `select`, of rows that a kernel may see.
+/// As `select`, for rows that fit in bindings.
 fn select_rows(
     x: View,
     n: usize,
@@ -155,8 +155,8 @@ fn select_rows(
     Ok(())
 }
 
-/// Where each of `values` (`[rows, m]`) would go into the rows of `sorted` (`[rows, n]`, or one row for all).
-/// A `sorter` holds the order of rows that are not sorted themselves.
+/// Insertion points of `values` (`[rows, m]`) in the rows of `sorted` (`[rows, n]`, or one row for all). `sorter`
+/// holds the sort order of unsorted rows.
 pub fn search(
     sorted: View,
     n: usize,
@@ -178,7 +178,7 @@ pub fn search(
         return search(found, n, None, values, m, right, out);
     }
     let compute = compute_type(sorted.dtype);
-    // Rows lie 1 or 0 rows apart.
+    // The row stride in rows: 0 for a shared row, else 1.
     let rows = (sorted.layout.numel() > n) as u32;
     PackedKernel {
         op: "searchsorted",

@@ -1,4 +1,4 @@
-//! Singular values and vectors.
+//! Singular value decomposition.
 
 use super::copy;
 use super::device::of;
@@ -13,7 +13,7 @@ use crate::layout::{Dims, Layout};
 
 const KERNELS: &str = crate::formula::shader_text!("svd.wgsl");
 
-/// The type that matrices are decomposed in: float64 where there is one, as on the CPU.
+/// The type to compute in: float64 if the adapter supports it, as on the CPU, else float32.
 pub fn compute_type(x: View) -> Result<DType> {
     Ok(if of(x)?.caps.float64 { DType::F64 } else { DType::F32 })
 }
@@ -22,9 +22,9 @@ pub fn decompose(m: &Matrices, w: View, out: View) -> Result<()> {
     let gpu = of(out)?;
     let dtype = out.dtype;
     gpu.expect("svd", dtype)?;
-    // The columns are turned in a copy.
+    // The columns are rotated in a copy.
     let n = m.count * m.rows * m.columns;
-    // Nothing empty can be bound.
+    // Empty buffers cannot be bound.
     let turned = Workspace::new(gpu, n.max(1), dtype)?;
     let flat = |offset| Layout { offset, ..Layout::contiguous(Dims::from([n])) };
     copy::copy(View { layout: &flat(w.layout.offset), ..w }, View { layout: &flat(0), ..turned.view() })?;
@@ -55,7 +55,7 @@ pub fn decompose(m: &Matrices, w: View, out: View) -> Result<()> {
         let all = |kernel| work.launch(kernel, vector, (1, m.rows), [0; 3]);
         all("measure_axes")?;
         all("choose_axis")?;
-        // The second time removes what rounding left.
+        // The second pass removes the rounding error of the first.
         for _ in 0..2 {
             all("share")?;
             all("subtract_shares")?;

@@ -1,4 +1,4 @@
-//! Triangles of matrices.
+//! Triangular parts of matrices.
 
 use super::copy::bits;
 use super::device::of;
@@ -24,7 +24,8 @@ pub fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: 
         expect_words(gpu, "triangle", &views)?;
         return shown(gpu, &views, &mut |v| whole(v[0], rows, columns, k, lower, v[1]));
     };
-    // Some matrices, or some rows of one, whose diagonal lies as much farther right as they lie below its first.
+    // Split into some matrices, or into some rows of one matrix; the diagonal shifts right by the number of rows
+    // skipped.
     let lines = if matrices > 1 { matrices } else { rows };
     if lines < 2 {
         return Err(too_large(gpu, "triangle", bytes));
@@ -40,7 +41,7 @@ pub fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: 
 
 fn whole(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> {
     let dtype = bits(x.dtype);
-    // Beyond the corners every diagonal is alike.
+    // Diagonals beyond the corners are equivalent.
     let k = k.clamp(-(rows as i64), columns as i64) as i32;
     PackedKernel {
         op: "triangle",

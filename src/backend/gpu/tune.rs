@@ -1,9 +1,8 @@
-//! Which of several kernels is the fastest on an adapter: timed at first use, remembered in memory and on disk.
+//! Autotuning: measures on first use which of several kernels is fastest on an adapter, and stores the result.
 //!
-//! Note [The file of the tuner]
-//! There is a file for each adapter, driver and version of this crate (`cache::file`). Its first line says whose it is;
-//! each other line is a question, a tab and the name of the kernel. A file that cannot be read, or whose first line says
-//! otherwise, counts as none and is written anew; a choice that is no candidate is made again.
+//! Note [The file of the tuner] There is one file per adapter, driver and version of this crate (`cache::file`). Its
+//! first line identifies these; each other line is a key, a tab and the name of a kernel. A file that cannot be read
+//! or has a different first line is ignored and rewritten; a stored choice that is not a candidate is measured again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,20 +15,21 @@ use super::device::Gpu;
 use super::lock;
 use crate::error::Result;
 
-/// Times that each kernel runs for its best time, unless a turn of all of them takes longer than `LONG`.
+/// Number of measurements per kernel, of which the minimum counts; one only if measuring all kernels once exceeds
+/// `LONG`.
 const RUNS: usize = 4;
 const LONG: Duration = Duration::from_secs(1);
 
-/// What was found out so far.
+/// The known results.
 pub struct Tuner {
-    /// Says whose choices these are.
+    /// Identifies adapter, driver and version.
     title: String,
     file: Option<PathBuf>,
     choices: Mutex<BTreeMap<String, String>>,
 }
 
 impl Tuner {
-    /// The tuner of an adapter with what its file holds.
+    /// The tuner of an adapter, with the content of its file.
     pub fn new(info: &wgpu::AdapterInfo) -> Tuner {
         let title = format!(
             "rgrad {} on {} ({:?}, {} {})",
@@ -50,7 +50,7 @@ impl Tuner {
         tuner
     }
 
-    /// What the file holds.
+    /// The content of the file.
     fn saved(&self) -> BTreeMap<String, String> {
         let text = self.file.as_ref().and_then(|f| fs::read_to_string(f).ok()).unwrap_or_default();
         let mut lines = text.lines();
@@ -68,7 +68,7 @@ impl Tuner {
         let mut choices = lock(&self.choices);
         choices.insert(question.to_owned(), answer.to_owned());
         let Some(file) = &self.file else { return };
-        // What other processes found out meanwhile.
+        // Merge results that other processes have saved meanwhile.
         let mut all = self.saved();
         all.extend(choices.clone());
         let mut text = format!("{}\n", self.title);
@@ -77,9 +77,9 @@ impl Tuner {
     }
 }
 
-/// The fastest of the candidates, of which `run` launches the one of a number.
+/// The fastest candidate; `run` launches the candidate with an index.
 ///
-/// Nothing is timed where `RGRAD_GPU_TUNE=0`; the first candidate is taken then.
+/// With `RGRAD_GPU_TUNE=0` nothing is measured and the first candidate is used.
 pub fn fastest(
     gpu: &'static Gpu,
     question: &str,
@@ -100,10 +100,10 @@ pub fn fastest(
         Ok(start.elapsed())
     };
     gpu.finish()?;
-    // The first run compiles.
+    // The first run includes compilation.
     (0..candidates.len()).try_for_each(|i| timed(i).map(|_| ()))?;
     let mut times = vec![Duration::MAX; candidates.len()];
-    // In turns, so that what else the machine does meets all of them.
+    // Round-robin, so that other load on the machine affects all candidates alike.
     for _ in 0..RUNS {
         let start = Instant::now();
         for (i, best) in times.iter_mut().enumerate() {

@@ -1,9 +1,10 @@
-//! Tensors larger than an adapter lets a kernel see at once: windows on their buffers.
+//! Tensors larger than an adapter's maximum binding size: windows on their buffers.
 //!
-//! A binding shows a whole buffer. Where that is more than the adapter allows, the work of a launch is halved until what
-//! it touches of each buffer fits in a window; each piece is given views of storages that are such windows, which bind
-//! as any other. A pointwise launch is halved along whichever dimension reaches farthest, what goes through rows of
-//! dense tensors (reductions, softmax, sorts) by rows; a product knows its own dimensions.
+//! By default a binding covers a whole buffer. If that exceeds the adapter's limit, the work of a launch is halved
+//! until the part of each buffer that it accesses fits in a window; each piece is launched on views of storages that
+//! are such windows and are bound like any other. A pointwise launch is halved along the dimension of the largest
+//! extent; kernels on rows of dense tensors (reductions, softmax, sorts) are split by rows; a product chooses among
+//! its own dimensions.
 
 use std::sync::atomic::Ordering;
 
@@ -16,21 +17,21 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-/// Bytes of a buffer that a binding shows.
+/// The bytes of a buffer that a binding covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     pub first: u64,
     pub bytes: u64,
 }
 
-/// Pieces of a dimension begin at multiples of this, so that words and vectors stay whole.
+/// Pieces of a dimension start at multiples of this, so that words and vectors are not split.
 const STEP: usize = 256;
 
-/// The two pieces of a dimension of `n`, by where they begin and how long they are.
+/// The start and length of the two halves of a dimension of size `n`.
 pub fn halves(n: usize) -> [(usize, usize); 2] {
     let half = match n / 2 {
         h if h > STEP => h.next_multiple_of(STEP),
-        // As many elements of any size as there are bytes in a word.
+        // Multiples of four elements start at a word boundary for every element size.
         h if h >= 4 => h / 4 * 4,
         h => h,
     };
@@ -41,12 +42,12 @@ fn held(view: &View) -> u64 {
     allocation(view.storage).and_then(|a| a.binding()).map_or(0, |b| b.bytes())
 }
 
-/// Whether all of what some views lie in can be bound.
+/// Whether the storages of all views can be bound completely.
 pub fn fits(gpu: &Gpu, views: &[View]) -> bool {
     !gpu.large.load(Ordering::Relaxed) || views.iter().all(|v| held(v) <= gpu.caps.max_binding)
 }
 
-/// The window that shows what a view touches.
+/// The smallest window that contains all elements of a view.
 fn window(gpu: &Gpu, view: &View) -> Window {
     let (lo, hi) = view.layout.extent().unwrap_or((0, 0));
     let size = view.dtype.size() as u64;
@@ -55,13 +56,13 @@ fn window(gpu: &Gpu, view: &View) -> Window {
     Window { first, bytes: end - first }
 }
 
-/// The bytes that a window on a view shows, where they are more than a kernel may see at once.
+/// The size of a view's window in bytes, if it exceeds the maximum binding size.
 pub fn excess(gpu: &Gpu, view: &View) -> Option<u64> {
     let bytes = window(gpu, view).bytes;
     (bytes > gpu.caps.max_binding).then_some(bytes)
 }
 
-/// A view in a window of its own.
+/// A view with a window of its own.
 pub struct BufferWindow {
     storage: Storage,
     layout: Layout,
@@ -76,12 +77,12 @@ impl BufferWindow {
         BufferWindow::in_window(view, window, layout)
     }
 
-    /// The elements of a view's storage from a multiple of the alignment of bindings on, wherever a view lies in them.
+    /// A window on a view's storage that starts at a multiple of the binding alignment, with the given layout in it.
     pub fn in_window(view: &View, window: Window, layout: Layout) -> Result<BufferWindow> {
         let Some(allocation) = allocation(view.storage) else {
             return Err(Error::Runtime("GPU error: a tensor of the host has no window".into()));
         };
-        // What follows the last element is padding only where the storage ends.
+        // Bytes after the last element are padding only at the end of the storage.
         let len = view.storage.len() - window.first as usize;
         let storage = Storage::on_device(view.storage.device(), len, Box::new(allocation.within(window)))?;
         Ok(BufferWindow { storage, layout, dtype: view.dtype })
@@ -92,23 +93,23 @@ impl BufferWindow {
     }
 }
 
-/// What launches a kernel on views, each in its window.
+/// Launches a kernel on views, each with its window.
 pub type Launch<'a> = dyn FnMut(&[View]) -> Result<()> + 'a;
 
-/// Calls `launch` with windows on views, all of which can be shown.
+/// Calls `launch` with windows on views, all of which must fit.
 pub fn shown(gpu: &Gpu, views: &[View], launch: &mut Launch) -> Result<()> {
     let shown =
         views.iter().map(|v| BufferWindow::new(gpu, v)).collect::<Result<SmallVec<[BufferWindow; 6]>>>()?;
     launch(&shown.iter().map(BufferWindow::view).collect::<SmallVec<[View; 6]>>())
 }
 
-/// How many rows of some bytes a kernel may see at once, wherever they begin: at least one.
+/// How many rows of `bytes` bytes fit in a binding whatever their alignment; at least one.
 pub fn rows_at_once(gpu: &Gpu, bytes: usize) -> usize {
-    // A window begins and ends at multiples of its own.
+    // Up to one alignment unit is lost at either end of a window.
     ((gpu.caps.max_binding - 2 * gpu.caps.binding_align) as usize / bytes.max(1)).max(1)
 }
 
-/// Some of the rows that a dense view has in memory.
+/// A range of the rows of a dense view.
 pub fn rows_of(view: &View, rows: usize, (start, length): (usize, usize)) -> Layout {
     let row = view.layout.numel() / rows;
     let mut layout = Layout::contiguous([length * row].into());
@@ -116,7 +117,7 @@ pub fn rows_of(view: &View, rows: usize, (start, length): (usize, usize)) -> Lay
     layout
 }
 
-/// Errors unless the pieces of dense results begin with a word each.
+/// Errors unless the pieces of dense results start at word boundaries.
 pub fn expect_words(gpu: &Gpu, op: &str, views: &[View]) -> Result<()> {
     let in_words = |v: &&View| (v.layout.offset * v.dtype.size()).is_multiple_of(4);
     match views.iter().find(|v| !in_words(v)) {
@@ -125,14 +126,14 @@ pub fn expect_words(gpu: &Gpu, op: &str, views: &[View]) -> Result<()> {
     }
 }
 
-/// What launches a kernel on some rows of dense views.
+/// Launches a kernel on some rows of dense views; the first argument is their number.
 pub type LaunchRows<'a> = dyn FnMut(usize, &[View]) -> Result<()> + 'a;
 
-/// Calls `launch` with dense views, all of which have `rows` rows in memory, some rows at a time, and how many those
-/// are; with all of them where all can be bound.
+/// Calls `launch` with ranges of rows of dense views, all of which have `rows` rows, and the number of rows; once with
+/// all rows if everything fits in bindings.
 ///
 /// # Errors
-/// `NotImplementedError` where not even one row can.
+/// `NotImplementedError` if a single row does not fit.
 pub fn by_rows(gpu: &Gpu, op: &str, rows: usize, views: &[View], launch: &mut LaunchRows) -> Result<()> {
     if fits(gpu, views) {
         return launch(rows, views);
@@ -164,7 +165,7 @@ fn some_rows(
     Ok(())
 }
 
-/// The error for what a kernel would have to see at once.
+/// The error for data that must be bound at once but exceeds the binding size.
 pub fn too_large(gpu: &Gpu, op: &str, bytes: u64) -> Error {
     Error::NotImplemented(format!(
         "'{op}' is not implemented for tensors in {bytes} bytes on {}, which shows a kernel {} at once; copy a part of the \
@@ -173,7 +174,7 @@ pub fn too_large(gpu: &Gpu, op: &str, bytes: u64) -> Error {
     ))
 }
 
-/// Calls `launch` with views of the same shape, piece by piece.
+/// Calls `launch` with corresponding pieces of views of the same shape.
 pub fn pieces(gpu: &Gpu, op: &str, views: &[View], launch: &mut Launch) -> Result<()> {
     let Some((far, bytes)) = views.iter().find_map(|v| Some((v, excess(gpu, v)?))) else {
         return shown(gpu, views, launch);
@@ -189,7 +190,7 @@ pub fn pieces(gpu: &Gpu, op: &str, views: &[View], launch: &mut Launch) -> Resul
     Ok(())
 }
 
-/// The dimension along which a layout reaches farthest, if there is one to be halved.
+/// The dimension of the largest extent in memory, if it can be halved.
 pub fn farthest(layout: &Layout) -> Option<usize> {
     let reach = |d: &usize| (layout.shape[*d] as u64 - 1) * layout.strides[*d].unsigned_abs() as u64;
     (0..layout.rank()).max_by_key(reach).filter(|d| layout.shape[*d] > 1)

@@ -1,4 +1,4 @@
-//! Memory for what one operation passes from one launch to the next.
+//! Temporary memory that is used by several launches of one operation.
 
 use super::device::Gpu;
 use crate::backend::View;
@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
-/// A dense row of elements. It may be dropped as soon as the last launch that uses it is recorded; see Note [Reuse in
-/// program order].
+/// A one-dimensional temporary. It may be dropped as soon as the last launch that uses it is recorded; see Note [Reuse
+/// in program order].
 pub struct Workspace {
     storage: Storage,
     layout: Layout,

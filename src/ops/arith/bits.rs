@@ -1,5 +1,5 @@
-//! `nextafter` and `frexp`: what lies in the bits of a number, read as an integer of the same size, so that every device
-//! computes it exactly, of subnormal numbers too.
+//! `nextafter` and `frexp`: operations on the bits of numbers, read as integers of the same size, so that every device
+//! computes them exactly, including for subnormal numbers.
 
 use smallvec::smallvec;
 
@@ -13,13 +13,13 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::view;
 use crate::tensor::Tensor;
 
-/// How the numbers of a floating dtype are made up.
+/// The binary format of a floating point dtype.
 struct Parts {
-    /// The integers that hold their bits.
+    /// The integer dtype of the same size.
     bits: DType,
-    /// How many bits the fraction has.
+    /// Number of fraction bits.
     fraction: i64,
-    /// How many the exponent has.
+    /// Number of exponent bits.
     exponent: i64,
 }
 
@@ -35,12 +35,12 @@ impl Parts {
         Some(Parts { bits, fraction, exponent })
     }
 
-    /// All bits but the sign.
+    /// The mask of all bits except the sign.
     fn magnitude(&self) -> i64 {
         (1i64 << (self.fraction + self.exponent)).wrapping_sub(1)
     }
 
-    /// The sign alone.
+    /// The mask of the sign bit.
     fn sign(&self) -> i64 {
         -1i64 << (self.fraction + self.exponent)
     }
@@ -53,7 +53,7 @@ impl Parts {
         self.infinity() | 1i64 << (self.fraction - 1)
     }
 
-    /// What is added to the exponent of a number in [0.5, 1).
+    /// The exponent bias for significands in [0.5, 1).
     fn bias(&self) -> i64 {
         (1i64 << (self.exponent - 1)) - 2
     }
@@ -67,13 +67,13 @@ fn select<'a>(condition: &'a Tensor, yes: impl Into<Arg<'a>>, no: impl Into<Arg<
     rows::select_where.call(&[condition.into(), yes.into(), no.into()], &[])
 }
 
-/// Integers in the order of the numbers whose bits these are; both zeros are 0.
+/// Maps bits to integers in the order of the numbers; both zeros map to 0.
 fn in_order(bits: &Tensor, parts: &Parts) -> Result<Tensor> {
     let magnitude = row(&rows::bitwise_and, bits, parts.magnitude())?;
     select(&row(&rows::lt, bits, 0)?, &sub(0, &magnitude)?, &magnitude)
 }
 
-/// The next number after each of `input` on the way to that of `other`.
+/// The next representable number after each element of `input` in the direction of `other`.
 pub(super) fn nextafter(a: &Args) -> Result<Out> {
     let (x, towards) = (a.tensor(0)?, a.tensor(1)?);
     let dtype = crate::ops::pointwise::result_type(&[x.into(), towards.into()]);
@@ -83,7 +83,7 @@ pub(super) fn nextafter(a: &Args) -> Result<Out> {
     let bits = |t: &Tensor| view::view_dtype(&to_dtype(&t.detach(), dtype)?, parts.bits);
     let (i, j) = (bits(x)?, bits(towards)?);
     let (from, to) = (in_order(&i, &parts)?, in_order(&j, &parts)?);
-    // Away from zero the bits of a number grow by one, whatever its sign.
+    // Away from zero the bits increase by one, for either sign.
     let outwards = row(&rows::eq, &row(&rows::lt, &from, &to)?, &row(&rows::lt, 0, &from)?)?;
     let step = add(&i, &select(&outwards, 1, -1)?)?;
     let least = row(&rows::bitwise_or, &row(&rows::bitwise_and, &j, parts.sign())?, 1)?;
@@ -125,7 +125,7 @@ impl Function for NextafterBackward {
     }
 }
 
-/// Each number as one in [0.5, 1), with its sign, times a power of two.
+/// Decomposes each number into a signed significand in [0.5, 1) and a power of two.
 pub(super) fn frexp(a: &Args) -> Result<Out> {
     let x = a.tensor(0)?;
     let Some(parts) = Parts::of(x.dtype()) else {
@@ -137,18 +137,18 @@ pub(super) fn frexp(a: &Args) -> Result<Out> {
         |t: &Tensor| row(&rows::bitwise_and, &row(&rows::bitwise_right_shift, t, parts.fraction)?, exponents);
     let magnitude = row(&rows::bitwise_and, &bits, parts.magnitude())?;
     let stored = exponent_of(&bits)?;
-    // The bits of a subnormal number count the smallest one.
+    // A subnormal number is an integer multiple of the smallest one.
     let small = row(&rows::eq, &stored, 0)?;
     let counted = view::view_dtype(&to_dtype(&magnitude, x.dtype())?, parts.bits)?;
     let normal = select(&small, &counted, &magnitude)?;
-    // It is 2 ^ -smallest.
+    // The smallest subnormal number is 2 ^ -smallest.
     let smallest = parts.bias() + parts.fraction;
     let exponent = sub(&exponent_of(&normal)?, &select(&small, parts.bias() + smallest, parts.bias())?)?;
     let fraction = row(&rows::bitwise_and, &normal, (1i64 << parts.fraction) - 1)?;
     let sign = row(&rows::bitwise_and, &bits, parts.sign())?;
     let half =
         row(&rows::bitwise_or, &row(&rows::bitwise_or, &fraction, parts.bias() << parts.fraction)?, &sign)?;
-    // Zeros, infinities and NaNs are what they are.
+    // Zeros, infinities and NaN are returned unchanged.
     let zero = row(&rows::eq, &magnitude, 0)?;
     let kept = row(&rows::logical_or, &zero, &row(&rows::eq, &stored, exponents)?)?;
     let mantissa = to_dtype(&select(&kept, &bits, &half)?, parts.bits)?;

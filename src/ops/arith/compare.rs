@@ -1,4 +1,4 @@
-//! Comparison of whole tensors, and within a tolerance.
+//! Comparison of whole tensors, and comparison within a tolerance.
 
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
@@ -58,7 +58,7 @@ pub(super) fn equal(a: &Args) -> Result<Out> {
     Ok(Out::Number(Scalar::Bool(same)))
 }
 
-/// Whether the sign is minus, of zeros too.
+/// Whether the sign bit is set, also for zeros.
 pub(super) fn signbit(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?.detach();
     if !t.dtype().is_float() {

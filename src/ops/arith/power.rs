@@ -1,4 +1,4 @@
-//! Powers: of real numbers through rows, of integers by repeated squaring.
+//! Powers: of floating point numbers by pointwise operations, of integers by repeated squaring.
 
 use crate::backend::pointwise::integer_power as integer_power_kernel;
 use crate::device::Device;
@@ -11,7 +11,7 @@ use crate::ops::rows;
 use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
 
-/// `t` to the power of a number; the usual exponents take cheaper kernels.
+/// `t` to the power of a number; common exponents use cheaper kernels.
 pub fn pow(t: &Tensor, exponent: impl Into<Scalar>) -> Result<Tensor> {
     let exponent = exponent.into();
     let common = result_type(&[t.into(), exponent.into()]);
@@ -33,13 +33,13 @@ pub fn pow(t: &Tensor, exponent: impl Into<Scalar>) -> Result<Tensor> {
     row.call(&[t.into()], &[])
 }
 
-/// Power of whole numbers, in wrapping 64 bits; a negative exponent leaves only the powers of 1 and -1.
+/// Powers of integers with 64-bit wraparound; for negative exponents only the powers of 1 and -1 are non-zero.
 fn integer_power(base: Arg, exponent: Arg, common: DType) -> Result<Tensor> {
     let tensor = |a: Arg| if let Arg::T(t) = a { Some(t.device()) } else { None };
     let device = Device::of_result([base, exponent].into_iter().filter_map(tensor));
     let dense = |a: Arg| -> Result<Tensor> {
         match a {
-            // A number is at home anywhere, also one that is a tensor of the host.
+            // A 0-d CPU tensor may be used on any device.
             Arg::T(t) if t.rank() == 0 => t.on_device(device)?.dense(DType::I64),
             Arg::T(t) => t.dense(DType::I64),
             Arg::S(s) => Tensor::scalar(s, DType::I64)?.on_device(device),
@@ -70,7 +70,7 @@ pub(super) fn pow_op(a: &Args) -> Result<Out> {
     Ok(integer_power(base, exponent, common)?.into())
 }
 
-/// `pow` in double precision, whatever the operands.
+/// `pow` in float64, whatever the dtypes of the operands.
 pub(super) fn float_power(a: &Args) -> Result<Out> {
     let double = |x: Arg| -> Result<Option<Tensor>> {
         if let Arg::T(t) = x { super::to_dtype(t, DType::F64).map(Some) } else { Ok(None) }
@@ -84,7 +84,7 @@ pub(super) fn float_power(a: &Args) -> Result<Out> {
     .into())
 }
 
-/// In place the result must fit the first operand as it is.
+/// In place, the result must be castable to the dtype of the first operand.
 pub(super) fn float_power_inplace(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     ensure!(

@@ -1,4 +1,4 @@
-//! The table of arithmetic that rows cannot say alone.
+//! The operation table of arithmetic outside the pointwise declarations.
 
 use super::{bits, compare, power};
 use crate::ops::autocast::CastPolicy;

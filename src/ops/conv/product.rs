@@ -1,9 +1,9 @@
-//! The three products of a convolution, and how they are each other's derivatives.
+//! The three products of a convolution, which are each other's derivatives.
 //!
-//! A convolution takes an input `x` and a weight `w` to an output `y`, linear in both. With a gradient `g` of `y`
+//! A convolution maps an input `x` and a weight `w` to an output `y`, linearly in both. Given a gradient `g` of `y`
 //! there are two more such products: the gradient of `x` from `g` and `w`, which is the transposed convolution, and
-//! the gradient of `w` from `g` and `x`. Each of the three is bilinear, and its gradients by its two operands are the
-//! other two products, so that one function serves every order.
+//! the gradient of `w` from `g` and `x`. All three are bilinear, and the gradients of each with respect to its
+//! operands are the other two, so that one function implements all orders of differentiation.
 
 use smallvec::smallvec;
 
@@ -18,7 +18,7 @@ use crate::layout::{Dims, MemoryFormat};
 use crate::ops::{nn, reduce, rows, view};
 use crate::tensor::Tensor;
 
-/// The product of `a` and `b`, in the order in which [`Product`] names them, plus `bias` per channel; of shape `out`.
+/// The product of `a` and `b`, in the order given at [`Product`], plus `bias` per channel; `out` is its shape.
 pub fn product(
     which: Product,
     s: ConvShape,
@@ -54,7 +54,7 @@ pub fn product(
     }
 }
 
-/// Channels lie innermost in the result if they do in either operand; volumes of float64 are the exception in PyTorch.
+/// The result is channels-last if either operand is; as in PyTorch, except for float64 volumes.
 fn format_of(a: &Tensor, b: &Tensor) -> MemoryFormat {
     match (a.layout().suggested_format(), b.layout().suggested_format()) {
         (MemoryFormat::ChannelsLast3d, _) | (_, MemoryFormat::ChannelsLast3d) if a.dtype() == DType::F64 => {
@@ -129,7 +129,7 @@ impl Function for Convolution {
         visit("output_padding", Attribute::Sizes(&[more(0), more(1), more(2)][3 - n..]));
         visit("transposed", Attribute::Bool(transposed));
         visit("groups", Attribute::Int(s.groups as i64));
-        // PyTorch shows a 0 for a bias that is absent.
+        // PyTorch shows 0 for an absent bias.
         let channels = if !self.biased {
             0
         } else if transposed {
@@ -142,7 +142,7 @@ impl Function for Convolution {
 }
 
 impl Convolution {
-    /// The gradient of the bias: each channel's sum.
+    /// The gradient of the bias: a sum per channel.
     fn bias(&self, g: &Tensor) -> Result<Tensor> {
         let (batch, channels) = (g.shape()[0], g.shape()[1]);
         let plane = g.shape()[2..].iter().product();
@@ -152,7 +152,7 @@ impl Convolution {
         }
         let compute: DType = nn::number_compute(g.dtype());
         let (dense, out) = (g.dense(compute)?, Tensor::empty_on([channels], compute, g.device())?);
-        // Only the sizes of the output matter to a sum over it.
+        // The sum depends only on the number of elements of the output.
         let s = ConvShape { n: batch, c_out: channels, output: [1, 1, plane], ..self.s };
         bias_gradient(&s, dense.raw(), out.raw())?;
         nn::rounded(out, g.dtype())

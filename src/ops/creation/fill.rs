@@ -1,4 +1,4 @@
-//! Tensors overwritten with one value, and the writes that need no old contents.
+//! Overwriting all elements of a tensor.
 
 use smallvec::smallvec;
 
@@ -13,9 +13,9 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::view::as_strided;
 use crate::tensor::{Tensor, assign, check_filled, check_inplace};
 
-/// Overwrites `t` by `write`, which sets every element whatever it was. Returns `t`.
+/// Calls `write`, which must overwrite every element of `t`. Returns `t`.
 ///
-/// Where `t` is tracked it gets a history in which nothing depends on the old contents; `node` is the name of that.
+/// If `t` requires grad it gets a history in which nothing depends on the old contents, with a node named `node`.
 pub(in crate::ops) fn overwrite(
     t: &Tensor,
     node: &'static str,
@@ -25,7 +25,7 @@ pub(in crate::ops) fn overwrite(
     overwrite_checked(t, node, write)
 }
 
-/// As `overwrite`, of a tensor that may be written.
+/// As `overwrite`, for a tensor that is known to be writable.
 fn overwrite_checked(
     t: &Tensor,
     node: &'static str,
@@ -131,7 +131,8 @@ pub fn fill_all(t: &Tensor, value: Scalar) -> Result<()> {
     overwrite_checked(t, "FillBackward2", write).map(drop)
 }
 
-/// Overwrites the diagonal of a matrix, or of a tensor of equal sizes; `wrap` goes on below a tall matrix's square.
+/// Fills the diagonal of a matrix, or of a tensor with equal sizes; `wrap` continues below the square part of a tall
+/// matrix.
 pub(super) fn fill_diagonal(a: &Args) -> Result<Out> {
     let (t, value, wrap) = (a.tensor(0)?, a.number(1)?, a.bool(2)?);
     ensure!(t.rank() >= 2, Runtime, "dimensions must larger than 1");
@@ -149,7 +150,7 @@ pub(super) fn fill_diagonal(a: &Args) -> Result<Out> {
     };
     diagonal(0, rows.min(columns))?;
     if wrap && t.rank() == 2 {
-        // Each further square starts a row after the one before it ends.
+        // Each further diagonal starts one row below the end of the previous one.
         for first in (columns + 1..rows).step_by(columns + 1) {
             diagonal(first, columns.min(rows - first))?;
         }

@@ -1,4 +1,4 @@
-//! Indexing by tensors: lists of indices and masks, mixed with dimensions that are kept whole.
+//! Indexing by index tensors and masks, mixed with dimensions that are not indexed.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -13,20 +13,20 @@ use crate::ops::{reduce, view};
 use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure, table};
 
-/// Where the picked elements lie and which shape they have. The shape of the indices stands where the indexed
-/// dimensions stood if these are neighbours, and first otherwise.
+/// The selected elements and the shape of the result. The indices' shape replaces the indexed dimensions if these are
+/// adjacent, and comes first otherwise.
 struct Plan {
     before: Layout,
-    /// The dense indices and the dimensions that they are of.
+    /// The dense indices and their dimensions.
     picks: SmallVec<[(Tensor, usize); 4]>,
-    /// How many elements the indices pick.
+    /// Number of entries per index.
     n: usize,
     after: Layout,
     shape: Dims,
 }
 
 impl Plan {
-    /// How the picked elements lie in memory, which to PyTorch are an elementwise function of tensor and index.
+    /// The memory layout of the result, which in PyTorch is an elementwise function of tensor and indices.
     fn layout(&self) -> Layout {
         let (start, end) = (self.before.rank(), self.shape.len() - self.after.rank());
         let zeros = |n: usize| std::iter::repeat_n(0, n);
@@ -41,11 +41,11 @@ impl Plan {
 
     fn with(&self, t: &Tensor, f: impl FnOnce(&IndexGrid) -> Result<()>) -> Result<()> {
         let mut picks: SmallVec<[Pick; 4]> = SmallVec::new();
-        // Where nothing is picked no index is looked at, as in PyTorch.
+        // As in PyTorch, indices are not checked if the result is empty.
         if self.shape.numel() == 0 {
             return Ok(());
         }
-        // An error names the place among the indexed dimensions, as PyTorch does.
+        // As in PyTorch, errors contain the position among the indexed dimensions.
         for (place, (index, d)) in self.picks.iter().enumerate() {
             let (size, stride) = (t.shape()[*d], t.strides()[*d]);
             picks.push(Pick { index: index.raw(), size, stride, rule: BoundsPolicy::Dimension(place) });
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-/// The indices with each mask replaced by the indices of its true elements, one tensor per dimension of the mask.
+/// Replaces each mask by the indices of its true elements, one tensor per dimension of the mask.
 fn without_masks(t: &Tensor, picks: &[Option<Tensor>]) -> Result<SmallVec<[Option<Tensor>; 4]>> {
     let mut out: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
     for pick in picks {
@@ -143,7 +143,7 @@ fn saved(picks: &[SavedTensor], cx: &Cx) -> Result<Vec<Option<Tensor>>> {
     picks.iter().map(|p| p.try_get(cx)).collect()
 }
 
-/// The elements that `picks`, one per leading dimension, name. A mask stands for as many dimensions as it has.
+/// The elements selected by `picks`, one per leading dimension. A mask covers as many dimensions as it has.
 pub fn index(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Tensor> {
     let p = plan(t, picks)?;
     let out = t.new_empty(p.shape.clone())?;
@@ -180,7 +180,7 @@ impl Function for IndexBackward {
     }
 }
 
-/// Writes `values`, which broadcast, to the picked elements of `t` itself; no checks of autograd, no history.
+/// Writes broadcast `values` to the selected elements of `t` in place; without autograd checks and history.
 pub(super) fn index_put_untracked(
     t: &Tensor,
     picks: &[Option<Tensor>],
@@ -214,7 +214,7 @@ pub(super) fn index_put_untracked(
     p.with(t, |l| scatter(t.raw(), l, dense.raw(), how))
 }
 
-/// A copy of `t` with `values` written or added to the picked elements.
+/// A copy of `t` with `values` written or added to the selected elements.
 pub fn index_put(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
     let cast = if !accumulate && values.numel() == 1 && super::lone_mask(t, picks)?.is_some() {
         Some(crate::ops::arith::to_dtype(values, t.dtype())?)
@@ -231,9 +231,9 @@ pub fn index_put(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumula
 struct IndexPut {
     picks: Vec<SavedTensor>,
     accumulate: bool,
-    /// The tensor that was written to was zeros: the values are the only input.
+    /// The target was a tensor of zeros, so the values are the only input.
     only_values: bool,
-    /// Of the values, before they were broadcast.
+    /// The shape of the values before broadcasting.
     shape: Dims,
 }
 

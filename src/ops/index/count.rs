@@ -1,4 +1,4 @@
-//! Counts of elements: of each number, of each interval.
+//! Counts of integers and histograms.
 
 use super::{index_add, select_where};
 use crate::dtype::{DType, Scalar};
@@ -9,8 +9,8 @@ use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
 use crate::{ensure, table};
 
-/// How often each number from 0 occurs in a vector, or the sum of the weights where it does. The result ends with the
-/// largest number, and has `minlength` elements at least.
+/// The number of occurrences of each integer from 0 to the largest in a vector, or the sum of the weights at its
+/// occurrences; padded to at least `minlength` elements.
 fn bincount(t: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     const KIND: &str = "bincount only supports 1-d non-negative integral inputs.";
     ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
@@ -35,8 +35,8 @@ fn bincount(t: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tens
     index_add(&counts, 0, &index, &weights, Scalar::Int(1))
 }
 
-/// How many elements fall into each of `bins` intervals of equal width between `min` and `max`, which both belong to
-/// them; of equal bounds, between the extrema of the elements.
+/// The number of elements in each of `bins` intervals of equal width between `min` and `max`, inclusive; if these are
+/// equal, between the extrema of the elements.
 fn histc(t: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     let dtype = t.dtype();
     ensure!(dtype.is_float(), Error::DtypeNotImplemented { op: "histogram_cpu", dtype });
@@ -66,7 +66,7 @@ fn histc(t: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     let at = arith::mul(&arith::sub(&flat, number(low))?, number(bins as f64))?;
     let at = arith::div(&at, number(high - low))?.dense(DType::I64)?;
     let last = rows::clamp_max.call(&[(&at).into(), Scalar::Int(bins - 1).into()], &[])?;
-    // Those outside are counted beyond the last interval.
+    // Elements outside go to an additional bin after the last one.
     let at = select_where(&inside, (&last).into(), Scalar::Int(bins).into())?;
     narrow(&bincount(&at, None, bins)?, 0, 0, bins)?.dense(dtype)
 }

@@ -1,4 +1,4 @@
-//! One index per element, along a dimension: gather and the scatters.
+//! Operations with one index per element along a dimension: gather and scatter.
 
 use smallvec::{SmallVec, smallvec};
 use std::sync::atomic::AtomicBool;
@@ -19,14 +19,14 @@ use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
-/// A 0-d layout as one of one dimension, which the kernels want.
+/// Turns a 0-d layout into a one-dimensional one, as the kernels require.
 pub(in crate::ops) fn at_least_1d(l: &Layout) -> Layout {
     if l.rank() == 0 { l.unsqueeze(0) } else { l.clone() }
 }
 
-/// The index as dense int64.
+/// The index as dense int64, checked.
 fn checked_index(op: &str, index: &Tensor) -> Result<Tensor> {
-    // An index without elements may have any dtype.
+    // An empty index may have any dtype.
     ensure!(
         index.numel() == 0 || matches!(index.dtype(), DType::I64 | DType::I32),
         Runtime,
@@ -39,7 +39,7 @@ fn size_at(t: &Tensor, dim: usize) -> usize {
     t.shape().get(dim).copied().unwrap_or(1)
 }
 
-/// The elements of `t` whose position in `dim` is given by `index`, which gives the result its shape.
+/// The elements of `t` at the positions `index` in `dim`; the result has the shape of `index`.
 pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
     if index.numel() > 0 {
@@ -95,7 +95,7 @@ impl Function for Gather {
     }
 }
 
-/// A copy of `t` in which `src` meets the elements whose position in `dim` the index gives; no history.
+/// A copy of `t` in which `src` is combined with the elements at the positions `index` in `dim`; no history.
 fn scattered(
     op: &str,
     t: &Tensor,
@@ -158,7 +158,7 @@ fn scattered(
     Ok((out, d))
 }
 
-/// `t` with `src` at the positions in `dim` that the index gives.
+/// `t` with `src` written at the positions `index` in `dim`.
 pub fn scatter(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Result<Tensor> {
     let (out, dim) = scattered("scatter", t, dim, index, src, Combine::Set)?;
     match src {
@@ -167,7 +167,7 @@ pub fn scatter(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Result<Tensor>
     }
 }
 
-/// `t` with `src` added at the positions in `dim` that the index gives.
+/// `t` with `src` added at the positions `index` in `dim`.
 pub fn scatter_add(t: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     let (out, dim) = scattered("scatter", t, dim, index, Arg::T(src), Combine::Add)?;
     record(out, &[t, src], |_| Scatter::new(ScatterKind::Add, dim, index, src.shape()))
@@ -179,7 +179,7 @@ enum ScatterKind {
     Add,
 }
 
-/// Backward of the scatters that set or add.
+/// The node of scatters that set or add.
 struct Scatter {
     kind: ScatterKind,
     dim: i64,
@@ -226,7 +226,7 @@ impl Function for Scatter {
     }
 }
 
-/// `part` as the first indices of every dimension of zeros of a larger shape.
+/// `part` as the leading part of a tensor of zeros with a larger shape.
 fn among_zeros(part: &Tensor, shape: &Dims) -> Result<Tensor> {
     let mut out = part.clone();
     for dim in 0..shape.len().min(part.rank()) {
@@ -240,7 +240,7 @@ fn among_zeros(part: &Tensor, shape: &Dims) -> Result<Tensor> {
     view::reshape_to(&out, shape)
 }
 
-/// What a scatter reduces the values that meet in one element to.
+/// The reduction of a scatter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reduce {
     Sum,
@@ -271,7 +271,7 @@ impl Reduce {
         }
     }
 
-    /// What the first value meets where the element itself does not take part.
+    /// The initial value if the element itself is not included.
     fn start(self, dtype: DType) -> Scalar {
         let extreme = |low: bool| match dtype {
             d if d.is_float() => Scalar::Float(if low { f64::NEG_INFINITY } else { f64::INFINITY }),
@@ -291,7 +291,7 @@ impl Reduce {
     }
 }
 
-/// How many values meet in each element, at least 1, as `dtype`.
+/// The number of values reduced into each element, at least 1, as `dtype`.
 fn meeting(t: &Tensor, dim: i64, index: &Tensor, include_self: bool, dtype: DType) -> Result<Tensor> {
     let first = t.empty_as(DType::I64)?;
     copy::fill(first.raw(), Scalar::Int(i64::from(include_self)))?;
@@ -306,7 +306,7 @@ struct ScatterSpec {
     node: &'static str,
 }
 
-/// `t` with the elements whose position in `dim` the index gives reduced with the values of `src` that meet there.
+/// `t` with the values of `src` reduced into the elements at the positions `index` in `dim`.
 fn scatter_reduce(t: &Tensor, index: &Tensor, src: &Tensor, spec: ScatterSpec) -> Result<Tensor> {
     let ScatterSpec { dim, reduce, include_self, node } = spec;
     let compute = if t.dtype().is_half() && t.dtype() == src.dtype() { DType::F32 } else { t.dtype() };
@@ -326,7 +326,7 @@ fn scatter_reduce(t: &Tensor, index: &Tensor, src: &Tensor, spec: ScatterSpec) -
     }
     let out = if compute == t.dtype() { out } else { out.copied(t.dtype())? };
     let linear = matches!(reduce, Reduce::Sum | Reduce::Mean);
-    // A copy is kept: the input may be the tensor that the result replaces in place.
+    // Saves a copy, because an in-place result may overwrite the input.
     let kept = !linear && grad_enabled() && (t.requires_grad() || src.requires_grad());
     let input = if kept { SavedTensor::input(&arith::clone(t)?) } else { SavedTensor::unused() };
     record(out, &[t, src], |y| ScatterReduce {
@@ -347,7 +347,7 @@ struct ScatterReduce {
 }
 
 impl ScatterReduce {
-    /// Gradients by the input and by the source, were the input to take part.
+    /// The gradients of the input and the source, as if the input were included.
     fn gradients(&self, cx: &Cx, g: &Tensor, index: &Tensor) -> Result<(Tensor, Tensor)> {
         let ScatterSpec { dim, reduce, include_self, node } = self.spec;
         let src = self.src.get(cx)?;
@@ -373,11 +373,11 @@ impl ScatterReduce {
                 let zero = Arg::S(Scalar::Int(0));
                 let one = Arg::S(Scalar::Int(1));
                 let is_zero = |t: &Tensor| rows::eq.call(&[t.into(), zero], &[]);
-                // Where the input is 0, the others' product is its derivative.
+                // If the input is 0, its derivative is the product of the other factors.
                 let nonzero = masked_fill(&x, &is_zero(&x)?, one)?;
                 let others = scatter_reduce(&nonzero, index, &src, spec())?;
                 let by_self = arith::div(&arith::mul(g, &others)?, &nonzero)?;
-                // Where one source value is the only 0 of its product, the product without it is its derivative.
+                // If a source value is the only 0 of its product, its derivative is the product of the other factors.
                 let src_zero = is_zero(&src)?;
                 let ones = src_zero.copied(g.dtype())?;
                 let zeros = g.new_zeros(x.shape().clone())?;
@@ -453,7 +453,7 @@ fn scatter_reduce_op(a: &Args) -> Result<Out> {
     Ok(scatter_reduce(a.tensor(0)?, a.tensor(2)?, a.tensor(3)?, spec)?.into())
 }
 
-/// As `scatter_reduce` with whole rows: a vector lists the indices of `dim` that the rows of `source` meet.
+/// As `scatter_reduce` for whole rows: a vector contains the target indices in `dim` of the rows of `source`.
 fn index_reduce_op(a: &Args) -> Result<Out> {
     static WARNED: AtomicBool = AtomicBool::new(false);
     warn_once(&WARNED, "index_reduce() is in beta and the API may change at any time.")?;
@@ -495,7 +495,7 @@ fn index_reduce_op(a: &Args) -> Result<Out> {
     Ok(scatter_reduce(t, &index, source, spec)?.into())
 }
 
-/// As `gather`, with the other dimensions of input and index broadcast; of all elements where `dim` is None.
+/// As `gather`, with other dimensions broadcast; over all elements if `dim` is None.
 fn take_along_dim(a: &Args) -> Result<Out> {
     let (t, index) = (a.tensor(0)?, a.tensor(1)?);
     ensure!(
@@ -504,7 +504,7 @@ fn take_along_dim(a: &Args) -> Result<Out> {
         "torch.take_along_dim(): dtype of indices should be Long but got {}",
         index.dtype().scalar_name()
     );
-    // Here, unlike in gather, negative indices count from the end.
+    // Unlike in gather, negative indices count from the end.
     let wrapped = |n: usize| {
         let negative = rows::lt.call(&[index.into(), 0i64.into()], &[])?;
         let later = arith::add(index, n as i64)?;

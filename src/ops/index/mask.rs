@@ -1,4 +1,4 @@
-//! Elements picked by a mask: fill, select, scatter, where, and the positions of non-zero elements.
+//! Operations with masks: fill, select, scatter, where, and positions of non-zero elements.
 
 use smallvec::smallvec;
 
@@ -16,7 +16,7 @@ use crate::ops::{arith, reduce, rows};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
-/// Positions (in row-major order) of the non-zero elements.
+/// The positions of the non-zero elements in row-major order.
 pub(super) fn nonzero_positions(t: &Tensor) -> Result<Tensor> {
     let mask = t.dense(DType::Bool)?;
     let found = kernel::find(mask.raw())?;
@@ -25,7 +25,7 @@ pub(super) fn nonzero_positions(t: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-/// The index in each dimension of positions in a tensor of the given shape.
+/// Converts positions in a tensor of the given shape to one index per dimension.
 pub(super) fn unravel(positions: &Tensor, shape: &[usize]) -> Result<Vec<Tensor>> {
     if shape.len() == 1 {
         return Ok(vec![positions.clone()]);
@@ -42,11 +42,11 @@ pub(super) fn unravel(positions: &Tensor, shape: &[usize]) -> Result<Vec<Tensor>
     Ok(out)
 }
 
-/// The indices of the non-zero elements, a row each.
+/// The indices of the non-zero elements, one per row.
 pub fn nonzero(t: &Tensor) -> Result<Tensor> {
     let flat = nonzero_positions(t)?;
     let (count, rank) = (flat.numel(), t.rank());
-    // A dimension's indices lie together, as PyTorch has them.
+    // As in PyTorch, the indices of one dimension are contiguous.
     let out = flat.new_empty([rank, count])?;
     for (d, index) in unravel(&flat, t.shape())?.iter().enumerate().take(rank) {
         copy::copy(index.raw(), out.with_layout(out.layout().select(0, d)).raw())?;
@@ -54,7 +54,7 @@ pub fn nonzero(t: &Tensor) -> Result<Tensor> {
     Ok(out.with_layout(out.layout().permute(&[1, 0])))
 }
 
-/// The indices of the non-zero elements, a vector per dimension.
+/// The indices of the non-zero elements, one vector per dimension.
 pub fn nonzero_tuple(t: &Tensor) -> Result<Vec<Tensor>> {
     unravel(&nonzero_positions(&view::atleast_1d(t)?)?, view::atleast_1d(t)?.shape())
 }
@@ -69,7 +69,7 @@ fn expect_mask(op: &str, mask: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// `t` with one value where the mask is true; the two broadcast.
+/// `t` with one value where the mask is true; both are broadcast.
 pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
     expect_mask("masked_fill_", mask)?;
     let number = match value {
@@ -94,7 +94,7 @@ pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
     )
 }
 
-/// `t` with `number`, which is `value`, where the mask is true; the nodes' names are those of a number and of a tensor.
+/// `t` with `number` where the mask is true; `value` is the original argument, which determines the name of the node.
 pub(super) fn fill_where(
     t: &Tensor,
     mask: &Tensor,
@@ -150,7 +150,7 @@ impl Function for MaskedFill {
     }
 }
 
-/// The elements at which the mask is true, as a vector; the two broadcast.
+/// The elements where the mask is true, as a vector; both are broadcast.
 pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
     ensure!(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask");
     let shape = broadcast("masked_select", t.shape(), mask.shape())?;
@@ -160,7 +160,7 @@ pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
     record(out, &[&t], |_| MaskedSelect { mask: SavedTensor::input(&mask), node: "MaskedSelectBackward0" })
 }
 
-/// The elements of `t` at which a dense mask of its shape is true; no history.
+/// The elements of `t` where a dense mask of the same shape is true; no history.
 fn compressed(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let found = kernel::find(mask.raw())?;
     let out = t.new_empty([found.count()])?;
@@ -204,7 +204,7 @@ impl Function for MaskedSelect {
     }
 }
 
-/// `t` with the elements of `source`, one after the other, where the mask is true.
+/// `t` with consecutive elements of `source` where the mask is true.
 pub fn masked_scatter(t: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     expect_mask("masked_scatter_", mask)?;
     ensure!(
@@ -259,7 +259,7 @@ impl Function for MaskedScatter {
     }
 }
 
-/// `input` where the condition holds, else `other`.
+/// `input` where the condition is true, else `other`.
 pub fn select_where(condition: &Tensor, input: Arg, other: Arg) -> Result<Tensor> {
     ensure!(
         matches!(condition.dtype(), DType::Bool | DType::U8),
@@ -267,7 +267,7 @@ pub fn select_where(condition: &Tensor, input: Arg, other: Arg) -> Result<Tensor
         "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
         condition.dtype().scalar_name()
     );
-    // The row takes operands of any dtypes, but its gradient arrives in the common one.
+    // The pointwise operation accepts mixed dtypes, but its gradient has the common dtype.
     let dtype = result_type(&[input, other]);
     let cast = |x: Arg| match x {
         Arg::T(t) => arith::to_dtype(t, dtype).map(Some),
@@ -294,7 +294,7 @@ fn nonzero_op(a: &Args) -> Result<Out> {
     Ok(if a.bool(1)? { Out::Tuple(nonzero_tuple(t)?) } else { nonzero(t)?.into() })
 }
 
-/// As `nonzero`, cut or padded to a number of rows that does not depend on the data.
+/// As `nonzero`, truncated or padded to a number of rows that does not depend on the data.
 fn nonzero_static(a: &Args) -> Result<Out> {
     let (t, size, filler) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
     ensure!(size >= 0, Runtime, "nonzero_static: 'size' must be an non-negative integer");
@@ -306,7 +306,7 @@ fn nonzero_static(a: &Args) -> Result<Out> {
     Ok(out.into())
 }
 
-/// The index in each dimension of positions in a tensor of shape `shape`.
+/// Converts positions in a tensor of shape `shape` to one index per dimension.
 fn unravel_index(a: &Args) -> Result<Out> {
     let (indices, shape) = (a.tensor(0)?, a.size(1)?);
     ensure!(
@@ -325,20 +325,20 @@ fn unravel_index(a: &Args) -> Result<Out> {
     Ok(Out::Tuple(each.iter().take(shape.len()).map(shaped).collect::<Result<_>>()?))
 }
 
-/// The first of some indices that is not below `n`; the host waits to know it.
+/// The first of some indices that is not below `n`; synchronizes with a GPU.
 pub(in crate::ops) fn first_outside(indices: &Tensor, n: i64) -> Result<Option<i64>> {
     kernel::first_outside(indices.dense(DType::I64)?.raw(), n)
 }
 
-/// Whether each of `elements` is in the sorted vector `tests`, both of one dtype.
+/// Whether each of `elements` is in the sorted vector `tests`, which has the same dtype.
 fn among_sorted(elements: &Tensor, tests: &Tensor) -> Result<Tensor> {
     let place = search(tests, elements.into(), None, false, false)?;
     let last = rows::clamp_max.call(&[(&place).into(), (tests.numel() as i64 - 1).into()], &[])?;
-    // NaN equals nothing, wherever it stands.
+    // NaN equals nothing, so it is never found.
     rows::eq.call(&[(&take(tests, &last)?).into(), elements.into()], &[])
 }
 
-/// Whether each element is among `tests`.
+/// Whether each element is in `tests`.
 fn isin(a: &Args) -> Result<Out> {
     let (elements, tests, invert) = (a.operand(0)?, a.operand(1)?, a.bool(3)?);
     let dtype = result_type(&[elements, tests]);

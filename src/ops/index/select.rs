@@ -1,4 +1,4 @@
-//! Rows picked by a list of indices along one dimension, and single elements picked out of the whole.
+//! Selection by a list of indices along one dimension, and by positions in the flattened tensor.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -14,12 +14,12 @@ use crate::ops::{arith, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
-/// The error for an index that lies outside of a dimension.
+/// The error for an index out of bounds.
 pub(super) fn out_of_bounds<T>(i: i64, dim: usize, n: usize) -> Result<T> {
     bail!(Index, "index {i} is out of bounds for dimension {dim} with size {n}")
 }
 
-/// A list of indices (int32 or int64) as dense int64.
+/// A list of int32 or int64 indices as dense int64.
 fn listed(op: &str, index: &Tensor) -> Result<Tensor> {
     ensure!(
         matches!(index.dtype(), DType::I64 | DType::I32),
@@ -29,7 +29,7 @@ fn listed(op: &str, index: &Tensor) -> Result<Tensor> {
     index.dense(DType::I64)
 }
 
-/// The dimensions of `t` before and after `dim`, as a lattice takes them.
+/// The dimensions of `t` before and after `dim`, as in an [`IndexGrid`].
 struct Sides {
     before: Layout,
     after: Layout,
@@ -38,7 +38,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// Calls `f` with the elements that a dense index picks.
+    /// Calls `f` with the elements selected by a dense index.
     fn with<T>(
         &self,
         index: &Tensor,
@@ -67,7 +67,7 @@ fn sides(layout: &Layout, dim: usize) -> Sides {
     }
 }
 
-/// The shape of `t` with `n` indices in `dim`; a 0-d tensor counts as one of one element and keeps its shape.
+/// The shape of `t` with size `n` in `dim`; a 0-d tensor is treated as one element and keeps its shape.
 fn with_size(shape: &Dims, dim: usize, n: usize) -> Dims {
     let mut out = shape.clone();
     if let Some(d) = out.get_mut(dim) {
@@ -76,7 +76,7 @@ fn with_size(shape: &Dims, dim: usize, n: usize) -> Dims {
     out
 }
 
-/// The indices of `dim` that `index` lists.
+/// The slices of `dim` at the indices in `index`.
 pub fn index_select(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     ensure!(index.rank() <= 1, Index, "index_select(): Index is supposed to be a vector");
     let d = wrap_dim(dim, t.rank())?;
@@ -120,12 +120,12 @@ impl Function for IndexSelect {
     }
 }
 
-/// Combines `source` with the indices of `dim` of `out`, a fresh tensor whose own history does not matter.
+/// Combines `source` with the slices of `dim` of `out`, a new tensor without history.
 fn write_rows(out: Tensor, dim: usize, index: &Tensor, source: &Tensor, how: Combine) -> Result<Tensor> {
     let s = sides(out.layout(), dim);
     let list = listed("index_add", index)?;
     let values = source.dense(out.dtype())?;
-    // Positions in a vector and in the rows of a matrix are refused with different errors.
+    // Invalid indices raise different errors for vectors and for rows of matrices.
     let rule =
         if out.rank() < 2 && how == Combine::Add { BoundsPolicy::Listed } else { BoundsPolicy::Along(dim) };
     s.with(&list, rule, |l| scatter(out.raw(), l, values.raw(), how))?;
@@ -136,7 +136,7 @@ fn write_rows(out: Tensor, dim: usize, index: &Tensor, source: &Tensor, how: Com
     })
 }
 
-/// Backward by the rows that were written.
+/// The node of operations that write slices.
 struct WrittenRows {
     dim: usize,
     index: SavedTensor,
@@ -159,12 +159,12 @@ impl Function for WrittenRows {
     }
 }
 
-/// The shape without one dimension, if there is any.
+/// The shape without dimension `dim`, if it exists.
 fn without(shape: &Dims, dim: usize) -> SmallVec<[usize; 6]> {
     shape.iter().enumerate().filter(|&(d, _)| d != dim).map(|(_, &n)| n).collect()
 }
 
-/// Checks what `index_add` asks of its arguments; the wrapped dimension.
+/// Checks the arguments of `index_add`; returns the wrapped dimension.
 fn check_added(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<usize> {
     let d = wrap_dim(dim, t.rank())?;
     ensure!(
@@ -217,7 +217,7 @@ fn check_added(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<
     Ok(d)
 }
 
-/// Checks what `index_copy` asks of its arguments; the wrapped dimension.
+/// Checks the arguments of `index_copy`; returns the wrapped dimension.
 fn check_copied(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<usize> {
     let d = wrap_dim(dim, t.rank())?;
     ensure!(
@@ -272,7 +272,7 @@ fn check_copied(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result
     Ok(d)
 }
 
-/// `t` with `source * alpha` added to the indices of `dim` that `index` lists.
+/// `t` with `source * alpha` added to the slices of `dim` at the indices in `index`.
 pub fn index_add(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let d = check_added(t, dim, index, source)?;
     let unit = alpha.to_f64() == 1.0;
@@ -290,7 +290,7 @@ struct IndexAdd {
     dim: usize,
     index: SavedTensor,
     shape: Dims,
-    /// `source` comes multiplied by it.
+    /// `source` was multiplied by this.
     alpha: Scalar,
 }
 
@@ -316,7 +316,7 @@ impl Function for IndexAdd {
     }
 }
 
-/// `t` with `source` in place of the indices of `dim` that `index` lists.
+/// `t` with the slices of `dim` at the indices in `index` replaced by `source`.
 pub fn index_copy(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     let d = check_copied(t, dim, index, source)?;
     let out = write_rows(t.copied(t.dtype())?, d, index, &source.detach(), Combine::Set);
@@ -355,7 +355,7 @@ impl Function for IndexCopy {
     }
 }
 
-/// `t` with one value at the indices of `dim` that `index` lists.
+/// `t` with the slices of `dim` at the indices in `index` filled with one value.
 pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
     ensure!(index.dtype() == DType::I64, Index, "index_fill_(): Expected dtype int64 for index.");
@@ -372,8 +372,8 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
             v.item()?
         }
     };
-    // A mask counts an element once, however often it is listed. Negative indices count from the end here, as in no
-    // other of these functions.
+    // Filled through a mask, in which repeated indices have no effect. Unlike in the other functions here, negative
+    // indices count from the end.
     let list = index.dense(DType::I64)?;
     let size = t.shape().get(d).copied().unwrap_or(1);
     let mask = Tensor::zeros_on([size], DType::Bool, t.device())?;
@@ -385,9 +385,9 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
     fill_where(t, &mask, value, number, MemoryFormat::Preserve, ["IndexFillBackward0"; 2])
 }
 
-// ---- elements of the tensor as one vector
+// ---- elements of the flattened tensor
 
-/// Indices into all elements as dense int64.
+/// Positions in the flattened tensor as dense int64.
 fn flat(op: &str, index: &Tensor) -> Result<Tensor> {
     ensure!(
         index.dtype() == DType::I64,
@@ -398,14 +398,14 @@ fn flat(op: &str, index: &Tensor) -> Result<Tensor> {
     index.dense(DType::I64)
 }
 
-/// Calls `f` with the elements of a dense tensor that a dense index, which may count from the end, picks.
+/// Calls `f` with the elements at the positions of a dense index, which may be negative, in a flattened dense tensor.
 fn with_flat<T>(t: &Tensor, index: &Tensor, f: impl FnOnce(&IndexGrid) -> Result<T>) -> Result<T> {
     let picks = [Pick { index: index.raw(), size: t.numel(), stride: 1, rule: BoundsPolicy::Flat }];
     let before = Layout { offset: t.layout().offset, ..Layout::default() };
     f(&IndexGrid { before: &before, picks: &picks, n: index.numel(), after: &Layout::default() })
 }
 
-/// The elements of `t`, as one vector, at the positions `index`.
+/// The elements of flattened `t` at the positions `index`.
 pub fn take(t: &Tensor, index: &Tensor) -> Result<Tensor> {
     ensure!(t.numel() > 0 || index.numel() == 0, Index, "take(): tried to take from an empty tensor");
     let (positions, dense) = (flat("take", index)?, t.dense(t.dtype())?);
@@ -435,7 +435,7 @@ impl Function for Take {
     }
 }
 
-/// `t` with `source` written (or added) at the positions `index` of its elements as one vector.
+/// `t` with `source` written (or added) at the positions `index` of the flattened tensor.
 pub fn put(t: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
     ensure!(
         t.dtype() == source.dtype(),

@@ -14,7 +14,7 @@ fn ints(v: &[i64]) -> Index {
 
 const ALL: Index = Index::Slice(None, None, None);
 
-/// The gradient by the only input of the node of `y`, for a gradient of ones.
+/// The gradient of the only input of the node of `y`, for a gradient of ones.
 fn backward(y: &Tensor) -> Tensor {
     let node = y.grad_fn().unwrap();
     let ones = Tensor::ones(y.shape().clone(), y.dtype()).unwrap();

@@ -1,4 +1,4 @@
-//! Distinct elements or slices of a tensor: where they are, which of them each one is, and how often it occurs.
+//! Distinct elements or slices of a tensor, with inverse indices and counts.
 
 use smallvec::smallvec;
 
@@ -14,14 +14,14 @@ use crate::ops::{arith, join, reduce, rows, scan, view};
 use crate::tensor::Tensor;
 use crate::{ensure, table};
 
-/// What a call asks for beside the distinct elements.
+/// Which results a call requests besides the distinct elements.
 #[derive(Clone, Copy)]
 struct Wanted {
     inverse: bool,
     counts: bool,
 }
 
-/// The node of distinct elements, which have no derivative.
+/// The node of distinct elements, which are not differentiable.
 struct Unique {
     node: &'static str,
     op: &'static str,
@@ -38,7 +38,7 @@ impl Function for Unique {
     }
 }
 
-/// An order of the rows of a matrix in which they ascend from the first column on; equal ones keep theirs.
+/// A stable order of the rows of a matrix in which they are lexicographically ascending.
 fn row_order(rows: &Tensor) -> Result<Tensor> {
     let columns = rows.shape()[1];
     let ascending = |column: i64, rows: &Tensor| {
@@ -52,8 +52,8 @@ fn row_order(rows: &Tensor) -> Result<Tensor> {
     Ok(order)
 }
 
-/// The first row of each run of equal rows of a matrix, then what is wanted of the runs. `order` tells which row of
-/// the tensor each row of the matrix is.
+/// The first row of each run of equal rows of a matrix, and the wanted properties of the runs. `order` gives the
+/// original index of each row.
 fn runs(rows: &Tensor, order: Option<&Tensor>, wanted: Wanted) -> Result<Vec<Tensor>> {
     let n = rows.shape()[0] as i64;
     let rest = (n - 1).max(0);
@@ -78,7 +78,7 @@ fn runs(rows: &Tensor, order: Option<&Tensor>, wanted: Wanted) -> Result<Vec<Ten
     Ok(found)
 }
 
-/// Distinct elements of the whole tensor, in ascending order or as they follow each other.
+/// Distinct elements of the whole tensor, sorted or only deduplicated consecutively.
 fn of_elements(t: &Tensor, sorted: bool, wanted: Wanted) -> Result<Vec<Tensor>> {
     let flat = view::reshape_to(&t.detach(), &[t.numel()].into())?;
     let (flat, order) = if sorted {

@@ -9,7 +9,7 @@ use crate::layout::Dims;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// An index of an equation: a letter, or a dimension that an ellipsis stands for, counted from its last.
+/// A label of an equation: a letter, or a dimension of an ellipsis, counted from the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 enum Label {
     Ellipsis(usize),
@@ -74,7 +74,7 @@ fn label(t: &Tensor, side: &[Option<char>], number: usize) -> Result<Vec<Label>>
 }
 
 impl Term {
-    /// The diagonal of dimensions with the same label, which leaves each label once.
+    /// Takes diagonals of dimensions with equal labels until every label is unique.
     fn diagonals(mut self) -> Result<Term> {
         while let Some((i, j)) = (0..self.labels.len())
             .flat_map(|j| (0..j).map(move |i| (i, j)))
@@ -101,7 +101,7 @@ impl Term {
         if let Label::Letter(c) = self.labels[d] { c } else { '.' }
     }
 
-    /// Sums the dimensions whose labels `keep` refuses.
+    /// Sums over the dimensions whose labels `keep` rejects.
     fn summed(self, keep: impl Fn(Label) -> bool) -> Result<Term> {
         let mask =
             self.labels.iter().enumerate().filter(|(_, l)| !keep(**l)).fold(0u64, |m, (d, _)| m | 1 << d);
@@ -116,7 +116,7 @@ impl Term {
         self.labels.iter().position(|m| *m == l).map(|d| self.t.shape()[d])
     }
 
-    /// A view with the dimensions of `order`; those that the term lacks have size 1.
+    /// A view with the dimensions in `order`; labels that the term lacks get size 1.
     fn arranged(&self, order: &[Label]) -> Result<Tensor> {
         let present: Vec<usize> =
             order.iter().filter_map(|l| self.labels.iter().position(|m| m == l)).collect();
@@ -126,9 +126,9 @@ impl Term {
     }
 }
 
-/// The product of two terms, summed over the labels that `keep` refuses, as one batched matrix product.
+/// The product of two terms, summed over the labels that `keep` rejects, as one batched matrix product.
 fn multiply(a: Term, b: Term, keep: impl Fn(Label) -> bool) -> Result<Term> {
-    // A label of size 1 in one term broadcasts there; summing it away makes it absent.
+    // A label of size 1 in one of the terms is broadcast; summing over it removes it.
     let lone = |t: &Term, o: &Term, l: Label| t.size(l) == Some(1) && o.size(l).is_some_and(|n| n != 1);
     let only = |t: Term, o: &Term| t_summed(t, o, &keep, lone);
     let a = only(a, &b)?;
@@ -170,7 +170,7 @@ fn t_summed(
     t.summed(|l| !drop.contains(&l))
 }
 
-/// The sum of products that `equation` describes, as in `"bij,bjk->bik"`.
+/// Computes `equation`, such as `"bij,bjk->bik"`.
 pub fn einsum(equation: &str, operands: &[Tensor]) -> Result<Tensor> {
     ensure!(!operands.is_empty(), Runtime, "einsum(): must provide at least one operand");
     let compact: String = equation.chars().filter(|c| *c != ' ').collect();
@@ -208,7 +208,7 @@ pub fn einsum(equation: &str, operands: &[Tensor]) -> Result<Tensor> {
         product =
             multiply(product, next, |l| result.contains(&l) || rest.iter().any(|t| t.size(l).is_some()))?;
     }
-    // What is left to sum is summed as `sum` does it, which widens integers.
+    // The remaining sums use `sum`, which widens integers.
     let left = product
         .labels
         .iter()
@@ -243,7 +243,7 @@ fn check_sizes(terms: &[Term]) -> Result<()> {
     Ok(())
 }
 
-/// The labels of the result: as given, or the ellipsis and then the letters that are written once, in order.
+/// The labels of the result: as given, or the ellipsis followed by the letters that occur once, in alphabetical order.
 fn output_labels(output: Option<&str>, terms: &[Term], written: &[Label]) -> Result<Vec<Label>> {
     let all: Vec<Label> = terms.iter().flat_map(|t| t.labels.iter().copied()).collect();
     let hidden = all.iter().filter_map(|l| if let Label::Ellipsis(i) = l { Some(i + 1) } else { None }).max();

@@ -1,4 +1,4 @@
-//! What follows from factorizations into triangles: inverses, solutions, determinants.
+//! Operations based on LU and Cholesky factorizations: inverses, solutions, determinants.
 
 use smallvec::smallvec;
 
@@ -32,7 +32,7 @@ pub(super) fn expect_square(op: &str, t: &Tensor) -> Result<usize> {
     Ok(n)
 }
 
-/// Errors unless there are kernels for the dtype; `low` is the one that PyTorch lacks for half types.
+/// Errors unless there are kernels for the dtype; `low` is the name of PyTorch's kernel that lacks half types.
 pub(super) fn expect_float(op: &str, t: &Tensor, low: Option<&'static str>) -> Result<()> {
     let name = t.dtype().scalar_name();
     ensure!(
@@ -49,7 +49,7 @@ pub(super) fn expect_float(op: &str, t: &Tensor, low: Option<&'static str>) -> R
     Ok(())
 }
 
-/// The results of a batch of matrices, one after the other.
+/// The results of a batch of matrices, stored one after the other.
 pub(super) struct Packed {
     all: Tensor,
     batch: Dims,
@@ -58,7 +58,7 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// Factors `a`; the first elements of each result are those of `right`.
+    /// Factors `a`; each result starts with the elements of `right`.
     pub(super) fn of(op: &'static str, what: Factor, a: &Tensor, right: Option<&Tensor>) -> Result<Packed> {
         let (_, n) = size(a);
         let given = if let Factor::Qr { .. } = what { transposed(&a.detach())? } else { a.detach() };
@@ -76,7 +76,7 @@ impl Packed {
         Ok(out)
     }
 
-    /// Part of each result, from `offset` on; matrices may be stored by columns.
+    /// Part of each result at `offset`; matrices may be column-major.
     fn view(&self, offset: usize, shape: &[usize], by_columns: bool) -> Tensor {
         let outer = self.batch.contiguous_strides();
         let mut inner = Dims::from(shape).contiguous_strides();
@@ -89,7 +89,7 @@ impl Packed {
         self.all.with_layout(Layout { shape, strides, offset })
     }
 
-    /// The same as a tensor of its own; matrices are stored by columns, as PyTorch's are.
+    /// As `view`, copied to a new tensor; matrices are column-major, as in PyTorch.
     pub(super) fn part(&self, offset: usize, shape: &[usize], by_columns: bool) -> Result<Tensor> {
         let from = self.view(offset, shape, by_columns);
         let mut layout = Layout::contiguous(from.shape().clone());
@@ -102,12 +102,12 @@ impl Packed {
         Ok(out)
     }
 
-    /// The number at the end of each result, which says how its factorization went.
+    /// The last number of each result, which indicates whether its factorization succeeded.
     pub(super) fn ends(&self) -> Vec<f64> {
         if self.all.numel() == 0 { vec![] } else { self.view(self.each - 1, &[], false).to_vec() }
     }
 
-    /// Where in the batch the number at the end of a result is not zero, as messages say it, and the number.
+    /// The first failed factorization: its position in the batch, as in messages, and the number that it returned.
     fn failure(&self) -> Option<(String, usize)> {
         let ends = self.ends();
         let first = ends.iter().position(|&e| e != 0.0)?;
@@ -116,23 +116,23 @@ impl Packed {
     }
 }
 
-/// `t` transposed in its last two dimensions.
+/// `t` with the last two dimensions exchanged.
 pub(super) fn transposed(t: &Tensor) -> Result<Tensor> {
     view::swap(t, t.rank() - 2, t.rank() - 1)
 }
 
-/// Identities in the shape of `t`.
+/// Identity matrices in the shape of `t`.
 pub(super) fn eye(t: &Tensor) -> Result<Tensor> {
     let n = size(t).1;
     view::expand_to(&identity(n, n, t)?, t.shape())
 }
 
-/// A number per matrix, as something that multiplies matrices.
+/// One number per matrix, expanded to multiply matrices.
 fn as_factor(t: &Tensor) -> Result<Tensor> {
     view::unsqueeze(&view::unsqueeze(t, -1)?, -1)
 }
 
-/// The inverse of each matrix; of a singular one, with `lenient`, that of a neighbour.
+/// The inverse of each matrix; with `lenient`, a singular matrix is perturbed.
 fn inverse(op: &'static str, a: &Tensor, lenient: bool) -> Result<Tensor> {
     let n = expect_square(op, a)?;
     expect_float(op, a, None)?;
@@ -169,7 +169,7 @@ impl Function for Inverse {
     }
 }
 
-/// `X` in `A X = B`, of matrices of one batch.
+/// `X` in `A X = B` for matrices with equal batch dimensions.
 pub(super) fn solution(op: &'static str, what: Factor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (n, k) = size(b);
     let found = Packed::of(op, what, a, Some(b))?;
@@ -231,7 +231,7 @@ impl Function for Solution {
     }
 }
 
-/// Solves from the left or from the right, with the batches broadcast.
+/// Solves from the left or from the right, with broadcast batch dimensions.
 fn solve_with(
     op: &'static str,
     a: &Tensor,
@@ -303,7 +303,7 @@ fn linalg_solve_triangular(a: &Args) -> Result<Out> {
 
 // ---- determinants
 
-/// The determinant, its sign, and the logarithm of its size, without history.
+/// The determinant, its sign, and the logarithm of its absolute value, without history.
 fn determinants(op: &'static str, a: &Tensor, low: Option<&'static str>) -> Result<Packed> {
     expect_square(op, a)?;
     expect_float(op, a, low)?;
@@ -324,7 +324,7 @@ fn slogdet(a: &Tensor) -> Result<Vec<Tensor>> {
 
 struct Determinant {
     a: SavedTensor,
-    /// None where the logarithm was taken.
+    /// None if the logarithm was taken.
     out: Option<SavedTensor>,
 }
 
@@ -354,7 +354,7 @@ impl Function for Determinant {
     }
 }
 
-/// The logarithm of a determinant; none where that is negative.
+/// The logarithm of a determinant; NaN if that is negative.
 fn logdet(a: &Tensor) -> Result<Tensor> {
     let parts = slogdet(a)?;
     let negative = rows::eq.call(&[(&parts[0]).into(), (-1.0).into()], &[])?;
@@ -395,7 +395,7 @@ impl Function for Cholesky {
         let out = self.out.get(cx)?;
         let (l, g) = if self.upper { (transposed(&out)?, transposed(g)?) } else { (out, g.clone()) };
         let k = size(&l).1;
-        // The lower triangle of Lᵀ g with half its diagonal, made symmetric, between inverses of L.
+        // The lower triangle of Lᵀ g with half its diagonal, symmetrized, between inverses of L.
         let low = triangle(&matmul::matmul(&transposed(&l)?, &g)?, 0, true)?;
         let both = arith::mul(&arith::add(&low, &transposed(&triangle(&low, -1, true)?)?)?, 0.5)?;
         let op = "linalg.solve_triangular";
@@ -413,8 +413,8 @@ impl Function for Cholesky {
     }
 }
 
-/// The matrix that a triangle was made of, in double precision on the CPU. As in PyTorch, the derivative does not know
-/// that one half of a triangle is zero.
+/// The matrix given by a triangular factor, in float64 on the CPU. As in PyTorch, the derivative treats the zero half
+/// of the factor as variable too.
 fn squared(op: &'static str, t: &Tensor, upper: bool) -> Result<Tensor> {
     expect_square(op, t)?;
     expect_float(op, t, Some("cholesky_inverse"))?;
@@ -451,12 +451,12 @@ fn cholesky_solve(a: &Args) -> Result<Out> {
     Ok(arith::to_dtype(&solved, b.dtype())?.into())
 }
 
-/// The product of `n` times a matrix, or of its inverse, by squaring.
+/// The n-th power of a matrix or of its inverse, by repeated squaring.
 fn matrix_power(a: &Args) -> Result<Out> {
     let (t, n) = (a.tensor(0)?, a.int(1)?);
     expect_square("linalg.matrix_power", t)?;
     if n == 0 {
-        // The identity, and yet a function of the matrix.
+        // The identity, recorded as a function of the matrix.
         let all = Tensor::full_on([0usize; 0], true, DType::Bool, t.device())?;
         let zeros = masked_fill(t, &all, 0.0.into())?;
         return Ok(arith::add(&zeros, &eye(&t.detach())?)?.into());

@@ -1,4 +1,4 @@
-//! Orthogonal factors: QR and the eigenvectors of symmetric matrices.
+//! Orthogonal factorizations: QR and eigenvectors of symmetric matrices.
 
 use smallvec::smallvec;
 
@@ -24,7 +24,7 @@ fn diagonal(t: &Tensor) -> Result<Tensor> {
 enum Mode {
     Reduced,
     Complete,
-    /// R alone.
+    /// Only R.
     R,
 }
 
@@ -64,7 +64,7 @@ struct Qr {
     mode: Mode,
 }
 
-/// The derivative where R is square: `(gQ + Q S) R⁻ᵀ`, S being the lower triangle of `R gRᵀ - gQᵀ Q`, mirrored upwards.
+/// The derivative for square R: `(gQ + Q S) R⁻ᵀ`, where S is the lower triangle of `R gRᵀ - gQᵀ Q`, symmetrized.
 fn qr_square(q: &Tensor, r: &Tensor, gq: Option<&Tensor>, gr: Option<&Tensor>) -> Result<Tensor> {
     let by_r = gr.map(|g| matmul::matmul(r, &transposed(g)?)).transpose()?;
     let by_q = gq.map(|g| matmul::matmul(&transposed(g)?, q)).transpose()?;
@@ -106,7 +106,7 @@ impl Function for Qr {
         if n <= k {
             return Ok(smallvec![Some(qr_square(&q, &r, gq, gr)?)]);
         }
-        // Of a wide matrix the first columns make Q, and the others are Q times their part of R.
+        // For a wide matrix the first columns determine Q, and the remaining ones are Q times their part of R.
         let cut =
             |t: &Tensor, start: usize, length: usize| view::cut::narrow(t, -1, start as i64, length as i64);
         let (first, rest) = (cut(&r, 0, k)?, cut(&r, k, n - k)?);

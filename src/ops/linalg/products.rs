@@ -19,7 +19,7 @@ pub(super) fn outer(a: &Args) -> Result<Out> {
     Ok(outer_product(x, y)?.into())
 }
 
-/// The sum of products of the last dimensions, for all pairs of rows.
+/// Sums of products over the last dimensions, for all pairs of rows.
 pub(super) fn inner(a: &Args) -> Result<Out> {
     let (x, y) = (a.tensor(0)?, a.tensor(1)?);
     if x.rank() == 0 || y.rank() == 0 {
@@ -56,7 +56,7 @@ pub(super) fn kron(a: &Args) -> Result<Out> {
     Ok(view::reshape_to(&blocks, &whole)?.into())
 }
 
-/// The sum of products over dimensions `xs` of `x` and `ys` of `y`, as one matrix product.
+/// The sum of products over dimensions `xs` of `x` and `ys` of `y`, computed as one matrix product.
 pub(super) fn contract(x: &Tensor, y: &Tensor, xs: &[usize], ys: &[usize]) -> Result<Tensor> {
     let free =
         |t: &Tensor, summed: &[usize]| (0..t.rank()).filter(|d| !summed.contains(d)).collect::<Vec<_>>();
@@ -79,7 +79,7 @@ pub fn tensordot(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> Result<Tenso
     let (xs, ys) = (wrap(x, xs)?, wrap(y, ys)?);
     let (mut x, mut y) = (x.clone(), y.clone());
     for (&i, &j) in xs.iter().zip(&ys) {
-        // A dimension of size 1 broadcasts: the other one is summed.
+        // A dimension of size 1 is broadcast: the other tensor is summed over its dimension.
         let summed = |t: &Tensor, d: usize| sum_mask(t, 1 << d, true, Some(t.dtype()));
         match (x.shape()[i], y.shape()[j]) {
             (1, n) if n != 1 => y = summed(&y, j)?,
@@ -97,7 +97,7 @@ pub fn tensordot(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> Result<Tenso
     contract(&x, &y, &xs, &ys)
 }
 
-/// `tensordot` by the number of dimensions: the last of the first with the first of the second.
+/// `tensordot` over `n` dimensions: the last ones of the first tensor and the first ones of the second.
 pub(super) fn tensordot_count(a: &Args) -> Result<Out> {
     let (x, y, n) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?);
     ensure!(n >= 0, Runtime, "tensordot expects dims >= 0, but got dims={n}");

@@ -1,4 +1,4 @@
-//! Covariances, correlations, and matrices of powers.
+//! Covariance, correlation, Vandermonde matrices, combinations.
 
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Patience, Result, warn};
@@ -17,7 +17,7 @@ fn total(t: &Tensor) -> Result<Tensor> {
     sum_mask(t, reduce::dim_mask(None, t.rank())?, false, None)
 }
 
-/// Errors unless `weights` are a non-negative number for each of `n` observations.
+/// Errors unless `weights` contains one non-negative number for each of `n` observations.
 fn check_weights(name: &str, kind: &str, fits: bool, weights: &Tensor, n: usize) -> Result<()> {
     let rank = weights.rank();
     ensure!(
@@ -46,7 +46,7 @@ fn check_weights(name: &str, kind: &str, fits: bool, weights: &Tensor, n: usize)
     Ok(())
 }
 
-/// Covariances of variables, which are the rows of a matrix; its columns are the observations.
+/// The covariance matrix of variables (rows of a matrix) over observations (columns).
 fn covariance(
     t: &Tensor,
     correction: i64,
@@ -72,7 +72,7 @@ fn covariance(
         (Some(f), Some(a)) => Some(arith::mul(f, a)?),
         (f, a) => f.or(a).cloned(),
     };
-    // The number of observations: a 0-d tensor where there are weights.
+    // The number of observations, or the sum of the weights as a 0-d tensor.
     let (sum, count) = match &weights {
         None => (x.clone(), Tensor::scalar(n as i64, DType::I64)?),
         Some(w) => {
@@ -81,9 +81,9 @@ fn covariance(
             (arith::mul(&x, w)?, count)
         }
     };
-    // In PyTorch's order, which gradients are added in.
+    // In PyTorch's order, in which gradients are accumulated.
     let mean = arith::div(&sum_mask(&sum, 1 << 1, true, None)?, &count)?;
-    // How many observations are free of each other.
+    // The degrees of freedom.
     let freedom = match (&weights, importances) {
         (Some(w), Some(a)) if correction != 0 => {
             let lost = arith::mul(&total(&arith::mul(w, a)?)?, Scalar::Int(correction))?;
@@ -150,7 +150,7 @@ fn vander(a: &Args) -> Result<Out> {
 
 fn linalg_vander(a: &Args) -> Result<Out> {
     let x = a.tensor(0)?;
-    // A number is a vector of one element.
+    // A 0-d tensor is treated as a vector of one element.
     let x = if x.rank() == 0 { view::unsqueeze(x, 0)? } else { x.clone() };
     let last = x.shape()[x.rank() - 1] as i64;
     let n = a.opt_int(1)?.unwrap_or(last);
@@ -159,16 +159,16 @@ fn linalg_vander(a: &Args) -> Result<Out> {
     Ok(powers(&x, n, promote(x.dtype(), DType::I64))?.into())
 }
 
-/// In how many ways `k` things can be taken out of `n`; `usize::MAX` where there are more.
+/// The binomial coefficient; `usize::MAX` if it overflows.
 fn binomial(n: usize, k: usize) -> usize {
     let Some(rest) = n.checked_sub(k) else { return 0 };
     let (small, large) = (k.min(rest) as u128, k.max(rest) as u128);
-    // Each step at least doubles the product, so that those that would be many overflow first.
+    // Each factor at least doubles the product, so long loops overflow early.
     let product = (1..=small).try_fold(1u128, |p, i| Some(p.checked_mul(large + i)? / i));
     product.and_then(|p| usize::try_from(p).ok()).unwrap_or(usize::MAX)
 }
 
-/// All ways to take `r` elements of a vector in order, each once or again and again, a row each.
+/// All combinations of `r` elements of a vector, one per row; `again` allows repetition.
 fn combinations(t: &Tensor, r: i64, again: bool) -> Result<Tensor> {
     ensure!(t.rank() == 1, Runtime, "Expect a 1D vector, but got shape {}", t.shape());
     ensure!(r >= 0, Runtime, "Expect a non-negative number, but got {r}");
@@ -179,14 +179,14 @@ fn combinations(t: &Tensor, r: i64, again: bool) -> Result<Tensor> {
     let rows = if again { binomial((n + r).saturating_sub(1), r) } else { binomial(n, r) };
     let mut chosen = empty_vec(rows.saturating_mul(r))?;
     if rows == 0 || n == 0 {
-        // Through the index all the same: the result has a history.
+        // Indexed even though it is empty, so that the result has a history.
         let none = Tensor::empty([0, r], DType::I64)?.on_device(t.device())?;
         return crate::ops::index::index(t, &[Some(none)]);
     }
     let mut patience = Patience::new();
     let mut count = 0usize;
     let mut row: Vec<usize> = (0..r).map(|i| if again { 0 } else { i }).collect();
-    // How far the index at a place may go, so that those after it have room.
+    // The exclusive limit of the index at a place, which leaves room for the following ones.
     let highest = |place: usize| if again { n } else { (n + place + 1).saturating_sub(r) };
     while row.iter().enumerate().all(|(place, &i)| i < highest(place)) {
         chosen.extend(row.iter().map(|&i| i as i64));

@@ -1,4 +1,4 @@
-//! Singular values: the decomposition, the values alone, the rank.
+//! Singular value decomposition, singular values, rank.
 
 use smallvec::smallvec;
 
@@ -12,7 +12,7 @@ use crate::ops::{arith, matmul, reduce, rows, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// Errors unless `t` is a batch of matrices of floating point numbers.
+/// Errors unless `t` is a batch of floating point matrices.
 fn expect_matrices(t: &Tensor, op: &str) -> Result<()> {
     ensure!(t.rank() >= 2, Runtime, "{op}: The input tensor A must have at least 2 dimensions.");
     ensure!(
@@ -27,13 +27,13 @@ fn expect_matrices(t: &Tensor, op: &str) -> Result<()> {
     Ok(())
 }
 
-/// Which vectors of a decomposition are wanted.
+/// Which singular vectors to compute.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Vectors {
     No,
-    /// As many as there are singular values.
+    /// As many as singular values.
     Thin,
-    /// Whole bases.
+    /// A complete basis.
     Full,
 }
 
@@ -47,7 +47,7 @@ fn factors(t: &Tensor, vectors: Vectors) -> Result<[Tensor; 3]> {
         Vectors::Thin => (k, k),
         Vectors::Full => (long, k),
     };
-    // Each matrix by columns, the longer dimension being that of a column.
+    // Column-major, transposed if needed such that columns are the longer dimension.
     let tall = if m >= n { view::swap(&t.detach(), rank - 2, rank - 1)? } else { t.detach() };
     let compute = kernel::compute_type(tall.raw())?;
     let tall = tall.dense(compute)?;
@@ -59,11 +59,11 @@ fn factors(t: &Tensor, vectors: Vectors) -> Result<[Tensor; 3]> {
     );
     let batch = Dims::from(&t.shape()[..rank - 2]);
     let matrices = Matrices { count: batch.numel(), rows: long, columns: k, left: counts.0, right: counts.1 };
-    // Per matrix: the long vectors, the values, the short vectors.
+    // Each result contains the long vectors, the values and the short vectors.
     let (values, short, each) = (counts.0 * long, counts.0 * long + k, matrices.each());
     let packed = tall.new_empty([batch.numel(), each])?;
     kernel::decompose(&matrices, tall.raw(), packed.raw())?;
-    // Vectors of U and of V lie one after the other: U is stored by columns and the transpose of V by rows.
+    // Vectors of U and V are stored contiguously: U is column-major and the transpose of V row-major.
     let part = |offset: usize, shape: &[usize], strides: &[isize]| -> Result<Tensor> {
         let outer = batch.contiguous_strides().iter().map(|s| s * each as isize).collect::<Vec<_>>();
         let layout = Layout {
@@ -74,7 +74,7 @@ fn factors(t: &Tensor, vectors: Vectors) -> Result<[Tensor; 3]> {
         let from = packed.with_layout(layout);
         let mut layout = Layout::contiguous(from.shape().clone());
         if let [rows, _] = shape {
-            // By columns, as matrices that come from factorizations are stored.
+            // Column-major, like the results of other factorizations.
             (layout.strides[rank - 2], layout.strides[rank - 1]) = (1, (*rows).max(1) as isize);
         }
         let out = Tensor::empty_dense(layout, t.dtype(), t.device())?;
@@ -130,17 +130,16 @@ fn skew(a: &Tensor) -> Result<Tensor> {
     arith::sub(a, &transposed(a)?)
 }
 
-/// Indices 0 to `k` of dimension `dim`, counted from the end.
+/// The first `k` indices of dimension `dim`, which is counted from the end.
 fn first(t: &Tensor, dim: usize, k: usize) -> Result<Tensor> {
     let d = t.rank() - dim;
     if t.shape()[d] == k { Ok(t.clone()) } else { view::cut::narrow(t, d as i64, 0, k as i64) }
 }
 
-/// Note [The derivative of singular vectors]
-/// With `A = U S Vᵀ`, the gradient by `A` is `U (M + diag(gS)) Vᵀ` plus, for the part of `gU` (or `gV`) outside of the
-/// space that the vectors span, `(1 - U Uᵀ) gU S⁻¹ Vᵀ` (or its mirror image). `M` comes from turning vectors into each
-/// other: off the diagonal `M = (skew(Uᵀ gU) S + S skew(Vᵀ gV)) / E` with `E_ij = s_j² - s_i²`, which has no value where
-/// two singular values are equal.
+/// Note [The derivative of singular vectors] With `A = U S Vᵀ`, the gradient of `A` is `U (M + diag(gS)) Vᵀ`, plus `(1
+/// - U Uᵀ) gU S⁻¹ Vᵀ` for the part of `gU` outside the span of the vectors, and its mirror image for `gV`. `M` stems
+/// from rotations of vectors into each other: off the diagonal `M = (skew(Uᵀ gU) S + S skew(Vᵀ gV)) / E` with `E_ij =
+/// s_j² - s_i²`, which is undefined if two singular values are equal.
 fn turned(u: &Tensor, s: &Tensor, vh: &Tensor, gu: Option<&Tensor>, gvh: Option<&Tensor>) -> Result<Tensor> {
     let (row, column) = (view::unsqueeze(s, -2)?, view::unsqueeze(s, -1)?);
     let squares = arith::mul(s, s)?;
@@ -225,7 +224,7 @@ fn expect_no_driver(a: &Args, at: usize, op: &str) -> Result<()> {
     Ok(())
 }
 
-/// `torch.svd`: V itself, and zeros in the place of vectors that are not asked for.
+/// `torch.svd`: returns V itself rather than its transpose, and zeros in place of vectors that are not requested.
 pub(super) fn torch_svd(a: &Args) -> Result<Out> {
     let (t, some, vectors) = (a.tensor(0)?, a.bool(1)?, a.bool(2)?);
     let found = if vectors {

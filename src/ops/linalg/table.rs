@@ -1,4 +1,4 @@
-//! The table of matrix operations.
+//! The operation table of matrix operations.
 
 use super::{einsum, products, svd};
 use crate::ops::autocast::{Cast, CastPolicy};

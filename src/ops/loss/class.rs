@@ -1,4 +1,4 @@
-//! Losses of classification into more than two classes.
+//! Losses of multi-class classification.
 
 use smallvec::smallvec;
 
@@ -14,13 +14,12 @@ use crate::ops::softmax::{lanes, log_softmax, log_softmax_under_loss};
 use crate::ops::{arith, nn, reduce, rows, view};
 use crate::tensor::Tensor;
 
-// Note [Cross entropy in one pass]
-// PyTorch's graph of a cross entropy is NllLoss over LogSoftmax, and so is ours. The gradient of the log-probabilities
-// is zero but for one class per position, so that storing it, only for the node below to read it, would double the
-// memory traffic. Where backward is not itself differentiated, the loss computes the gradient of the logits at once,
-// and the node of the logarithm, which nothing else can reach, passes it on.
+// Note [Cross entropy in one pass] As in PyTorch, the graph of a cross entropy is NllLoss after LogSoftmax. The
+// gradient of the log-probabilities is non-zero for only one class per position, so storing it just for the next node
+// to read would double the memory traffic. Unless backward itself is differentiated, the loss therefore computes the
+// gradient of the logits directly, and the node of the log-softmax, which nothing else can reach, passes it through.
 
-/// The classes' dimension of scores.
+/// The dimension of classes.
 fn class_dim(t: &Tensor) -> usize {
     if t.rank() == 1 { 0 } else { 1 }
 }
@@ -133,7 +132,7 @@ fn targets<'a>(class: &'a Tensor, weight: Option<&'a Tensor>, ignore_index: i64)
     Targets { class: class.raw(), weight: weight.map(Tensor::raw), ignore_index }
 }
 
-/// The total weight, by which a mean is divided: known to the host, or a 0-d tensor.
+/// The total weight by which a mean is divided: a number on the host, or a 0-d tensor.
 enum Total {
     Number(f64),
     OnDevice(Tensor),
@@ -153,18 +152,18 @@ struct NllLoss {
     class: SavedTensor,
     weight: SavedTensor,
     ignore_index: i64,
-    /// The total weight for a mean.
+    /// The total weight, for a mean.
     total: Option<Total>,
-    /// Whether there is one loss per position.
+    /// Whether the result has one loss per position.
     each: bool,
     /// See Note [Cross entropy in one pass].
     fused: bool,
-    /// Whether there are positions within a sample.
+    /// Whether a sample has several positions.
     image: bool,
 }
 
 impl NllLoss {
-    /// The gradient of the log-probabilities, or of the logits, for a gradient that holds one number or one per
+    /// The gradient of the log-probabilities, or of the logits, for an output gradient with one number or one per
     /// position; no history.
     fn gradient(&self, cx: &Cx, g: &Tensor, fused: bool) -> Result<Tensor> {
         let (logp, class, weight) = (self.logp.get(cx)?, self.class.get(cx)?, self.weight.try_get(cx)?);
@@ -195,7 +194,7 @@ impl Function for NllLoss {
         if !grad_enabled() {
             return Ok(smallvec![Some(self.gradient(cx, &g, self.fused)?)]);
         }
-        // Linear in the gradient: what a gradient of ones gives, times it.
+        // Linear in the gradient: compute it for a gradient of ones, then multiply.
         let slope = self.gradient(cx, &g.new_full([1usize], 1i64)?, false)?;
         let g = if self.each {
             let mut shape: Dims = logp.shape().clone();
@@ -226,7 +225,7 @@ impl Function for NllLoss {
     }
 }
 
-/// Cross entropy of scores with classes or, where the shapes are the same, with probabilities.
+/// Cross entropy of scores with class indices or, if the shapes are equal, with probabilities.
 pub fn cross_entropy(
     x: &Tensor,
     target: &Tensor,
@@ -258,7 +257,7 @@ pub fn cross_entropy(
     smoothed(x, target, weight, ignore_index, how, smoothing)
 }
 
-/// `weight` along the classes of `x`.
+/// `weight`, shaped to broadcast along the classes of `x`.
 fn along_classes(weight: &Tensor, x: &Tensor) -> Result<Tensor> {
     let mut shape: Dims = x.shape().iter().map(|_| 1).collect();
     shape[class_dim(x)] = x.shape()[class_dim(x)];
@@ -299,7 +298,7 @@ fn with_probabilities(
     }
 }
 
-/// The classes' loss mixed with the mean loss over all classes.
+/// Label smoothing: mixes the loss with the mean loss over all classes.
 fn smoothed(
     x: &Tensor,
     target: &Tensor,
@@ -327,10 +326,10 @@ fn smoothed(
     arith::add(&arith::mul(&picked, 1.0 - smoothing)?, &arith::mul(&spread, share)?)
 }
 
-/// The sum of the weights of the targets that count.
+/// The sum of the weights of the targets that are not ignored.
 fn total_weight(ignored: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
     let counts = match weight {
-        // An ignored class need not be one.
+        // An ignored class may be out of range.
         Some(w) => {
             let class = rows::select_where.call(&[ignored.into(), 0i64.into(), target.into()], &[])?;
             let of_class = crate::ops::index::take(&w.detach(), &class)?;

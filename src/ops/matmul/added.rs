@@ -1,4 +1,4 @@
-//! The node of `addmm` and its kin: a scaled product added to a scaled tensor is one operation of the graph.
+//! The node of `addmm` and similar operations: a scaled product plus a scaled tensor, recorded as one node.
 
 use smallvec::smallvec;
 
@@ -10,7 +10,7 @@ use crate::layout::Dims;
 use crate::ops::{arith, view};
 use crate::tensor::Tensor;
 
-/// Gives `beta * input + alpha * product` its history, as one operation.
+/// Records `beta * input + alpha * product` as one node.
 pub fn record_added(
     op: &str,
     out: Tensor,
@@ -28,12 +28,12 @@ pub fn record_added(
     })
 }
 
-/// Which product is added.
+/// The kind of the product.
 #[derive(Clone, Copy)]
 enum Added {
     Matrices,
     Batch,
-    /// Of so many products of so many rows and columns.
+    /// Sizes of the products: their number, rows and columns.
     SummedBatch([usize; 3]),
     MatrixVector,
     Vectors,
@@ -51,7 +51,7 @@ impl Added {
     }
 }
 
-/// The node of `addmm` and its kin.
+/// The node of `addmm` and similar operations.
 struct AddProduct {
     kind: Added,
     a: SavedTensor,
@@ -82,7 +82,7 @@ impl AddProduct {
     }
 }
 
-/// A matrix for each of a batch.
+/// Expands a matrix to a batch.
 fn each(g: &Tensor, batch: &Tensor) -> Result<Tensor> {
     view::expand_to(g, &Dims::from([batch.shape()[0], g.shape()[0], g.shape()[1]]))
 }

@@ -1,4 +1,4 @@
-//! `linear`: rows times a weight that is kept transposed.
+//! `linear`: rows times a transposed weight.
 
 use smallvec::smallvec;
 
@@ -22,7 +22,7 @@ pub(super) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Resu
         x.rank(),
         weight.rank()
     );
-    // More dimensions are more rows.
+    // Leading dimensions are treated as additional rows.
     if let (Some(b), true) = (bias.filter(|b| b.rank() == 1), x.rank() != 2 && weight.rank() == 2) {
         let k = x.shape()[x.rank() - 1];
         let rows: usize = x.shape()[..x.rank() - 1].iter().product();
@@ -39,7 +39,7 @@ pub(super) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Resu
     }
 }
 
-/// `bias + x @ weightᵀ`, in one product.
+/// `bias + x @ weightᵀ` as one product.
 fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let (m, k) = (x.shape()[0], x.shape()[1]);
     let (n, k2) = (weight.shape()[0], weight.shape()[1]);
@@ -61,7 +61,7 @@ fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let mut turned = weight.with_layout(weight.layout().transpose(0, 1));
     let out = product(x, &turned, Some(&row))?;
     if grad_enabled() && weight.requires_grad() {
-        // Not by `t_of`, whose views know their bases: this one is seen by nobody but the node.
+        // Not made by `t_of`, whose views refer to their base: only the node refers to this one.
         let node = node(Turn, smallvec![weight.grad_edge()?], &[&turned]);
         turned.init_history(node, 0);
     }
@@ -71,12 +71,12 @@ fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     })
 }
 
-/// `t` transposed: a view where that is recorded, else its memory alone, so that whoever is given it owns it.
+/// Transposes `t`: a view if recorded, else without a view relation, so that the recipient owns it alone.
 fn turn(t: &Tensor) -> Result<Tensor> {
     if grad_enabled() { view::t_of(t) } else { Ok(t.with_layout(t.layout().transpose(0, 1))) }
 }
 
-/// The node of a weight that was transposed for a product.
+/// The node of a weight transposed for a product.
 struct Turn;
 
 impl Function for Turn {

@@ -1,4 +1,4 @@
-//! Scaled dot product attention, composed of products and a softmax.
+//! Scaled dot product attention, composed of matrix products and a softmax.
 
 use crate::backend::copy;
 use crate::backend::inspect::{Question, known};
@@ -15,13 +15,13 @@ use crate::ops::softmax::softmax;
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
 
-/// What an attention does beside its products.
+/// The options of attention.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Bool: which keys a query sees. Floating point: added to the scores.
+    /// If bool, the keys that a query attends to; if floating point, a term added to the scores.
     pub mask: Option<&'a Tensor>,
     pub dropout: f64,
-    /// Each query sees the keys up to its own position.
+    /// Each query attends only to keys up to its own position.
     pub causal: bool,
     /// 1 / √E by default.
     pub scale: Option<f64>,
@@ -55,7 +55,7 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, o: Options) -> Result<Tenso
         "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
     );
     q.expect_float("scaled_dot_product_attention")?;
-    // Rounded once, at the end.
+    // Half types are rounded only once.
     let compute = super::number_compute(q.dtype());
     let wide = |t: &Tensor| arith::to_dtype(t, compute);
     let (query, mut key, mut value) = (wide(q)?, wide(k)?, wide(v)?);
@@ -71,7 +71,7 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, o: Options) -> Result<Tenso
     if let Some(mask) = mask {
         scores = masked(&scores, mask)?;
     }
-    // With a causal mask every query sees at least the first key.
+    // With a causal mask every query attends at least to the first key.
     let weights = match o.mask.filter(|_| !o.causal).map(|_| blind_queries(&scores)).transpose()?.flatten() {
         None => softmax(&scores, -1)?,
         Some(blind) => {
@@ -106,7 +106,7 @@ fn repeat_heads(t: &Tensor, q: &Tensor) -> Result<Tensor> {
     view::reshape_to(&view::expand_to(&view::reshape_to(t, &split)?, &repeated)?, &shape)
 }
 
-/// Which keys each query sees, where they see those up to their own position.
+/// The causal mask: each query attends to the keys up to its own position.
 fn causal_mask(scores: &Tensor) -> Result<Tensor> {
     let (l, s) = (scores.shape()[scores.rank() - 2], scores.shape()[scores.rank() - 1]);
     let all = Tensor::empty_on([l, s], DType::Bool, scores.device())?;
@@ -121,7 +121,7 @@ fn masked(scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
     arith::add(scores, &arith::to_dtype(mask, scores.dtype())?)
 }
 
-/// The queries that see no key, as a bool per query, or None if there are known to be none. Their result is zero.
+/// The queries that attend to no key, as one bool per query; None if there can be none. Their result is zero.
 fn blind_queries(scores: &Tensor) -> Result<Option<Tensor>> {
     if scores.numel() == 0 {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Rows of a matrix by index, and the sum that undoes it.
+//! Embedding: lookup of rows of a matrix, and its backward.
 
 use smallvec::smallvec;
 
@@ -15,16 +15,16 @@ use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
 use crate::ops::{arith, rows, view};
 use crate::tensor::{Tensor, write_untracked};
 
-/// What backward of an embedding leaves out or scales.
+/// Options for the backward of an embedding.
 #[derive(Clone, Copy, Default)]
 pub struct Options {
-    /// The row that gets no gradient.
+    /// The row that receives no gradient.
     pub padding: Option<usize>,
-    /// Whether a row's gradient is divided by how often it was looked up.
+    /// Whether a row's gradient is divided by its number of lookups.
     pub by_frequency: bool,
 }
 
-/// PointwiseOp `indices[i]` of `weight` for each i.
+/// Row `indices[i]` of `weight` for each i.
 pub fn embedding(indices: &Tensor, weight: &Tensor, options: Options) -> Result<Tensor> {
     ensure!(weight.rank() == 2, Runtime, "'weight' must be 2-D");
     ensure!(
@@ -76,7 +76,7 @@ impl Function for EmbeddingBackward {
     }
 }
 
-/// The gradient of the weight: each row the sum of the gradients of its look-ups.
+/// The gradient of the weight: for each row the sum of the gradients of its lookups.
 fn sum_rows(g: &Tensor, index: &Tensor, count: usize, options: Options) -> Result<Tensor> {
     let op = "embedding_dense_backward";
     let compute = float_compute(op, g.dtype())?;
@@ -106,7 +106,7 @@ impl Function for SumRowsBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        // The rows looked up again, those of the padding being zero.
+        // The same lookups again, with zero rows for the padding.
         let index = self.index.get(cx)?;
         let rows = embedding(&index, g, self.options)?;
         if self.options.padding.is_none() && !self.options.by_frequency {
@@ -124,7 +124,7 @@ impl Function for SumRowsBackward {
     }
 }
 
-/// By what the gradient of each look-up enters the sum of its row, as float64 of the shape of the index.
+/// The factor of each lookup's gradient in the sum of its row, as float64 with the shape of the index.
 fn row_scales(index: &Tensor, count: usize, options: Options) -> Result<Tensor> {
     let ones = Tensor::full_on([1usize; 0], 1.0, DType::F32, index.device())?;
     let mut scale = view::expand_to(&ones, index.shape())?;
@@ -141,13 +141,13 @@ fn row_scales(index: &Tensor, count: usize, options: Options) -> Result<Tensor> 
     Ok(scale)
 }
 
-/// Scales the rows that are looked up down to the norm `max`, in place and without history.
+/// Rescales the rows that are looked up to norm `max` if they exceed it, in place and without history.
 fn limit_norms(weight: &Tensor, index: &Tensor, max: f64, p: f64) -> Result<()> {
     let (rows, flat) = (weight.shape()[0], view::reshape_to(index, &Dims::from([index.numel()]))?);
     let named = Tensor::zeros_on([rows], DType::Bool, weight.device())?;
     let named = index_fill(&named, 0, &flat.dense(DType::I64)?, Scalar::Bool(true).into())?;
     let plain = weight.detach();
-    // Rounded to the dtype, but scaled in one that is no half.
+    // Norms are rounded to the dtype, but scaling is computed in float32 or wider.
     let norms =
         vector_norm(&plain, p, Some(&[1]), true, None)?.dense(float_compute("embedding", weight.dtype())?)?;
     let large = rows::gt.call(&[(&norms).into(), max.into()], &[])?;

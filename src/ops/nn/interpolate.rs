@@ -1,4 +1,4 @@
-//! Resizing of planes.
+//! Interpolation of planes.
 
 use crate::ops::autocast::CastPolicy;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::storage::expect_room;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// How a result is made of its neighbours.
+/// The interpolation method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Nearest,
@@ -53,7 +53,7 @@ impl Mode {
     }
 }
 
-/// Along one axis: from how many elements to how many, and the scale factor if the user gave one.
+/// The resizing of one axis: input size, output size, and the scale factor if the user gave one.
 #[derive(Clone, Copy, Debug)]
 struct Resize {
     from: usize,
@@ -62,7 +62,7 @@ struct Resize {
 }
 
 impl Resize {
-    /// Input elements per result.
+    /// Input elements per output element.
     fn step(self, align_corners: bool) -> f64 {
         if align_corners {
             return if self.to > 1 { (self.from - 1) as f64 / (self.to - 1) as f64 } else { 0.0 };
@@ -70,7 +70,7 @@ impl Resize {
         self.scale.map_or(self.from as f64 / self.to as f64, |s| 1.0 / s)
     }
 
-    /// For each result, what it is the sum of.
+    /// The weighted input elements of each output element.
     fn taps(self, mode: Mode, align_corners: bool, compute: DType) -> Vec<Vec<(usize, f64)>> {
         let step = self.step(align_corners);
         let last = self.from.saturating_sub(1);
@@ -90,7 +90,8 @@ impl Resize {
                     let at = |k: usize| (low as i64 + k as i64 - 1).clamp(0, last as i64) as usize;
                     (0..4).map(|k| (at(k), weights[k])).collect()
                 }
-                // Near whole numbers the precision of the step decides, so it is that of the element type.
+                // Near integers the result depends on the precision of the step, so it is computed in the element
+                // type.
                 Mode::NearestExact | Mode::Nearest | Mode::Area => {
                     let x = if compute == DType::F64 {
                         (o as f64 + 0.5) * step
@@ -104,7 +105,7 @@ impl Resize {
     }
 }
 
-/// Keys' cubic convolution with a = -0.75: the weights of four neighbours, `t` past the second.
+/// Keys' cubic convolution with a = -0.75: the weights of four neighbors for a position `t` after the second.
 fn cubic_weights(t: f64) -> [f64; 4] {
     const A: f64 = -0.75;
     let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
@@ -182,15 +183,15 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
     }
 }
 
-/// Errors where there is no memory for the taps of a result.
+/// Errors if there is no memory for the taps of all results.
 fn expect_taps(axes: &[Resize]) -> Result<()> {
     let results = axes.iter().fold(0usize, |sum, r| sum.saturating_add(r.to));
-    // At most four neighbours each, and the list that holds them.
+    // At most four taps per result, and the list that contains them.
     expect_room::<[(usize, f64); 6]>(results).map(drop)
 }
 
-/// Bytes, as images have them: one axis after the other from the last, each with weights of 16 bits, and each result
-/// rounded to a byte again.
+/// Resizes uint8 images as PyTorch does: axis by axis from the last, with 16-bit weights and rounding to uint8 after
+/// each.
 fn resize_image(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Result<Tensor> {
     let lead = t.rank() - axes.len();
     expect_taps(axes)?;
@@ -207,7 +208,8 @@ fn resize_image(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) ->
     arith::to_dtype(&out, t.dtype())
 }
 
-/// Weights rounded to as many fractional bits as the largest leaves of 16, those of one element added up first.
+/// Weights as fixed-point numbers with as many fractional bits as the largest weight allows in 16 bits; the weights of
+/// one element are added first.
 fn in_16_bits(mut taps: Vec<Vec<(usize, f64)>>) -> Vec<Vec<(usize, f64)>> {
     for tap in &mut taps {
         tap.dedup_by(|later, earlier| {
@@ -225,13 +227,13 @@ fn in_16_bits(mut taps: Vec<Vec<(usize, f64)>>) -> Vec<Vec<(usize, f64)>> {
     taps
 }
 
-/// `(2, 3)`, as messages show a tuple.
+/// A tuple as in messages: `(2, 3)`.
 fn tuple<T: std::fmt::Display>(values: &[T]) -> String {
     let items: Vec<String> = values.iter().map(T::to_string).collect();
     if items.len() == 1 { format!("({},)", items[0]) } else { format!("({})", items.join(", ")) }
 }
 
-/// One value for all spatial dimensions, or one for each.
+/// Expands a parameter to all spatial dimensions, from one value for all or one for each.
 fn spread<T: Copy + std::fmt::Display>(given: &[T], spatial: &[usize], sized: bool) -> Result<Vec<T>> {
     if given.len() == 1 {
         return Ok(vec![given[0]; spatial.len()]);

@@ -44,7 +44,7 @@ pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
         );
         shape[dim] = usize::try_from(new).unwrap_or(usize::MAX);
         let kept = size.saturating_add(pad[0].min(0)).saturating_add(pad[1].min(0)).max(0) as usize;
-        // Where more is cropped than there is, nothing is read.
+        // If more is cropped than there is, nothing is read.
         let first = pad[0].saturating_neg().clamp(0, size);
         from = from.slice(dim, first as usize, kept, 1);
         inside.push((dim, pad[0].max(0) as usize, kept));
@@ -72,7 +72,7 @@ impl Function for PadBackward {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        // What was added is cropped, what was cropped is zero.
+        // Backward crops the padding and pads the cropped elements with zeros.
         let back: Pads = self.pads.iter().map(|p| -p).collect();
         Ok(smallvec![Some(pad_constant(g, &back, Scalar::Int(0))?)])
     }

@@ -1,4 +1,4 @@
-//! Linear maps between the planes of two tensors, such as an average pooling, and their adjoints.
+//! Linear maps on planes, such as average pooling and interpolation, and their adjoints.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::Tensor;
 
-/// A linear map between planes. A plane is what the last dimensions of a tensor span.
+/// A linear map on planes, which are the last dimensions of a tensor.
 pub enum SavedLinearMap {
-    /// Means of windows.
+    /// Average pooling.
     Average(PoolShape, Divisor),
-    /// Means of windows that share out the plane.
+    /// Adaptive average pooling.
     AdaptiveAverage(ResizeShape),
-    /// Copies of the nearest elements; the scales are those that the user gave.
+    /// Nearest-neighbor interpolation; the scale factors are those that the user gave.
     Nearest(ResizeShape, [Option<f64>; 3]),
-    /// One element of each window, by its index in the plane.
+    /// Selects one element of each window by its index in the plane.
     Pick { indices: Tensor, windows: Windows },
-    /// Sums of weighted elements along one dimension after the other.
+    /// Weighted sums along one dimension after the other.
     Taps(Vec<Taps>),
 }
 
-/// What each result along dimension `dim`, which has `n` elements before, is the sum of: positions with their weights.
+/// The positions and weights of the elements that each result along dimension `dim`, of size `n`, sums.
 pub struct Taps {
     pub dim: usize,
     pub n: usize,
@@ -34,7 +34,7 @@ pub struct Taps {
 }
 
 impl Taps {
-    /// The sums in `x`, or what their adjoint makes of it.
+    /// Applies the sums to `x`, or their adjoint.
     fn apply(&self, x: &Tensor, direction: Direction) -> Result<Tensor> {
         let mut shape = x.shape().clone();
         let inner = shape[self.dim + 1..].iter().product();
@@ -44,21 +44,21 @@ impl Taps {
     }
 }
 
-/// What a call asked for and a node shows, but no size of the map tells.
+/// Arguments of a call that the node shows but that do not follow from the sizes.
 #[derive(Clone, Copy, Default)]
 pub struct Asked {
     /// Whether a stride was given.
     pub stride: bool,
-    /// `ceil_mode` and `count_include_pad` of a pooling.
+    /// `ceil_mode` and `count_include_pad` of pooling.
     pub ceil: bool,
     pub with_padding: bool,
-    /// Of a resizing; the scales of its last dimensions are those that were given.
+    /// For interpolation; `scales` are the scale factors of the last dimensions as given.
     pub align_corners: bool,
     pub scales: [Option<f64>; 3],
 }
 
 impl SavedLinearMap {
-    /// How a result of `x` lies in memory: as `x` does, but for means of volumes.
+    /// The memory format of a result: that of `x`, except for averages of volumes.
     fn format(&self, x: &Tensor) -> MemoryFormat {
         match (x.layout().suggested_format(), self) {
             (MemoryFormat::ChannelsLast3d, SavedLinearMap::AdaptiveAverage(s)) if s.output != [1; 3] => {
@@ -69,7 +69,7 @@ impl SavedLinearMap {
         }
     }
 
-    /// The map of `x`, or its adjoint, of a shape.
+    /// Applies the map or its adjoint to `x`; `shape` is that of the result.
     fn apply(&self, x: &Tensor, shape: &Dims, direction: Direction) -> Result<Tensor> {
         let map = match self {
             SavedLinearMap::Average(s, divisor) => SpatialLinearMap::Average(*s, *divisor),
@@ -100,16 +100,16 @@ fn applied(map: &SpatialLinearMap, x: &Tensor, shape: Dims, direction: Direction
     Ok(out)
 }
 
-/// The name of a map's node, and what it shows beside the map.
+/// The name of a map's node, and the arguments that it shows.
 #[derive(Clone, Copy)]
 pub struct Named(pub &'static str, pub Asked);
 
-/// `map` of `x`, of shape `out`; backward is its adjoint, and of that the map again.
+/// Applies `map` to `x`; `out` is the shape of the result. The backward is the adjoint, whose backward is the map.
 pub fn map_planes(x: &Tensor, map: Arc<SavedLinearMap>, out: &Dims, node: Named) -> Result<Tensor> {
     run(x, map, out, Direction::Forward, node)
 }
 
-/// The node of a result that was found another way, as the maxima are together with their indices.
+/// Records a result that was computed in another way, for example maxima together with their indices.
 pub fn record_map(out: Tensor, x: &Tensor, map: SavedLinearMap, node: Named) -> Result<Tensor> {
     let from = x.shape().clone();
     record(out, &[x], |_| MapBackward::new(Arc::new(map), from, Direction::Forward, node))
@@ -137,7 +137,7 @@ fn run(
 
 struct MapBackward {
     map: Arc<SavedLinearMap>,
-    /// The shape of what the map was applied to.
+    /// The shape of the input.
     from: Dims,
     direction: Direction,
     node: Named,
@@ -145,7 +145,7 @@ struct MapBackward {
 }
 
 impl MapBackward {
-    /// PyTorch keeps the input of a pooling, and nothing of an interpolation.
+    /// PyTorch saves the input of pooling, but not that of an interpolation.
     fn new(map: Arc<SavedLinearMap>, from: Dims, direction: Direction, node: Named) -> MapBackward {
         let mark = match *map {
             SavedLinearMap::Nearest(..) | SavedLinearMap::Taps(_) => SavedTensor::unused(),
@@ -202,7 +202,7 @@ impl Function for MapBackward {
 }
 
 impl MapBackward {
-    /// What a pooling has for each dimension of its planes.
+    /// The entries of a pooling parameter for the dimensions of its planes.
     fn of_plane<'a>(&self, all: &'a [usize; 3]) -> &'a [usize] {
         if self.node.0.contains("3D") { all } else { &all[1..] }
     }

@@ -1,4 +1,4 @@
-//! A layer of an LSTM along whole sequences, as one node.
+//! An LSTM layer over whole sequences, recorded as one node.
 
 use smallvec::smallvec;
 
@@ -13,13 +13,13 @@ use crate::ops::view::cut::{narrow, select};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
 
-// Note [An LSTM layer is one node]
-// Of small operations, a step would be a dozen nodes, and each step would multiply and add a gradient of the whole
-// recurrent weight. One node keeps what the steps computed. Its backward forms all factors that do not depend on later
-// steps at once, walks back through what does, and multiplies the weight's gradient once, over all steps. Under
-// `create_graph` the steps are computed again from the inputs, tracked, and the same code is differentiable.
+// Note [An LSTM layer is one node] As separate operations, each step would be a dozen nodes, and each would compute
+// and accumulate a gradient of the whole recurrent weight. A single node saves the results of all steps instead. Its
+// backward first computes, for all steps at once, the factors that do not depend on later steps, then iterates
+// backward through those that do, and finally computes the weight's gradient with one product over all steps. With
+// `create_graph` the steps are recomputed from the inputs as recorded operations, and the same code is differentiable.
 
-/// What the steps compute, each of shape `[steps, batch, hidden]`.
+/// The intermediate results of all steps, each of shape `[steps, batch, hidden]`.
 struct Steps {
     enter: Tensor,
     forget: Tensor,
@@ -39,13 +39,13 @@ fn mul_add(a: &Tensor, b: &Tensor, c: Option<&Tensor>) -> Result<Tensor> {
     c.map_or(Ok(product.clone()), |c| arith::add(&product, c))
 }
 
-/// The parts of `Steps` in their order, by step.
+/// The fields of `Steps` in order, one list per field with a tensor per step.
 type Columns = [Vec<Tensor>; 6];
 
 impl Steps {
     fn run(gates: &Tensor, hx: &Tensor, cx: &Tensor, weight: &Tensor) -> Result<Columns> {
         let (count, hidden) = (gates.shape()[0] as i64, weight.shape()[1] as i64);
-        // Packed anew at each step, which is faster along rows.
+        // Packed anew at each step, which is faster if rows are contiguous.
         let turned = arith::clone_in(&view::t_of(weight)?, MemoryFormat::Contiguous)?;
         let sigmoid = |t: &Tensor| rows::sigmoid.call(&[t.into()], &[]);
         let (mut h, mut c) = (hx.clone(), cx.clone());
@@ -115,7 +115,7 @@ struct LstmLayer {
     out: SavedTensor,
 }
 
-/// `first`, then all rows of `t` but the last.
+/// `first`, followed by all but the last row of `t`.
 fn shifted(first: &Tensor, t: &Tensor) -> Result<Tensor> {
     let count = t.shape()[0] as i64;
     cat(&[view::unsqueeze(first, 0)?, narrow(t, 0, 0, count - 1)?], 0)
@@ -142,7 +142,7 @@ impl Function for LstmLayer {
                 out: self.out.get(cx)?,
             }
         };
-        // `a (1 - b²)` and `a b (1 - b)`: through a tanh and a sigmoid.
+        // `a (1 - b²)` and `a b (1 - b)`: backward through tanh and sigmoid.
         let through_tanh = |a: &Tensor, b: &Tensor| arith::mul(a, &arith::sub(1.0, &arith::mul(b, b)?)?);
         let through_sigmoid = |a: &Tensor, b: &Tensor| arith::mul(&arith::mul(a, b)?, &arith::sub(1.0, b)?);
         let bent = tanh(&s.cell)?;

@@ -1,5 +1,5 @@
-//! Normalisation made of reductions, and of formulas over what they leave: for devices whose backend has no kernel for a
-//! kind. See Note [Formulas of normalisation].
+//! Normalization composed of reductions and of formulas on their results, for backends without a kernel for it. See
+//! Note [Formulas of normalization].
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ fn in_shape(t: &Tensor, compute: DType, shape: &Dims) -> Result<Tensor> {
     view::reshape_to(&arith::to_dtype(&t.detach(), compute)?, shape)
 }
 
-/// The formula applied to tensors that broadcast with each other.
+/// Applies the formula to tensors that broadcast.
 fn apply(name: &'static str, formula: &Formula, args: &[&Tensor]) -> Result<Tensor> {
     let (args, dtype): (Vec<Arg>, _) = (args.iter().map(|t| Arg::T(t)).collect(), args[0].dtype());
     evaluate(name, formula, dtype, &args, &[], &[dtype])?
@@ -27,7 +27,7 @@ fn apply(name: &'static str, formula: &Formula, args: &[&Tensor]) -> Result<Tens
         .ok_or(Error::Runtime("a formula has a result".into()))
 }
 
-/// An element normalised, of tensors that broadcast to `x`.
+/// Normalizes `x` with tensors that broadcast to it.
 fn normalized_by(x: &Tensor, [mean, rstd]: [&Tensor; 2], affine: [Option<&Tensor>; 2]) -> Result<Tensor> {
     let mut args = vec![x, mean, rstd];
     args.extend(affine.into_iter().flatten());
@@ -41,7 +41,7 @@ fn normalized_by(x: &Tensor, [mean, rstd]: [&Tensor; 2], affine: [Option<&Tensor
 }
 
 impl Broadcast {
-    /// Statistics in the shape that broadcasts to the input.
+    /// Reshapes statistics such that they broadcast to the input.
     fn of_stats(&self, t: &Tensor) -> Result<Tensor> {
         let mut shape = self.x.clone();
         (0..shape.len()).filter(|d| self.stats >> d & 1 == 1).for_each(|d| shape[d] = 1);
@@ -49,8 +49,8 @@ impl Broadcast {
     }
 }
 
-/// The forward pass without history. Statistics are the given mean and variance, or those of the input; the last result
-/// is the variance.
+/// The forward pass, without history. The statistics are the given mean and variance, or those of the input; the last
+/// result is the variance.
 pub fn normalized(
     x: &Tensor,
     kind: Kind,
@@ -71,12 +71,12 @@ pub fn normalized(
     let out = normalized_by(&xs, [&mean, &rstd], [weight.as_ref(), bias.as_ref()])?;
     let flat = |t: &Tensor| view::reshape_to(t, &Dims::from([t.numel()]));
     let stats = Saved { mean: flat(&mean)?, rstd: flat(&rstd)? };
-    // The result is a tensor of its own, no view: what follows may write it in place.
+    // Detached so that the result is not a view: the caller may write it in place.
     Ok((view::reshape_to(&out, x.shape())?.detach(), stats, flat(&var)?))
 }
 
-/// The gradients of weight and bias, and the two sums over each lane that the gradient of the input takes if it is wanted,
-/// without history, from the statistics of the forward pass.
+/// The gradients of weight and bias and, if the gradient of the input is wanted, the two sums over each lane that it
+/// needs; without history, from the statistics of the forward pass.
 pub fn gradients(
     kind: Kind,
     compute: DType,
@@ -102,7 +102,7 @@ pub fn gradients(
     let dx = match kind {
         Kind::Batch { training: false, .. } => arith::mul(&g, &scaled(&rstd)?)?,
         Kind::Batch { n, inner, .. } => {
-            // A channel has one weight, and what its gradients sum over is what the statistics were taken over.
+            // A channel has one weight, and its gradients are sums over the same elements as its statistics.
             let count = (n * inner) as f64;
             let scale = scaled(&rstd)?;
             let along = arith::div(&arith::mul(&arith::mul(&dw, &rstd)?, &scale)?, count)?;
@@ -114,7 +114,7 @@ pub fn gradients(
             let slope = scaled(&g)?;
             let product =
                 apply("weight_terms", recorded!(|a| terms(a[0], a[1], a[2])[1]), &[&slope, &xs, &mean])?;
-            // Of means, the count is 1.
+            // The inputs are means, so the count is 1.
             let sums = [&mean_of(&slope)?, &mean_of(&product)?, &rstd];
             let along = recorded!(|a| passed_back([a[0], a[1]], a[2], Arith::one())[0]);
             let shift = recorded!(|a| a[0] * a[1]);
@@ -126,7 +126,7 @@ pub fn gradients(
     done(arith::to_dtype(&view::reshape_to(&dx, x.shape())?, x.dtype())?)
 }
 
-/// The gradient of the input from tensors that broadcast to it.
+/// The gradient of the input, from tensors that broadcast to it.
 fn input_gradient(
     g: &Tensor,
     x: &Tensor,

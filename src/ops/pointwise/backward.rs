@@ -1,4 +1,4 @@
-//! The node of every pointwise row: what it keeps, its fused derivatives, and their replay as operations.
+//! The node of all pointwise operations: its saved tensors, its fused derivatives, and their replay as operations.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,29 +20,30 @@ use crate::layout::Layout;
 use crate::ops::rows;
 use crate::tensor::Tensor;
 
-/// The node of every pointwise row.
+/// The node of a pointwise operation.
 pub(super) struct PointwiseBackward {
     row: &'static PointwiseOp,
-    /// Of the inputs, then of the result. No row of three inputs reads its result, which a test holds to.
+    /// Saved values of the inputs, then of the result. Operations with three inputs must not read their result
+    /// (tested).
     kept: [Kept; PLACES],
-    /// So many inputs there are.
+    /// The number of inputs.
     count: u8,
     params: SmallVec<[Scalar; 1]>,
-    /// The dtype computed in.
+    /// The compute type.
     common: DType,
-    /// A derivative reads a number of which PyTorch keeps a tensor, so that it can be gone.
+    /// A derivative reads a number that PyTorch saves as a tensor, and which can therefore be freed.
     reads_number: bool,
-    /// The node has run, and such a number is gone.
+    /// Whether the node has run and such a number was freed.
     freed: AtomicBool,
 }
 
-/// No operation has more inputs.
+/// The maximum number of inputs of an operation.
 const PLACES: usize = ARGS - 2;
 
-/// Where the operands of a derivative stand that were saved: after the gradient the inputs, then the result.
+/// The saved operands of a derivative at their positions: after the gradient the inputs, then the result.
 type Saved = [Option<Tensor>; ARGS];
 
-/// What backward keeps of an input.
+/// The saved form of an input.
 enum Kept {
     Tensor(SavedTensor),
     Number(Scalar),
@@ -60,7 +61,7 @@ impl Kept {
 }
 
 impl PointwiseBackward {
-    /// The node before it keeps anything.
+    /// A node without saved values.
     #[inline(always)]
     pub(super) fn new(row: &'static PointwiseOp, args: &[Arg], params: &[Scalar], common: DType) -> Self {
         PointwiseBackward {
@@ -74,7 +75,7 @@ impl PointwiseBackward {
         }
     }
 
-    /// Keeps what the derivatives read that somebody wants.
+    /// Saves the values that the required derivatives read.
     #[inline(always)]
     pub(super) fn keep(&mut self, args: &[Arg], y: &Tensor) {
         let plan = self.row.plan();
@@ -87,7 +88,7 @@ impl PointwiseBackward {
             let is_read = read >> (i + 1) & 1 == 1;
             match *a {
                 Arg::S(s) => {
-                    // PyTorch makes a tensor of a number that has an edge.
+                    // PyTorch converts a number with an edge to a tensor.
                     self.reads_number |= is_read && self.row.numbers_have_edges(i);
                     *kept = Kept::Number(s);
                 }
@@ -112,7 +113,7 @@ impl PointwiseBackward {
         &self.kept[..usize::from(self.count).min(PLACES)]
     }
 
-    /// The inputs that have an edge, in its order.
+    /// The inputs that have an edge, in order.
     #[inline]
     fn edges(&self) -> impl Iterator<Item = usize> {
         let has_edge = |i: &usize| match self.kept[*i] {
@@ -122,8 +123,8 @@ impl PointwiseBackward {
         (0..self.inputs().len()).filter(has_edge)
     }
 
-    /// The common small case, where nothing needs arranging: every operand has the shape of the result, or is a number.
-    /// None where it is not that case.
+    /// The fast path for small operands that need no conversion: each has the shape of the result or is a number. None
+    /// for others.
     #[inline]
     fn backward_few(&self, cx: &Cx, g: &Tensor, saved: &Saved) -> Option<Grads> {
         let n = g.numel();
@@ -162,7 +163,7 @@ impl PointwiseBackward {
         Some(out)
     }
 
-    /// A derivative that does not change with what it reads, though PyTorch's is a function of it.
+    /// A constant derivative that depends on its inputs in PyTorch's graph.
     #[cold]
     fn flat(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
         let plain = ModeGuard::grad(false);
@@ -181,9 +182,9 @@ impl PointwiseBackward {
         })
     }
 
-    /// One pass over memory, no temporaries.
+    /// Computes the derivative in one pass over memory without temporaries.
     fn fused(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
-        // The gradient is always passed: the loops take their length from an operand.
+        // The gradient is always passed, since kernels take their length from an operand.
         let reads = self.row.plan().reads[k] | 1;
         let read =
             || (0..).zip(operands).filter(|(i, _)| reads >> i & 1 == 1).filter_map(|(_, a)| a.as_ref());
@@ -201,7 +202,7 @@ impl PointwiseBackward {
             {
                 *e = t.layout().expand(shape);
                 if e.is_none() {
-                    // A hook gave back another tensor than was saved. Operations say what does not fit.
+                    // An unpack hook returned a different tensor. The operations report what does not match.
                     return replay(&self.row.plan().grads[k], operands, &self.params, g);
                 }
             }
@@ -238,7 +239,7 @@ impl Function for PointwiseBackward {
         let plan = self.row.plan();
         ensure!(!self.freed.load(Ordering::Relaxed), Error::FreedGraph);
         let Some(g) = &grads[0] else { return Ok(self.edges().map(|_| None).collect()) };
-        // Once, as hooks may have packed them.
+        // Unpacked only once, since hooks may be involved.
         let mut saved: Saved = [const { None }; ARGS];
         let inputs = plan.saving.map(usize::from).into_iter().filter(|&i| i < self.inputs().len());
         for i in inputs.chain(self.inputs().len()..PLACES) {
@@ -301,7 +302,7 @@ impl Function for PointwiseBackward {
         }
     }
 
-    /// A condition has no edge in PyTorch.
+    /// In PyTorch a condition has no edge.
     fn shown_edges(&self, edges: &Edges) -> Edges {
         edges.iter().skip(usize::from(self.row.meta.conditional)).cloned().collect()
     }
@@ -340,12 +341,12 @@ impl Function for PointwiseBackward {
     }
 }
 
-/// The node of a derivative that does not change with what it reads.
+/// The node of a constant derivative.
 struct Flat {
     row: &'static PointwiseOp,
-    /// Which derivative.
+    /// The index of the derivative.
     k: usize,
-    /// What it reads, by the place among its operands.
+    /// The operands that it reads, by position.
     read: SmallVec<[(usize, SavedTensor); 1]>,
     params: SmallVec<[Scalar; 1]>,
 }
@@ -376,7 +377,7 @@ impl Function for Flat {
     }
 }
 
-/// A tensor for a loop over few elements, if it has the shape of the gradient and can be read as it lies.
+/// A tensor as operand of a small kernel, if it has the gradient's shape and can be read in place.
 #[inline(always)]
 fn few<'a>(t: &'a Tensor, g: &Tensor) -> Option<SmallOperand<'a>> {
     match t.raw() {
@@ -387,7 +388,7 @@ fn few<'a>(t: &'a Tensor, g: &Tensor) -> Option<SmallOperand<'a>> {
     }
 }
 
-/// Runs recorded steps as operations on tensors, which are recorded in turn.
+/// Replays recorded steps as tensor operations, which are recorded in turn.
 fn replay(formula: &Formula, operands: &[Option<Arg>], params: &[Scalar], like: &Tensor) -> Result<Tensor> {
     enum Val<'a> {
         Owned(Tensor),
@@ -411,10 +412,10 @@ fn replay(formula: &Formula, operands: &[Option<Arg>], params: &[Scalar], like: 
                     })
                     .collect();
                 let row = prim_row(p)?;
-                // What has no derivative is flat wherever it has one: nothing needs to be recorded.
+                // Operations without a derivative are locally constant here, so nothing needs to be recorded.
                 let _flat = row.grads.is_empty().then(|| ModeGuard::grad(false));
                 Val::Owned(if args.iter().all(|a| matches!(a, Arg::S(_))) {
-                    // Numbers alone: one of them becomes a 0-d tensor, so that the row has a dtype.
+                    // If all operands are numbers, one becomes a 0-d tensor to determine the dtype.
                     let Arg::S(s) = args[0] else { bail!(Runtime, "a step without operands") };
                     let first = like.new_full([0usize; 0], s)?;
                     let mut args: SmallVec<[Arg; 3]> = args.iter().copied().collect();
@@ -435,7 +436,7 @@ fn replay(formula: &Formula, operands: &[Option<Arg>], params: &[Scalar], like: 
     }
 }
 
-/// The row that computes a primitive step.
+/// The pointwise operation that computes a primitive.
 pub fn prim_row(p: Prim) -> Result<&'static PointwiseOp> {
     static ROWS: OnceLock<Vec<Option<&'static PointwiseOp>>> = OnceLock::new();
     let rows = ROWS.get_or_init(|| {

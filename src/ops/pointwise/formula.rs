@@ -1,4 +1,4 @@
-//! Recorded formulas over tensors: any number of arguments and results, no row of their own.
+//! Recorded formulas applied to tensors: any number of arguments and results, without an operation in the table.
 
 use smallvec::SmallVec;
 
@@ -13,13 +13,13 @@ use crate::formula::record::Prim;
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 
-/// The loops of a primitive step: those of the row of its name.
+/// The compiled loops of a primitive: those of the pointwise operation of the same name.
 pub fn primitive(p: Prim) -> Option<Kernel> {
     prim_row(p).ok().map(|row| row.kernel)
 }
 
-/// Applies a formula that computes in the type of `common` to operands that broadcast with each other, without history:
-/// a new tensor of the wanted dtype for each result. Errors and profiles show the name.
+/// Applies a formula that computes in the type of `common` to broadcastable operands, without history: returns a new
+/// tensor of the requested dtype for each result. `name` is used in errors and profiles.
 pub fn evaluate(
     name: &'static str,
     formula: &Formula,
@@ -72,4 +72,4 @@ pub fn evaluate(
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,4 +1,4 @@
-//! How the result of a row lies in memory.
+//! The memory layout of the result of a pointwise operation.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::layout::{Dims, Layout, MemoryFormat, result_layout};
 use crate::tensor::Tensor;
 
-/// Whether all operands are contiguous, with the very strides of a new tensor where numbers stand among them: else
-/// see [`result_layout`].
+/// Whether all operands are contiguous, and have the strides of a new tensor if numbers are among them; otherwise see
+/// [`result_layout`].
 #[inline]
 pub(super) fn lie_plainly(args: &[Arg]) -> bool {
     let numbers = args.iter().any(|a| matches!(a, Arg::S(_)));
@@ -22,8 +22,8 @@ pub(super) fn lie_plainly(args: &[Arg]) -> bool {
     })
 }
 
-/// A new tensor of `shape`, which the operands are broadcast to, that lies in memory as they do. To PyTorch those of
-/// another dtype than the common one are copies.
+/// A new tensor of the broadcast shape with the memory layout derived from the operands. In PyTorch, operands that
+/// need a cast are copies.
 #[cold]
 pub(super) fn empty_among<'a>(
     shape: &Dims,

@@ -12,7 +12,7 @@ use crate::ops::creation::{dtype_or, finish, finish_like, like, overwrite};
 use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
 
-/// Sets every element of `t` to a whole number in [from, to).
+/// Fills `t` with integers in [from, to).
 fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generator>>) -> Result<()> {
     ensure!(
         from < to,
@@ -32,7 +32,7 @@ fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generato
     Ok(())
 }
 
-/// The least and the greatest number of an integer dtype.
+/// The smallest and the largest number of an integer dtype.
 fn bounds(dtype: DType) -> Option<(i64, i64)> {
     Some(match dtype {
         DType::Bool => (0, 1),
@@ -45,7 +45,7 @@ fn bounds(dtype: DType) -> Option<(i64, i64)> {
     })
 }
 
-/// What messages about ranges call a dtype.
+/// The name of a dtype in messages about ranges.
 fn c_name(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
@@ -57,7 +57,7 @@ fn c_name(dtype: DType) -> &'static str {
     }
 }
 
-/// The end of the range of `random_()`: every whole number from 0 on that the dtype holds.
+/// The exclusive upper limit of `random_()`: all non-negative integers that the dtype represents.
 fn whole_range(dtype: DType) -> i64 {
     match dtype {
         DType::F64 => 1 << 53,
@@ -72,7 +72,7 @@ pub(super) fn random_(a: &Args, from: i64, to: Option<i64>, generator: usize) ->
     let write = |t: &Tensor| {
         whole_numbers(t, from, to.unwrap_or(whole_range(t.dtype())), a.opt_generator(generator)?)
     };
-    // By the numbers in front of the generator: both ends, the upper one, none.
+    // By the number of arguments before the generator: both bounds, the upper one, none.
     let node = ["RandomBackward2", "RandomBackward1", "RandomBackward0"][generator.clamp(1, 3) - 1];
     Ok(overwrite(a.tensor(0)?, node, write)?.into())
 }

@@ -1,4 +1,4 @@
-//! Drawing categories by weight.
+//! Sampling of categories by weight.
 
 use super::stream;
 use crate::backend::computes;
@@ -60,8 +60,8 @@ pub(super) fn multinomial(a: &Args) -> Result<Out> {
     Ok(narrow(&order, last as i64, 0, samples as i64)?.dense(DType::I64)?.into())
 }
 
-/// The weights as dense float64, or float32 where the device has nothing wider, so that the closest of calls go another
-/// way. The host waits for whether they are weights.
+/// The weights as dense float64, or float32 if the device supports nothing wider, in which case nearly equal
+/// comparisons may be decided differently. Checking them synchronizes with a GPU.
 fn checked_weights(t: &Tensor) -> Result<Tensor> {
     let compute = if computes(t.device(), DType::F64) { DType::F64 } else { DType::F32 };
     let (last, weights) = (t.rank() - 1, t.detach().dense(compute)?);

@@ -1,4 +1,4 @@
-//! Largest and smallest elements, and where they stand.
+//! Maximum and minimum, with indices.
 
 use smallvec::smallvec;
 
@@ -13,7 +13,7 @@ use crate::ops::{arith, rows};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// Errors where a reduction without identity would run over no elements.
+/// Errors if a reduction without identity has no elements.
 fn expect_elements(op: &str, t: &Tensor, dims: Option<&[i64]>) -> Result<()> {
     let Some(dims) = dims.filter(|d| !d.is_empty()) else {
         ensure!(
@@ -152,7 +152,7 @@ pub(super) fn aminmax(a: &Args) -> Result<Out> {
     Ok(Out::Named("aminmax", &["min", "max"], both))
 }
 
-/// The index of the first largest or smallest element, of all or along a dimension.
+/// The index of the first maximum or minimum, of all elements or along a dimension.
 pub fn argument_extremum(
     op: &str,
     t: &Tensor,
@@ -173,7 +173,7 @@ pub fn argument_extremum(
     Ok(located(t, dim_mask(Some(&[dim]), t.rank())?, keepdim, largest)?.1)
 }
 
-/// The node of reductions whose gradient is shared evenly by the elements that equal the result.
+/// The node of reductions whose gradient is divided evenly among the elements equal to the result.
 pub(super) struct Shared {
     node: &'static str,
     input: SavedTensor,
@@ -183,7 +183,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(node: &'static str, t: &Tensor, results: &[&Tensor], mask: u64) -> Shared {
-        // The gradient reads the results only in comparisons, so their history does not matter.
+        // The gradient only compares with the results, so their history is not needed.
         let input = SavedTensor::input(t);
         let results = results.iter().map(|y| SavedTensor::input(&y.detach())).collect();
         Shared { node, input, results, mask }

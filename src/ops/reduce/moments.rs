@@ -12,7 +12,7 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows};
 use crate::tensor::Tensor;
 
-/// Mean and variance, or its square root, without history.
+/// Mean and variance, or mean and standard deviation, without history.
 fn raw(t: &Tensor, mask: u64, keepdim: bool, correction: f64, root: bool) -> Result<(Tensor, Tensor)> {
     let compute = compute_float(t.dtype());
     let (x, d) = along_memory(t, mask, compute)?;
@@ -32,13 +32,13 @@ fn expect_float(op: &str, t: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The mean of a float tensor over the dimensions of `mask`, which stay with size 1, and that of the squares of what
-/// differs from it; without history.
+/// The mean of a floating point tensor over the dimensions of `mask`, which are kept with size 1, and its variance
+/// without correction; without history.
 pub fn mean_and_var(t: &Tensor, mask: u64) -> Result<(Tensor, Tensor)> {
     raw(t, mask, true, 0.0, false)
 }
 
-/// The variance over the dimensions of `mask`; the sum of squares is divided by the count less `correction`.
+/// The variance over the dimensions of `mask`; the sum of squares is divided by the count minus `correction`.
 pub fn var_mask(t: &Tensor, mask: u64, keepdim: bool, correction: f64) -> Result<Tensor> {
     expect_float("std and var", t)?;
     let (_, out) = raw(t, mask, keepdim, correction, false)?;
@@ -52,11 +52,12 @@ pub fn std_mask(t: &Tensor, mask: u64, keepdim: bool, correction: f64) -> Result
     record(out, &[t], |y| Spread::new("StdBackward0", t, Some(y), mask, correction, false))
 }
 
-/// The node of all four: inputs are the gradients by the spread and, in the pairs, by the mean.
+/// The node of all four operations: its inputs are the gradients of the variance or standard deviation and, for pairs,
+/// of the mean.
 struct Spread {
     node: &'static str,
     input: SavedTensor,
-    /// The result, where it is a standard deviation.
+    /// The result, if it is a standard deviation.
     std: SavedTensor,
     mask: u64,
     correction: f64,
@@ -138,7 +139,7 @@ impl Function for Spread {
 
     fn attributes(&self, visit: &mut Visit<'_>) {
         super::show_reduced(self.mask, visit);
-        // As a whole number where it is one, as users give it.
+        // Shown as an integer if it is integral, as users pass it.
         let whole = self.correction as i64;
         let given =
             if whole as f64 == self.correction { Scalar::Int(whole) } else { Scalar::Float(self.correction) };
@@ -146,7 +147,7 @@ impl Function for Spread {
     }
 }
 
-/// What a signature asks for: the reduced dimensions, `keepdim`, the correction.
+/// The arguments common to all signatures.
 struct Request {
     mask: u64,
     keepdim: bool,
@@ -197,7 +198,7 @@ impl Kind {
 
 fn run(kind: Kind, a: &Args, request: fn(&Args) -> Result<Request>) -> Result<Out> {
     let t = a.tensor(0)?;
-    // Before the dimensions, as PyTorch.
+    // Checked before the dimensions, as in PyTorch.
     let checked = if matches!(kind, Kind::Var | Kind::Std) { "std and var" } else { kind.name() };
     expect_float(checked, t)?;
     let Request { mask, keepdim, correction } = request(a)?;

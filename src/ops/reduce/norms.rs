@@ -51,7 +51,7 @@ pub fn vector_norm(
     })
 }
 
-/// Errors where a norm without identity would run over no elements.
+/// Errors if a norm without identity has no elements.
 fn expect_identity(t: &Tensor, p: f64, mask: u64, dims: Option<&[i64]>) -> Result<()> {
     let order = if p.is_infinite() { if p > 0.0 { "inf" } else { "-inf" }.into() } else { format!("{p}") };
     ensure!(
@@ -81,7 +81,7 @@ fn row(row: &'static PointwiseOp, args: &[Arg]) -> Result<Tensor> {
     row.call(args, &[])
 }
 
-/// `t` with 0 where `zero` is 0: what a norm's derivative is set to where it has none.
+/// `t` with 0 where `zero` is 0; used where a norm is not differentiable.
 fn zero_where_zero(zero: &Tensor, t: &Tensor) -> Result<Tensor> {
     row(&rows::select_where, &[(&row(&rows::eq, &[zero.into(), 0.0.into()])?).into(), 0.0.into(), t.into()])
 }
@@ -183,7 +183,7 @@ pub fn matrix_norm(
         Order::Name(other) => bail!(Runtime, "linalg.matrix_norm: Order {other} not supported."),
         Order::Number(p) => p,
     };
-    // The largest sum of magnitudes: of rows for infinity, of columns for one.
+    // The maximum of absolute sums: over rows for infinity, over columns for 1.
     let (summed, compared) = match p.abs() {
         1.0 => (rows_dim, columns),
         f64::INFINITY => (columns, rows_dim),
@@ -213,7 +213,7 @@ pub fn matrix_norm(
     view::view_as(&both, &shape)
 }
 
-/// The singular values of the matrices in two dimensions, in a last dimension of their own.
+/// The singular values of the matrices in two dimensions, along a new last dimension.
 fn values_of(t: &Tensor, dims: [usize; 2], dtype: Option<DType>) -> Result<Tensor> {
     let name = t.dtype().scalar_name();
     ensure!(
@@ -235,7 +235,7 @@ fn last_dim(t: &Tensor) -> u64 {
     1 << (t.rank() - 1)
 }
 
-/// A norm of matrices with the two dimensions of these as ones, if they are to be kept.
+/// A matrix norm with both dimensions restored with size 1 if `keepdim`.
 fn restored_at(norm: &Tensor, mut dims: [usize; 2], keepdim: bool) -> Result<Tensor> {
     if !keepdim {
         return Ok(norm.clone());
@@ -252,7 +252,7 @@ fn order_at<'a>(a: &'a Args, i: usize) -> Result<Option<Order<'a>>> {
     })
 }
 
-/// `torch.norm`, whose 'fro' over any dimensions is the 2-norm.
+/// `torch.norm`, for which 'fro' over any number of dimensions is the 2-norm.
 pub fn norm(a: &Args) -> Result<Out> {
     let (t, dims, keepdim, dtype) = (a.tensor(0)?, a.opt_ints(2)?, a.bool(3)?, a.opt_dtype(4)?);
     let out = match order_at(a, 1)? {
@@ -263,7 +263,7 @@ pub fn norm(a: &Args) -> Result<Out> {
     Ok(out.into())
 }
 
-/// `linalg.norm`: a matrix norm where an order and two dimensions are given, else a vector norm.
+/// `linalg.norm`: a matrix norm if an order and two dimensions are given, else a vector norm.
 pub fn linalg_norm(a: &Args) -> Result<Out> {
     let (t, dims, keepdim, dtype) = (a.tensor(0)?, a.opt_ints(2)?, a.bool(3)?, a.opt_dtype(4)?);
     let out = match order_at(a, 1)? {
@@ -373,10 +373,10 @@ pub(super) fn logsumexp_op(a: &Args) -> Result<Out> {
     Ok(logsumexp(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
 }
 
-/// What the norm of a part is enlarged by before it divides.
+/// Added to the norm of a slice before it is used as a divisor.
 const RENORM_EPS: f64 = 1e-7;
 
-/// Each part along a dimension scaled down to a norm of `maxnorm`, where it has more.
+/// Rescales each slice along a dimension to norm `maxnorm` if it exceeds it.
 pub fn renorm(a: &Args) -> Result<Out> {
     let (t, p, most) = (a.tensor(0)?, a.float(1)?, a.float(3)?);
     ensure!(p > 0.0, Runtime, "renorm: non-positive-norm not supported");
@@ -396,22 +396,22 @@ pub fn renorm(a: &Args) -> Result<Out> {
 
 struct Renorm {
     p: f64,
-    /// The number that was given for `p`.
+    /// `p` as it was passed.
     order: Scalar,
     dim: i64,
     most: f64,
-    /// The dimensions of a part.
+    /// The dimensions within a slice.
     others: SmallVec<[i64; 4]>,
 }
 
 impl Renorm {
-    /// The norms of the parts, in the type that PyTorch accumulates in.
+    /// The norms of the slices, in the type in which PyTorch accumulates.
     fn norm(&self, x: &Tensor) -> Result<Tensor> {
         let wide = accumulate_dtype(x.raw())?;
         vector_norm(x, self.p, Some(&self.others), true, Some(wide).filter(|&d| d != x.dtype()))
     }
 
-    /// `yes` where a part has too large a norm.
+    /// `yes` where the norm of a slice exceeds the limit, else `no`.
     fn beyond(&self, norm: &Tensor, yes: &Tensor, no: Arg) -> Result<Tensor> {
         let large = row(&rows::gt, &[norm.into(), self.most.into()])?;
         row(&rows::select_where, &[(&large).into(), yes.into(), no])

@@ -17,7 +17,7 @@ use crate::{bail, ensure};
 
 const CHOSEN: &[&str] = &["values", "indices"];
 
-/// Per row of `t` along `dim`, the element that the statistic names in the sorted row, and where it stood.
+/// The order statistic of each row of `t` along `dim`, and its index.
 fn choose_in_rows(t: &Tensor, dim: usize, keepdim: bool, what: Statistic) -> Result<Vec<Tensor>> {
     let (x, n) = to_rows(t, dim)?;
     let mut shape = x.shape().clone();
@@ -81,7 +81,7 @@ pub(super) fn mode(a: &Args) -> Result<Out> {
     Ok(Out::Named("mode", CHOSEN, record_all(found, &[t], |o| Chosen::new("ModeBackward0", t, dim, &o[1]))?))
 }
 
-/// Quantiles along a dimension: `q` is a number or a vector, whose dimension then comes first in the result.
+/// Quantiles along a dimension: `q` is a number or a vector, whose dimension comes first in the result.
 fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
     let (t, dim, keepdim) = (a.tensor(0)?, a.opt_int(2)?, a.bool(3)?);
     let interpolation = a.str(4)?;
@@ -104,7 +104,7 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
                 Runtime,
                 "{op}() q tensor must be same dtype as the input tensor"
             );
-            // Elsewhere, as in PyTorch, nobody waits to see them.
+            // On other devices, as in PyTorch, the values are not checked, since that would synchronize.
             ensure!(
                 known(Question::AllInUnitInterval, q.raw())? != Some(false),
                 Runtime,
@@ -122,7 +122,7 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
     let Neighbours { lower, upper, weight, scale } =
         neighbours(&sorted, d, &q, ignore_nan, interpolation, op)?;
     let weight = match (&q, interpolation) {
-        // The rank, and with it the weight, is linear in `q`: what is added is 0 and has that slope.
+        // The rank, and so the weight, is linear in `q`: a term with value 0 and that slope is added.
         (q, "linear") if q.requires_grad() => {
             let mut shape = Dims::from(&vec![1; sorted.rank()][..]);
             shape[d] = q.numel();
@@ -136,8 +136,8 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
     quantile_shape(&found, t, &q, d, dim.is_some(), keepdim)
 }
 
-/// For each row and each of `q`: the two sorted positions around the quantile, the weight of the upper one, and the
-/// number of steps between the row's ends.
+/// For each row and quantile: the two sorted positions around it, the weight of the upper one, and the rank of the
+/// last element.
 pub(super) struct Neighbours {
     pub lower: Tensor,
     pub upper: Tensor,
@@ -183,7 +183,7 @@ fn neighbours(
     Ok(Neighbours { lower, upper, weight: as_sorted(&weight)?, scale: as_sorted(&scale)? })
 }
 
-/// Moves the dimension of `q` to the front and keeps or drops the reduced one.
+/// Moves the dimension of `q` to the front, and keeps or drops the reduced dimension.
 fn quantile_shape(
     found: &Tensor,
     t: &Tensor,

@@ -1,4 +1,4 @@
-//! Products, and the logical reductions.
+//! Products, and the reductions `all` and `any`.
 
 use smallvec::smallvec;
 
@@ -80,8 +80,8 @@ impl Function for ProdBackward {
     }
 }
 
-/// For each element, the product of the others along `dim`: those before it times those after it, so that zeros do
-/// no harm.
+/// For each element the product of the other elements along `dim`: the product of the preceding ones times that of the
+/// following ones, which is correct for zeros.
 fn product_of_others(x: &Tensor, dim: usize) -> Result<Tensor> {
     if x.rank() == 0 {
         return x.new_full(x.shape().clone(), 1i64);
@@ -98,7 +98,7 @@ pub(super) fn prod_dim(a: &Args) -> Result<Out> {
     Ok(prod(a.tensor(0)?, Some(a.int(1)?), a.bool(2)?, a.opt_dtype(3)?)?.into())
 }
 
-/// Whether all (`every`) or some elements differ from zero. Bytes answer in bytes, as PyTorch's do.
+/// Whether all (`every`) or any elements are non-zero. As in PyTorch, uint8 input gives uint8.
 fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result<Tensor> {
     let result = if t.dtype() == DType::U8 { DType::U8 } else { DType::Bool };
     if dims.is_some_and(|d| d.is_empty()) {
@@ -111,12 +111,12 @@ fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result
     bytes.dense(result)
 }
 
-/// Whether all elements differ from zero.
+/// Whether all elements are non-zero.
 pub fn all(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     truth(t, dims, keepdim, true)
 }
 
-/// Whether some element differs from zero.
+/// Whether any element is non-zero.
 pub fn any(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     truth(t, dims, keepdim, false)
 }

@@ -1,4 +1,4 @@
-//! Order statistics made of sorts and selections, for devices without a kernel of their own.
+//! Order statistics composed of sorts and selections, for devices without a kernel for them.
 
 use super::order::Neighbours;
 use super::{extremum_along, lanes, pick, sum_mask};
@@ -13,7 +13,7 @@ use crate::ops::sort::{one_per_row, sort, to_rows};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
 
-/// Per row of `t` along `dim`, the element that the statistic names in the sorted row, and where it stood.
+/// The order statistic of each row of `t` along `dim`, and its index.
 pub(super) fn choose(t: &Tensor, dim: usize, keepdim: bool, what: Statistic) -> Result<Vec<Tensor>> {
     let (x, n) = to_rows(t, dim)?;
     let x = if x.rank() == 0 { view::view_as(&x, &Dims::from([1]))? } else { x };
@@ -28,7 +28,7 @@ pub(super) fn choose(t: &Tensor, dim: usize, keepdim: bool, what: Statistic) -> 
     Ok(vec![found(0)?, found(1)?])
 }
 
-/// How many elements of each row are NaN, of shape `[…, 1]`; none where there is no NaN in the dtype.
+/// The number of NaN in each row, of shape `[…, 1]`; None if the dtype has no NaN.
 fn nans(sorted: &Tensor, dim: usize) -> Result<Option<Tensor>> {
     if !sorted.dtype().is_float() {
         return Ok(None);
@@ -41,7 +41,7 @@ fn choose_between<'a>(condition: &Tensor, x: impl Into<Arg<'a>>, y: impl Into<Ar
     rows::select_where.call(&[condition.into(), x.into(), y.into()], &[])
 }
 
-/// The position of the median of each sorted row: the lower middle of the numbers, and of NaN if any counts.
+/// The position of the median of each sorted row: the lower median of the numbers, or a NaN unless ignored.
 fn median(sorted: &Tensor, n: usize, ignore_nan: bool) -> Result<Tensor> {
     let last = sorted.rank() - 1;
     let middle = n.div_ceil(2) as i64 - 1;
@@ -59,7 +59,7 @@ fn median(sorted: &Tensor, n: usize, ignore_nan: bool) -> Result<Tensor> {
     choose_between(&rows::eq.call(&[(&nans).into(), 0i64.into()], &[])?, middle, &numbers)
 }
 
-/// The position of the mode of each sorted row: the last of the longest run of equal elements, the first such run.
+/// The position of the mode of each sorted row: the last element of the first of the longest runs of equal elements.
 fn mode(sorted: &Tensor, n: usize) -> Result<Tensor> {
     let last = sorted.rank() - 1;
     let mut shape = sorted.shape().clone();
@@ -76,7 +76,7 @@ fn mode(sorted: &Tensor, n: usize) -> Result<Tensor> {
         let both = rows::logical_and.call(&[(&nan(&x)?).into(), (&nan(&before)?).into()], &[])?;
         same = rows::logical_or.call(&[(&same).into(), (&both).into()], &[])?;
     }
-    // Where the run of each element but the first begins, and so how long it is up to there.
+    // The start of the run of each element but the first, which gives its position within the run.
     let place = arange(1i64.into(), (n as i64).into(), 1i64.into(), None)?.on_device(sorted.device())?;
     let begins = choose_between(&same, 0i64, &place)?.dense(DType::I64)?;
     let (starts, unused) = (begins.empty_like()?, begins.empty_like()?);
@@ -86,8 +86,8 @@ fn mode(sorted: &Tensor, n: usize) -> Result<Tensor> {
     choose_between(&runs, &arith::add(&longest[1], 1i64)?, &first)
 }
 
-/// How an interpolation finds the two positions from a rank, and the weight of the upper one where it is no matter of
-/// the rank.
+/// How an interpolation computes the two positions from a rank, and the weight of the upper one if it does not depend
+/// on the rank.
 fn weight_of(how: Interpolation) -> (&'static PointwiseOp, &'static PointwiseOp, Option<f64>) {
     match how {
         Interpolation::Linear => (&rows::floor, &rows::ceil, None),
@@ -98,7 +98,7 @@ fn weight_of(how: Interpolation) -> (&'static PointwiseOp, &'static PointwiseOp,
     }
 }
 
-/// The ranks of the quantiles `q` of a sorted tensor, made of other operations.
+/// The ranks of the quantiles `q` of a sorted tensor, composed of other operations.
 pub(super) fn neighbours(
     sorted: &Tensor,
     dim: usize,
@@ -124,7 +124,7 @@ pub(super) fn neighbours(
     };
     let fewer = arith::sub(&numbers, 1i64)?;
     let steps = rows::clamp_min.call(&[(&fewer).into(), 0i64.into()], &[])?.dense(dtype)?;
-    // Any NaN is the quantile, and it stands last.
+    // If there is a NaN, it is the quantile, and it is sorted last.
     let rank = choose_between(&counts, &arith::mul(&q, &steps)?, (n - 1) as f64)?;
     let rounded = |row: &'static crate::ops::pointwise::PointwiseOp| row.call(&[(&rank).into()], &[]);
     let (from, to, share) = weight_of(how);

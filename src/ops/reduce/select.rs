@@ -1,4 +1,4 @@
-//! Elements chosen along a dimension: the history that `max`, `sort`, `topk` and their kin share.
+//! Selection along a dimension: the node shared by `max`, `sort`, `topk` and similar operations.
 
 use smallvec::smallvec;
 
@@ -13,7 +13,7 @@ use crate::layout::Dims;
 use crate::ops::index::gather::at_least_1d;
 use crate::tensor::Tensor;
 
-/// A shape as `[outer, n, inner]` around `dim`; a 0-d tensor is one lane of one element.
+/// A shape as `[outer, n, inner]` where n is dimension `dim`; a 0-d tensor is one lane of one element.
 pub fn lanes(shape: &Dims, dim: usize) -> ReduceDims {
     if shape.is_empty() {
         return ReduceDims::new(1, 1, 1);
@@ -21,7 +21,7 @@ pub fn lanes(shape: &Dims, dim: usize) -> ReduceDims {
     ReduceDims::new(shape[..dim].iter().product(), shape[dim], shape[dim + 1..].iter().product())
 }
 
-/// The elements of `t` that `indices` names along `dim`. The indices are in range.
+/// The elements of `t` at `indices` along `dim`. The indices must be in range.
 pub fn pick(t: &Tensor, dim: usize, indices: &Tensor) -> Result<Tensor> {
     let (list, out) = (indices.dense(DType::I64)?, t.new_empty(indices.shape().clone())?);
     if out.numel() > 0 {
@@ -32,7 +32,7 @@ pub fn pick(t: &Tensor, dim: usize, indices: &Tensor) -> Result<Tensor> {
     record(out, &[t], |_| Chosen::new("GatherBackward0", t, dim, indices))
 }
 
-/// Zeros with `n` elements along `dim`, to which `g` is added where `indices` names.
+/// A tensor of zeros, with `n` elements along `dim`, to which `g` is added at `indices`.
 pub fn place(g: &Tensor, dim: usize, indices: &Tensor, shape: &Dims) -> Result<Tensor> {
     let (list, out) = (indices.dense(DType::I64)?, g.new_zeros(shape.clone())?);
     if list.numel() > 0 {
@@ -43,7 +43,7 @@ pub fn place(g: &Tensor, dim: usize, indices: &Tensor, shape: &Dims) -> Result<T
     record(out, &[g], |_| Placed { dim, indices: SavedTensor::input(indices) })
 }
 
-/// The node of every operation that returns chosen elements.
+/// The node of operations that return selected elements.
 pub struct Chosen {
     node: &'static str,
     dim: usize,
@@ -65,7 +65,7 @@ impl Function for Chosen {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let indices = self.indices.get(cx)?;
-        // Indices without the dimension chose one element per lane.
+        // Indices that lack the dimension selected one element per lane.
         let kept = indices.rank() == self.shape.len();
         let mask = if kept { 0 } else { 1 << self.dim };
         let (g, indices) = match kept {
@@ -82,7 +82,7 @@ impl Function for Chosen {
     fn attributes(&self, visit: &mut Visit<'_>) {
         visit("dim", Attribute::Int(self.dim as i64));
         visit("self_sym_sizes", Attribute::InputShape);
-        // Those that leave one element of each lane.
+        // Operations that select one element of each lane.
         if !["Cummax", "Cummin", "Sort", "Topk"].iter().any(|kind| self.node.starts_with(kind)) {
             visit("keepdim", Attribute::KeepsDim);
         }

@@ -1,4 +1,4 @@
-//! The table of reductions.
+//! The operation table of reductions.
 
 use super::{
     extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_to_size, sum_whole,

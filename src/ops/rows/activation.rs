@@ -16,13 +16,13 @@ fn softplus_of<E: Num>(x: E) -> E {
     x.maximum(E::zero()) + (-(x.abs())).exp().log1p()
 }
 
-/// The `alpha` of `celu` is divided by.
+/// Checks `alpha` of `celu`, which is a divisor.
 fn divides(params: &[Scalar]) -> Result<()> {
     ensure!(!params[0].is_zero(), Runtime, "ZeroDivisionError: alpha cannot be 0 for CELU");
     Ok(())
 }
 
-/// The `lambd` of `softshrink`.
+/// Checks `lambd` of `softshrink`.
 fn shrinks(params: &[Scalar]) -> Result<()> {
     let lambd = params[0].to_f64();
     ensure!(lambd >= 0.0, Runtime, "lambda must be greater or equal to 0, but found to be {lambd}.");

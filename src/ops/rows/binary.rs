@@ -6,13 +6,13 @@ use crate::ops::pointwise::Rounds;
 use crate::ops::schema::Exposure;
 use crate::rows;
 
-/// A gradient shared by halves where both inputs tie.
+/// The gradient of a maximum: halved if both inputs are equal.
 #[inline(always)]
 fn tied<E: Arith>(g: E, a: E, b: E, half: E) -> E {
     E::select(a.eq(b), half, E::select(a.lt(b), E::zero(), g))
 }
 
-/// A number may stand on either side, but not on both.
+/// Either operand may be a number, but not both.
 const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number, other: Tensor";
 
 rows! { BINARY;

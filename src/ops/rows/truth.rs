@@ -1,4 +1,4 @@
-//! Comparisons, tests and logic: rows whose result is a bool.
+//! Comparisons, tests and logic: pointwise operations with bool results.
 
 use crate::formula::Arith;
 use crate::rows;
@@ -6,8 +6,8 @@ use crate::rows;
 #[allow(clippy::eq_op)] // ∞ - ∞ is NaN
 #[inline(always)]
 fn infinite<E: Arith>(x: E) -> E::Bool {
-    // The second half keeps out the largest integer, which is what both literals are among integers. That x - x is not
-    // 0 would say the same, were there no compilers of shaders that take it for 0.
+    // The second condition excludes the largest integer, to which both literals convert for integers. A test that x -
+    // x is not 0 would be equivalent, but shader compilers may fold it to 0.
     E::and(x.abs().eq(E::lit(f64::INFINITY)), E::lit(f32::MAX as f64).lt(x.abs()))
 }
 

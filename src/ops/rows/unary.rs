@@ -1,4 +1,4 @@
-//! Functions of one number. Derivatives are those of any table of calculus.
+//! Functions of one number.
 
 use crate::dtype::Scalar;
 use crate::formula::{Arith, Num};
@@ -17,13 +17,14 @@ fn sign_of<E: Arith>(x: E) -> E {
     E::select(x.lt(E::zero()), -E::one(), plus)
 }
 
-/// 1 / (1 + e^-x), by which of its two forms does not overflow.
+/// 1 / (1 + e^-x). If e^-x overflows, the result is correctly 0.
 #[inline(always)]
 pub(super) fn sigmoid_of<E: Num>(x: E) -> E {
     E::one() / (E::one() + (-x).exp())
 }
 
-/// The derivative of `digamma`: reflected to the right half, moved right six steps, and summed by its asymptotic series.
+/// The derivative of `digamma`: reflected to the right half-plane, shifted right by six steps, then an asymptotic
+/// series.
 #[inline(always)]
 fn trigamma_of<E: Num>(x: E) -> E {
     let left = x.lt(lit(0.5));
@@ -32,7 +33,7 @@ fn trigamma_of<E: Num>(x: E) -> E {
     let moved = step(0.0) + step(1.0) + step(2.0) + step(3.0) + step(4.0) + step(5.0);
     let w = E::one() / (z + lit(6.0));
     let v = w * w;
-    // Bernoulli's numbers.
+    // Bernoulli numbers.
     let tail = lit::<E>(1.0 / 6.0)
         + v * (lit::<E>(-1.0 / 30.0)
             + v * (lit::<E>(1.0 / 42.0) + v * (lit::<E>(-1.0 / 30.0) + v * lit(5.0 / 66.0))));

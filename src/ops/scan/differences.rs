@@ -1,4 +1,4 @@
-//! Differences of neighbours, and integrals by trapezoids.
+//! Differences of adjacent elements, and integration by the trapezoidal rule.
 
 use super::cumsum;
 use crate::dtype::{DType, Scalar};
@@ -12,7 +12,7 @@ use crate::ops::view::cut::narrow;
 use crate::ops::{arith, join, rows, view};
 use crate::tensor::Tensor;
 
-/// The elements but the last, and but the first, along `dim`.
+/// The elements without the last, and without the first, along `dim`.
 fn neighbours(t: &Tensor, dim: usize) -> Result<(Tensor, Tensor)> {
     let (d, n) = (dim as i64, t.shape()[dim].saturating_sub(1) as i64);
     let start = (t.shape()[dim] as i64).min(1);
@@ -71,7 +71,7 @@ fn widths(op: &str, y: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
     arith::sub(&right, &left)
 }
 
-/// Twice the areas of the trapezoids between neighbours of `y`.
+/// Twice the areas of the trapezoids between adjacent elements of `y`.
 fn doubled_areas(op: &str, a: &Args, by_x: bool) -> Result<(Tensor, usize)> {
     let y = a.tensor(0)?;
     ensure!(
@@ -103,7 +103,7 @@ pub(super) fn trapezoid(a: &Args, by_x: bool) -> Result<Out> {
     Ok(rows::div.call(&[(&sum).into(), Scalar::Float(2.0).into()], &[])?.into())
 }
 
-/// The integrals of `y` up to each point along `dim`.
+/// The cumulative integrals of `y` along `dim`.
 pub(super) fn cumulative_trapezoid(a: &Args, by_x: bool) -> Result<Out> {
     ensure!(a.tensor(0)?.rank() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
     let (areas, dim) = doubled_areas("cumulative_trapezoid", a, by_x)?;

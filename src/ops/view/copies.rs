@@ -1,4 +1,4 @@
-//! Rearrangements that need a copy: reversed, rolled and repeated elements, and copies of views.
+//! Rearrangements that need a copy: flip, roll, repeat, and copies of views.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -14,7 +14,7 @@ use crate::storage::empty_vec;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
-/// `t` with the order of the indices of `dims` reversed.
+/// `t` with the indices of `dims` reversed.
 pub fn flip(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let wrapped: SmallVec<[usize; 6]> = dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<_>>()?;
     for (i, d) in wrapped.iter().enumerate() {
@@ -49,8 +49,7 @@ impl Function for Flip {
     }
 }
 
-/// `t` with the indices of `dims` moved on by `shifts`, those that leave the end coming back at the start; of all
-/// elements as one vector where no dimension is named.
+/// `t` with the indices of `dims` shifted cyclically by `shifts`; if no dimension is given, of the flattened tensor.
 pub fn roll(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
     ensure!(!shifts.is_empty(), Runtime, "`shifts` required");
     if dims.is_empty() && shifts.len() == 1 {
@@ -114,7 +113,7 @@ impl Function for Roll {
     }
 }
 
-/// `t` turned by quarter turns in the plane of two dimensions, from the first towards the second.
+/// `t` rotated by multiples of 90° in the plane of two dimensions, from the first toward the second.
 fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     let rank = t.rank();
     ensure!(dims.len() == 2, Runtime, "expected total rotation dims == 2, but got dims = {}", dims.len());
@@ -149,7 +148,7 @@ pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
         bail!(Runtime, "Trying to create tensor with negative dimension {r}: {repeats:?}");
     }
     let lead = repeats.len() - t.rank();
-    // Source and result as [times, size, times, size, ...]: the source stands still along `times`.
+    // Source and result are viewed as [times, size, times, size, ...]; the source has stride 0 along `times`.
     let (mut whole, mut interleaved) = (Dims::default(), Dims::default());
     let mut from = Layout { offset: t.layout().offset, ..Layout::default() };
     for (d, &times) in repeats.iter().enumerate() {
@@ -161,7 +160,7 @@ pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
             from.strides.push(stride);
         }
     }
-    // Empty where there are no repeats, and then the sizes may be any.
+    // Without repetitions the result is empty, and sizes are otherwise unchecked.
     checked_numel(&interleaved)?;
     let out = t.new_empty(whole)?;
     let to = Layout::contiguous(interleaved.clone());
@@ -201,7 +200,7 @@ fn tile(a: &Args) -> Result<Out> {
     Ok(repeat(t, &repeats)?.into())
 }
 
-/// Each index of `dim` (of all elements as one vector where it is None) `times` times in a row.
+/// Repeats each index of `dim` (or of the flattened tensor if None) `times` times in a row.
 fn repeat_each(t: &Tensor, times: i64, dim: Option<i64>) -> Result<Tensor> {
     ensure!(times >= 0, Runtime, "Repeats must be non-negative");
     let (t, dim) = match dim {
@@ -225,7 +224,7 @@ fn repeated_indices(repeats: &Tensor) -> Result<Tensor> {
         Runtime,
         "repeat_interleave only accept 1D vector as repeat"
     );
-    // The shape of the result depends on the numbers, so the host waits for them.
+    // The shape of the result depends on the values, so this synchronizes with a GPU.
     let counts = repeats.values::<i64>()?;
     ensure!(counts.iter().all(|&n| n >= 0), Runtime, "repeats can not be negative");
     let total = counts.iter().fold(0usize, |sum, &n| sum.saturating_add(n as usize));
@@ -256,7 +255,7 @@ fn repeat_interleave_by_tensor(a: &Args) -> Result<Out> {
     Ok(index::index_select(&t, dim as i64, &repeated_indices(repeats)?)?.into())
 }
 
-/// One tensor per input, each with the shape of the grid that all span.
+/// Coordinate grids: one tensor per input, each with the shape of the grid.
 fn meshgrid(tensors: &[Tensor], indexing: Option<&str>) -> Result<Vec<Tensor>> {
     if indexing.is_none() {
         warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")?;
@@ -293,7 +292,7 @@ fn meshgrid(tensors: &[Tensor], indexing: Option<&str>) -> Result<Vec<Tensor>> {
     tensors.iter().enumerate().map(grid).collect()
 }
 
-/// All combinations of one element per tensor, as rows.
+/// The Cartesian product of vectors, as rows.
 fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
     for t in tensors {
         ensure!(t.rank() == 1, Runtime, "Expect a 1D vector, but got shape {}", t.shape());
@@ -306,7 +305,7 @@ fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
     crate::ops::join::stack(&columns, 1)
 }
 
-/// A copy of what a view shows.
+/// A copy of a view's elements.
 fn copied(view: Result<Tensor>) -> Result<Out> {
     Ok(arith::clone_in(&view?, MemoryFormat::Contiguous)?.into())
 }

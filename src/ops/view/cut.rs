@@ -1,6 +1,5 @@
-//! Views that show a part: one index, a slice, a diagonal, sliding windows. Each is a [`Cut`], and from the cut follow
-//! its layout, its backward (the gradient put back among zeros), and the `_scatter` form (a copy with that part
-//! replaced).
+//! Views of a part of a tensor: one index, a slice, a diagonal, sliding windows. Each is a [`Cut`], which determines
+//! the layout, the backward (the gradient placed in zeros), and the `_scatter` form (a copy with that part replaced).
 
 use smallvec::smallvec;
 
@@ -14,7 +13,7 @@ use crate::ops::schema::{Args, Out};
 use crate::tensor::{Tensor, as_view};
 use crate::{bail, ensure, table};
 
-/// Which part of a tensor a view shows.
+/// The part of a tensor that a view selects.
 #[derive(Clone, Copy, Debug)]
 pub enum Cut {
     Select { dim: usize, index: usize },
@@ -24,7 +23,7 @@ pub enum Cut {
 }
 
 impl Cut {
-    /// The geometry of the part within that of the whole.
+    /// The layout of the part, given the layout of the whole.
     #[inline]
     pub fn layout(self, whole: &Layout) -> Layout {
         match self {
@@ -89,7 +88,7 @@ fn unfold_layout(whole: &Layout, dim: usize, size: usize, step: usize) -> Layout
     out
 }
 
-/// Backward of a view that shows a part.
+/// The node of a view of a part.
 struct CutBackward {
     cut: Cut,
     shape: Dims,
@@ -133,13 +132,13 @@ impl Function for CutBackward {
     }
 }
 
-/// The part of `t` that `cut` names, as a view.
+/// The part `cut` of `t`, as a view.
 #[inline]
 pub fn take(t: &Tensor, cut: Cut) -> Result<Tensor> {
     as_view(t, cut.layout(t.layout()), || CutBackward { cut, shape: t.shape().clone() })
 }
 
-/// Zeros of the given shape with `part` where `cut` names it; overlapping windows add up.
+/// Zeros of the given shape with `part` at the position `cut`; overlapping windows are summed.
 pub fn put_back(part: &Tensor, cut: Cut, shape: &Dims) -> Result<Tensor> {
     let out = part.new_zeros(shape.clone())?;
     let target = out.with_layout(cut.layout(out.layout()));
@@ -171,7 +170,7 @@ impl Function for PutBack {
     }
 }
 
-/// A copy of `t` with `src` in place of the part that `cut` names.
+/// A copy of `t` with the part `cut` replaced by `src`.
 pub fn replace(t: &Tensor, src: &Tensor, cut: Cut) -> Result<Tensor> {
     let out = t.copied(t.dtype())?;
     let target = out.with_layout(cut.layout(out.layout()));
@@ -197,7 +196,7 @@ impl Function for Replace {
     }
 }
 
-/// Index `index` of `dim`; negative ones count from the end.
+/// Index `index` of `dim`, which may be negative.
 pub fn select(t: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     take(t, select_cut(t, dim, index)?)
 }
@@ -215,7 +214,7 @@ fn select_cut(t: &Tensor, dim: i64, index: i64) -> Result<Cut> {
     Ok(Cut::Select { dim: d, index: index.rem_euclid(n.max(1)) as usize })
 }
 
-/// What `start:end:step` of a dimension of size `n` names, with Python's clamping.
+/// The start and length of the slice `start:end:step` of a dimension of size `n`, with Python's clamping.
 pub fn slice_range(n: usize, start: Option<i64>, end: Option<i64>, step: i64) -> (usize, usize) {
     let n = n as i64;
     let wrap = |i: i64| (if i < 0 { i.saturating_add(n) } else { i }).clamp(0, n);
@@ -259,12 +258,12 @@ fn diagonal_cut(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Cut> {
     Ok(Cut::Diagonal { offset, dim1: a, dim2: b })
 }
 
-/// A diagonal of two dimensions, as the last dimension of a view.
+/// A diagonal over two dimensions, as the last dimension of a view.
 pub fn diagonal(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     take(t, diagonal_cut(t, offset, dim1, dim2)?)
 }
 
-/// Windows of `size` indices of `dim`, `step` apart, with the place in the window as last dimension.
+/// Windows of `size` indices of `dim` at distance `step`; the position within the window is the last dimension.
 pub fn unfold(t: &Tensor, dim: i64, size: i64, step: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
     let n = if t.rank() == 0 { 1 } else { t.shape()[d] as i64 };
@@ -286,7 +285,7 @@ fn narrow_from_tensor(a: &Args) -> Result<Out> {
     Ok(narrow(a.tensor(0)?, a.int(1)?, start.item()?.to_i64(), a.int(3)?)?.into())
 }
 
-/// `src` fits the part that it replaces.
+/// Checks that `src` has the shape of the part that it replaces.
 fn check_part(src: &Tensor, part: &Dims, what: &str) -> Result<()> {
     ensure!(
         src.shape() == part,
@@ -311,7 +310,7 @@ fn slice_scatter(a: &Args) -> Result<Out> {
     scatter(t, &src, cut, "slice")
 }
 
-/// A diagonal as a view, or a matrix with the vector as a diagonal.
+/// The diagonal of a matrix as a view, or a matrix with the vector as a diagonal.
 fn diag(a: &Args) -> Result<Out> {
     let (t, offset) = (a.tensor(0)?, a.int(1)?);
     Ok(match t.rank() {
@@ -322,7 +321,7 @@ fn diag(a: &Args) -> Result<Out> {
     .into())
 }
 
-/// Zeros with the last dimension of `t` as a diagonal of two new dimensions.
+/// Zeros with the last dimension of `t` as a diagonal over two new dimensions.
 pub fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     ensure!(t.rank() > 0, Error::DimRange { dim: -1, rank: 0 });
     let rank = t.rank() + 1;
@@ -359,7 +358,7 @@ fn diagflat(a: &Args) -> Result<Out> {
     Ok(diag_embed(&flat, a.int(1)?, 0, 1)?.into())
 }
 
-/// The same elements under the same geometry, as a new view.
+/// A new view with the same layout.
 pub fn alias(t: &Tensor) -> Result<Tensor> {
     reshaped(t, t.layout().clone(), "AliasBackward0")
 }

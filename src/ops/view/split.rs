@@ -1,4 +1,4 @@
-//! Views that come in tuples.
+//! Operations that return several views.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -23,7 +23,7 @@ pub fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     parts(t, d, cuts, UNBIND)
 }
 
-/// The views that `cuts` name; together they are the whole along dimension `d`. They share one node.
+/// The views `cuts`, which together cover dimension `d`. They share one node.
 fn parts(t: &Tensor, d: usize, cuts: impl Iterator<Item = Cut>, node: &'static str) -> Result<Vec<Tensor>> {
     let parts = cuts.enumerate().map(|(i, cut)| multi_view(t, cut.layout(t.layout()), i)).collect();
     record_all(parts, &[t], |parts| Parts {
@@ -33,7 +33,7 @@ fn parts(t: &Tensor, d: usize, cuts: impl Iterator<Item = Cut>, node: &'static s
     })
 }
 
-/// Backward of views that make up the whole.
+/// The node of views that together cover the tensor.
 struct Parts {
     node: &'static str,
     dim: usize,
@@ -75,7 +75,7 @@ impl Function for Parts {
     }
 }
 
-/// Views of consecutive pieces of `dim` with the given lengths, which fit.
+/// Views of consecutive ranges of `dim` with the given lengths, which must be valid.
 fn pieces(
     t: &Tensor,
     d: usize,
@@ -95,7 +95,7 @@ fn require_dims(t: &Tensor, op: &str) -> Result<()> {
     Ok(())
 }
 
-/// Views of `size` indices of `dim` each; the last one may be shorter.
+/// Views of `size` indices of `dim`; the last one may be shorter.
 pub fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
     require_dims(t, "split")?;
     ensure!(size >= 0, Runtime, "split expects split_size be non-negative, but got split_size={size}");
@@ -111,7 +111,7 @@ pub fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
     pieces(t, d, (0..count).map(|i| size.min(n - i * size)), "SplitBackward0")
 }
 
-/// Views with the given numbers of indices of `dim`, which add up to its size.
+/// Views with the given lengths along `dim`, which add up to its size.
 pub fn split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     require_dims(t, "split")?;
     let d = wrap_dim(dim, t.rank())?;
@@ -130,7 +130,7 @@ pub fn split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tenso
     pieces(t, d, sizes.iter().map(|&s| s as usize), "SplitWithSizesBackward0")
 }
 
-/// At most `chunks` views of equal size, the last one of which may be smaller.
+/// At most `chunks` views of equal size; the last one may be smaller.
 pub fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     require_dims(t, "chunk")?;
     ensure!(chunks > 0, Runtime, "chunk expects `chunks` to be greater than 0, got: {chunks}");
@@ -144,7 +144,7 @@ pub fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     split(t, size as i64, dim)
 }
 
-/// More pieces than this, of empty or of repeated elements, are a mistake, and would only exhaust the memory.
+/// A limit on the number of pieces, which can be larger only for empty tensors or stride-0 dimensions, by mistake.
 const MOST_PIECES: usize = 1 << 24;
 
 fn expect_pieces(count: usize, op: &str) -> Result<()> {
@@ -152,7 +152,7 @@ fn expect_pieces(count: usize, op: &str) -> Result<()> {
     Ok(())
 }
 
-/// Views of `sections` nearly equal parts, the first of which are longer by one where the size does not divide.
+/// `sections` views of nearly equal size; if the size is not divisible, the first ones are longer by one.
 fn tensor_split(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(
         t.rank() > 0,
@@ -201,7 +201,7 @@ fn tensor_split_by_tensor(a: &Args) -> Result<Out> {
     );
     Ok(Out::Tuple(match by.rank() {
         0 => tensor_split(t, by.item()?.to_i64(), a.int(2)?)?,
-        // The shapes of the parts depend on it: the host waits for one that is on a device.
+        // The shapes of the results depend on it, so this synchronizes with a GPU.
         1 => tensor_split_at(t, &by.on_device(Device::Cpu)?.values::<i64>()?, a.int(2)?)?,
         r => bail!(
             Runtime,
@@ -211,7 +211,7 @@ fn tensor_split_by_tensor(a: &Args) -> Result<Out> {
     }))
 }
 
-/// The dimension that `hsplit`, `vsplit` or `dsplit` splits.
+/// The dimension along which `hsplit`, `vsplit` or `dsplit` splits.
 fn grid_dim(t: &Tensor, name: &str) -> Result<usize> {
     let (dim, least) = match name {
         "hsplit" => (if t.rank() == 1 { 0 } else { 1 }, 1),

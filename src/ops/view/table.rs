@@ -1,4 +1,4 @@
-//! The table of views that show every element.
+//! The operation table of views of all elements.
 
 use super::*;
 use crate::layout::infer_shape;
@@ -19,7 +19,7 @@ fn as_strided_op(a: &Args, node: &'static str) -> Result<Out> {
     Ok(as_strided_as(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?, node)?.into())
 }
 
-/// PyTorch's names of the nodes that squeeze a tensor itself.
+/// PyTorch's names of the nodes of in-place squeezes.
 const SQUEEZED: [&str; 3] = ["SqueezeBackward3", "SqueezeBackward4", "SqueezeBackward5"];
 
 fn squeeze_all(a: &Args) -> Result<Out> {
@@ -39,7 +39,7 @@ fn each(a: &Args, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Out> {
     Ok(Out::Tuple(a.tensors(0)?.iter().map(f).collect::<Result<_>>()?))
 }
 
-/// `t` in the shape of another tensor, copied only where no view exists.
+/// `t` in the shape of another tensor, copied only if no view is possible.
 fn reshape_as(a: &Args) -> Result<Out> {
     let shape: SmallVec<[i64; 6]> = a.tensor(1)?.shape().iter().map(|&n| n as i64).collect();
     Ok(reshape_to(a.tensor(0)?, &infer_shape(&shape, a.tensor(0)?.numel())?)?.into())

@@ -1,4 +1,4 @@
-"""Which kernel attention uses: rgrad has one, whatever programs choose."""
+"""The selection of attention kernels: without effect, since rgrad has a single one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["SDPBackend", "sdpa_kernel"]
 
 
 class SDPBackend(Enum):
-    """The kernels that programs choose among."""
+    """PyTorch's attention kernels."""
 
     ERROR = -1
     MATH = 0
@@ -23,11 +23,11 @@ class SDPBackend(Enum):
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """A block in which only some kernels may be used: they all mean the one that there is.
+    """A context that restricts attention to some kernels; without effect here.
 
     Args:
         backends: an `SDPBackend` or a list of them.
-        set_priority: taken and not used.
+        set_priority: accepted, but ignored.
     """
     chosen = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(chosen, list) or not all(isinstance(backend, SDPBackend) for backend in chosen):

@@ -1,4 +1,4 @@
-"""Hooks of modules: their registration, and the calls that run them."""
+"""Registration and execution of module hooks."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def add_hook(
     return handle
 
 
-# Hooks of every module (`register_module_forward_hook` and its siblings). They run before a module's own.
+# Global hooks (`register_module_forward_hook` and similar). They run before a module's own hooks.
 global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
 global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
 global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
-# Hooks of the older form, on the last node of each module.
+# Global backward hooks of the older form, on the last node of each module.
 global_node_hooks: OrderedDict[int, Callable] = OrderedDict()
-# Hooks that see what any module is given as a member.
+# Global hooks on the registration of members.
 parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 buffer_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 module_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 
 
 def registered(hooks: OrderedDict[int, Callable], module: Any, name: str, member: Any) -> Any:
-    """The member to register, after the hooks have seen it and may have replaced it."""
+    """Calls the registration hooks, which may replace the member; returns the member to register."""
     for hook in hooks.values():
         replacement = hook(module, name, member)
         if replacement is not None:
@@ -60,10 +60,10 @@ BOTH_FORMS = (
 
 # Note [The hook flag]
 #
-# A call of a module looks at one attribute, `_has_hooks`. It is False on the class; registering a hook sets
-# it on the instance, and registering a global hook sets it on the class, so that every instance sees it.
-# Handles only remove hooks. The slow path of a call clears the flag of a module when it finds nothing left
-# to run, so a flag that is set too long costs one slow call and no correctness.
+# A call of a module checks one attribute, `_has_hooks`. It is False on the class. Registering a hook sets it on the
+# instance, and registering a global hook sets it on the class, for all instances. Removing a hook leaves the flag
+# set; the slow path of the next call clears a module's flag if there is no hook left, so a stale flag costs one slow
+# call but is otherwise harmless.
 class HookMixin:
     """The part of ``Module`` that registers and runs forward and backward hooks."""
 
@@ -85,14 +85,13 @@ class HookMixin:
         """Registers a hook that runs before ``forward``.
 
         Args:
-            hook: ``hook(module, args)``, or ``hook(module, args, kwargs)`` with ``with_kwargs``. A result
-            other
+            hook: ``hook(module, args)``, or ``hook(module, args, kwargs)`` with ``with_kwargs``. A result other
                 than None replaces the arguments (with ``with_kwargs`` it is the pair ``(args, kwargs)``).
             prepend: run before the hooks registered so far.
             with_kwargs: whether the hook also receives the keyword arguments.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away.
+            A handle whose ``remove()`` removes the hook.
         """
         flags = (self._forward_pre_hooks_with_kwargs,) if with_kwargs else ()
         self._has_hooks = True
@@ -105,14 +104,13 @@ class HookMixin:
 
         Args:
             hook: ``hook(module, args, output)``, or ``hook(module, args, kwargs, output)`` with
-            ``with_kwargs``.
-                A result other than None replaces the output.
+                ``with_kwargs``. A result other than None replaces the output.
             prepend: run before the hooks registered so far.
             with_kwargs: whether the hook also receives the keyword arguments.
             always_call: run the hook even when ``forward`` raises.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away.
+            A handle whose ``remove()`` removes the hook.
         """
         flags = []
         if with_kwargs:
@@ -223,7 +221,7 @@ def _both(first: OrderedDict, second: OrderedDict) -> list[tuple[int, Callable]]
 
 
 def _hook_last_node(module: Any, args: tuple, result: Any, hooks: list) -> None:
-    """Hooks of the older form: they run after the node of the module's first result."""
+    """Registers hooks of the older form, which run after the node of the module's first result."""
     if not hooks:
         return
     first = result
@@ -244,7 +242,7 @@ def _hook_last_node(module: Any, args: tuple, result: Any, hooks: list) -> None:
 
 
 def _what_is_missed(args: tuple, result: Any, node: Any) -> tuple[str, str] | None:
-    """Why hooks on the one node do not see all gradients of a module, and which they do not see."""
+    """Says why hooks on that node miss some gradients of the module, and which ones; None if they miss none."""
     results = (result,) if isinstance(result, _C.Tensor) else result
     if not (isinstance(results, tuple) and all(isinstance(r, _C.Tensor) for r in results)):
         return (
@@ -324,7 +322,8 @@ class _BackwardBoundary:
 
     def _input_gradients(self, grads: tuple) -> tuple:
         if self.grad_output is None:
-            # The gradient reached the inputs on a way around the outputs: there is nothing to show to the hooks.
+            # The gradients reached the inputs by a path that does not include the outputs, so the hooks have nothing
+            # to observe.
             return grads
         places = self.input_places or []
         grad_input = self._run_hooks(_spread(grads, places, self.input_count))
@@ -350,9 +349,9 @@ class _BackwardBoundary:
 def _watch(
     values: tuple, on_backward: Callable[[tuple], tuple], of_inputs: bool
 ) -> tuple[tuple, list[int] | None]:
-    """Passes the tensors of ``values`` through an identity node, and says where among them they are.
+    """Passes the tensors in ``values`` through an identity node; also returns their positions in ``values``.
 
-    The places are None when no gradient will flow through.
+    The positions are None when no gradient will flow through.
     """
     places = [i for i, value in enumerate(values) if isinstance(value, _C.Tensor)]
     if not (rgrad.is_grad_enabled() and any(values[i].requires_grad for i in places)):
@@ -365,7 +364,7 @@ def _watch(
 
 
 def _spread(grads: tuple, places: list[int], count: int) -> tuple:
-    """Puts gradients of tensors at their places among ``count`` values, with None elsewhere."""
+    """Places the gradients of tensors at their positions among ``count`` values, with None elsewhere."""
     spread: list[Any] = [None] * count
     for place, grad in zip(places, grads, strict=True):
         spread[place] = grad
@@ -373,7 +372,7 @@ def _spread(grads: tuple, places: list[int], count: int) -> tuple:
 
 
 def _as_gradients(replacement: Any, before: tuple, kind: str) -> tuple:
-    # A tensor alone passes for a tuple of its rows, as in PyTorch.
+    # A single tensor is treated as the tuple of its rows, as in PyTorch.
     if len(replacement) != len(before):
         raise RuntimeError(
             f"Backward {'pre ' if kind == 'output' else ''}hook returned an invalid number of grad_{kind}, "
@@ -381,15 +380,15 @@ def _as_gradients(replacement: Any, before: tuple, kind: str) -> tuple:
         )
     for new, old in zip(replacement, before, strict=True):
         if isinstance(new, _C.Tensor) and isinstance(old, _C.Tensor) and new.shape != old.shape:
-            # PyTorch checks this in a node's hook of that name, which calls the module's.
+            # PyTorch raises this from a node hook named 'hook', which calls the module's hooks.
             raise RuntimeError("hook 'hook' has changed the size of value")
     return tuple(replacement)
 
 
 class BackwardHookFunction(Function):
-    """The identity; its backward hands the gradients to a callback and returns what that returns.
+    """The identity; its backward passes the gradients to a callback and returns the callback's result.
 
-    The callback of inputs sees zeros for gradients that there are none of; that of outputs sees None.
+    For inputs, missing gradients are passed as zeros; for outputs, as None.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What recurrent networks compute: one step of each kind of cell, and its run along sequences.
+"""The computations of recurrent networks: one step of each kind of cell, and loops over sequences.
 
 A state is a tuple of tensors of shape ``(batch, size)`` whose first is the output: ``(h,)``, or ``(h, c)`` for an LSTM.
 """
@@ -54,9 +54,10 @@ STEPS: dict[str, tuple[int, Callable[..., State]]] = {
 
 # Note [Batches that shrink]
 #
-# Packed sequences lie step by step, longest first, so a step has as many rows as sequences are that long. Going
-# forward, the rows of a state that the next step lacks are final and are set aside. Going backward, the sequences that
-# start at a step join with their initial state. Sequences of one length are the case in which nothing shrinks.
+# Packed sequences are stored step by step, longest sequence first, so a step has one row for each sequence that is
+# long enough to reach it. In the forward direction, the rows of a state that the next step lacks are final and are
+# set aside. In the backward direction, the sequences whose last element is at a step join with their initial state.
+# If all sequences have the same length, the number of rows stays constant.
 def run_steps(
     mode: str,
     sizes: Sequence[int],
@@ -76,11 +77,11 @@ def run_steps(
         backward: whether to go from the last step to the first.
 
     Returns:
-        The outputs as `data` lies, and the state of each sequence after its last step.
+        The outputs in the layout of `data`, and the state of each sequence after its last step.
     """
     weight_ih, weight_hh, bias_ih, bias_hh, weight_hr = weights
     _, step = STEPS[mode]
-    # All steps at once: their gates do not depend on the state.
+    # The input's share of all gates does not depend on the state, so it is computed for all steps at once.
     gates = _linear(data, weight_ih, bias_ih).split(list(sizes))
     outputs: list[Tensor] = []
     finished: list[State] = []
@@ -116,7 +117,7 @@ def run_lstm(
         The outputs, ``(steps, batch, size)``, and the final state.
     """
     weight_ih, weight_hh, bias_ih, bias_hh, _ = weights
-    # Both biases are added to the same gates, so one sum of them serves all steps.
+    # Both biases are added to the same gates, so their sum is computed once for all steps.
     bias = None if bias_ih is None else bias_ih + bias_hh
     gates = _linear(data, weight_ih, bias)
     outputs, cell = _lstm_layer(gates.flip(0) if backward else gates, *state, weight_hh)
@@ -134,12 +135,12 @@ def run_layers(
     """Runs all layers.
 
     Args:
-        run: runs one of them in one direction.
-        data: the input, its last dimension the features.
+        run: runs one layer in one direction.
+        data: the input; its last dimension is the features.
         state: tensors of shape ``(layers * directions, batch, size)``.
-        weights: those of every layer and direction.
+        weights: the weights of every layer and direction.
         directions: 1 or 2.
-        between: what happens to the output of each layer but the last.
+        between: applied to the output of each layer but the last.
 
     Returns:
         The output of the last layer, and the final states, shaped as `state`.

@@ -11,18 +11,18 @@ REGISTRIES = ("_parameters", "_buffers", "_modules")
 
 # Note [Registries and the instance dictionary]
 #
-# `module._parameters`, `module._buffers` and `module._modules` are the source of truth: everything that asks
-# what a module owns (iteration, state_dict, _apply, pickling) reads them and nothing else. So that
-# `self.weight` in a forward is an ordinary attribute lookup and not a call of `__getattr__`, every entry is
-# also found in the module's instance dictionary, under the same name. That copy is a cache with one writer:
-# the registry itself, which passes each change on to its owner. Hence code that writes
-# `module._parameters[name] = tensor` directly keeps both in step too, and no other method of Module has to
-# think about it.
+# `module._parameters`, `module._buffers` and `module._modules` are the source of truth: everything that needs the
+# members of a module (iteration, state_dict, _apply, pickling) reads only them. A lookup there would make
+# `self.weight` in a forward a call of `__getattr__`, so every entry is also stored in the module's instance
+# dictionary under the same name, where Python finds it by an ordinary attribute lookup. That copy is a cache with one
+# writer: the registry itself, which passes each change on to its owner. Hence code that writes
+# `module._parameters[name] = tensor` directly also keeps both in step, and no other method of Module has to maintain
+# the copy.
 #
-# A registry knows its owner weakly: a strong reference would make every module a cycle, and a dropped model
-# would hold its memory until the garbage collector's next full run. Pickling and copying see a plain dict,
-# and `Module.__setstate__` makes registries of them again; a module restored without it has plain dicts and
-# no cached entries, and `Module.__getattr__` then finds its members.
+# A registry holds a weak reference to its owner: a strong one would make every module a reference cycle, and the
+# memory of a dropped model would stay allocated until the garbage collector's next full run. Pickling and copying see
+# a plain dict, and `Module.__setstate__` turns it into a registry again; a module restored without `__setstate__` has
+# plain dicts and no cached entries, and `Module.__getattr__` then finds its members.
 class Registry(dict):
     """A dict of named members that repeats every change in its owner's instance dictionary."""
 
@@ -80,7 +80,7 @@ class Registry(dict):
 
 
 def install_registry(owner: object, name: str, items: Mapping[str, Any]) -> None:
-    """Makes ``items`` the registry ``name`` of ``owner`` in place of the one it has."""
+    """Makes ``items`` the registry ``name`` of ``owner``, replacing its current one."""
     attributes = owner.__dict__
     for member in attributes.get(name, ()):
         attributes.pop(member, None)

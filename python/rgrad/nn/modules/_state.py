@@ -9,6 +9,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad import __future__ as conversion
 
 from ..parameter import Parameter
 from ._hooks import RemovableHandle, add_hook
@@ -44,7 +45,7 @@ class StateMixin:
     _load_state_dict_post_hooks: OrderedDict[int, Callable]
 
     def get_extra_state(self) -> Any:
-        """Returns what a subclass stores in the state_dict beside its tensors (override both methods)."""
+        """Returns data that a subclass stores in the state_dict besides its tensors (override both methods)."""
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be called. Override "
             "get_extra_state() together with set_extra_state()."
@@ -130,7 +131,7 @@ class StateMixin:
                 FutureWarning,
                 stacklevel=2,
             )
-            # One by name counts more than one by position.
+            # A destination passed by name takes precedence over one passed by position.
             defaults = (None, "", False)
             for (name, named), default, positional in zip(tuple(options.items()), defaults, args, strict=False):
                 if named is default or named == default:
@@ -141,7 +142,7 @@ class StateMixin:
         """Fills the dictionary from this module and, through their own ``state_dict``, from its children."""
         collected = _new_state() if destination is None else destination
         about = {"version": self._version}
-        # A plain dict, which callers may pass, has no room for metadata.
+        # A plain dict, which callers may pass, cannot have the attribute `_metadata`.
         if hasattr(collected, "_metadata"):
             collected._metadata[prefix[:-1]] = about
         for pre_hook in self._state_dict_pre_hooks.values():
@@ -167,7 +168,7 @@ class StateMixin:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Loads the module's own entries; what goes wrong is added to the three lists."""
+        """Loads the module's own entries and appends problems to the three lists."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         own = dict(self._parameters)
@@ -195,19 +196,19 @@ class StateMixin:
         for key in state_dict:
             if key.startswith(prefix) and key != extra_key:
                 head, *rest = key[len(prefix) :].split(".", 1)
-                # A longer name is a child's to judge; this module only knows whether it has that child.
+                # A key with more components belongs to a child; this module only checks whether it has that child.
                 if (head not in self._modules) if rest else (head not in own):
                     unexpected_keys.append(key)
 
     def _load_tensor(self, name: str, key: str, tensor: _C.Tensor, loaded: Any, assign: bool) -> str | None:
-        """Gives member ``name`` the values of ``loaded``; returns what is wrong if that can't be done."""
+        """Gives member ``name`` the values of ``loaded``; returns an error message if that is impossible."""
         if not isinstance(loaded, _C.Tensor):
             return (
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object '
                 f"from checkpoint but received {type(loaded)}"
             )
         if tensor.dim() == 0 and loaded.dim() == 1 and loaded.shape[0] == 1:
-            # Checkpoints of the field's first years hold 0-d values as one-element vectors.
+            # Checkpoints written by early PyTorch versions store 0-d values as one-element vectors.
             loaded = loaded[0]
         if tensor.shape != loaded.shape:
             return (
@@ -216,8 +217,13 @@ class StateMixin:
             )
         try:
             with rgrad.no_grad():
-                if not assign:
+                if not assign and not conversion.get_swap_module_params_on_conversion():
                     tensor.copy_(loaded)
+                elif not assign:
+                    new = rgrad.empty_like(tensor.data).copy_(loaded)
+                    if isinstance(tensor, Parameter):
+                        new = Parameter(new, tensor.requires_grad)
+                    rgrad.utils.swap_tensors(tensor, new)
                 else:
                     if isinstance(tensor, Parameter):
                         if isinstance(loaded, Parameter):
@@ -261,7 +267,7 @@ class StateMixin:
 
 
 class _Loading:
-    """One call of ``load_state_dict``: what it knows of every module, and what it found wrong so far."""
+    """One call of ``load_state_dict``: the entries of every module, and the problems found so far."""
 
     def __init__(self, metadata: dict[str, dict[str, Any]] | None, assign: bool) -> None:
         self.metadata = metadata or {}
@@ -270,11 +276,11 @@ class _Loading:
         self.errors: list[str] = []
 
     def visit(self, module: StateMixin, entries: dict[str, Any], prefix: str) -> None:
-        """Loads a module and what is below it from the entries whose keys begin with ``prefix``."""
+        """Loads a module and its descendants from the entries whose keys begin with ``prefix``."""
         about = self.metadata.get(prefix[:-1], {})
         if self.assign:
             about["assign_to_params_buffers"] = True
-        # Strict at all times: whether these lists are errors is decided when all of them are known.
+        # Strict is always True here: whether the collected problems are errors is decided at the end.
         module._load_from_state_dict(entries, prefix, about, True, *self.keys, self.errors)
         for name, child in module._modules.items():
             if child is not None:
@@ -301,7 +307,7 @@ def _new_state() -> Any:
 
 
 def _copied(state_dict: Mapping[str, Any]) -> Any:
-    """A copy that pre-hooks may change, with the metadata that some of them look for."""
+    """A copy that pre-hooks may change, including the metadata that some of them read."""
     copy: Any = OrderedDict(state_dict)
     if hasattr(state_dict, "_metadata"):
         copy._metadata = state_dict._metadata  # type: ignore[attr-defined]
@@ -313,7 +319,7 @@ def _quoted(keys: list[str]) -> str:
 
 
 class _LoadPreHook:
-    """A load pre-hook with the module it is bound to, if it takes one; copied and pickled with the module."""
+    """A load pre-hook and the module to call it with, if any; copied and pickled with that module."""
 
     def __init__(self, hook: Callable, module: Any) -> None:
         self.hook = hook

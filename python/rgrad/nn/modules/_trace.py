@@ -1,4 +1,4 @@
-"""Tells in a traceback which module of a network an error comes from."""
+"""Adds to an error's traceback the module of the network in which it occurred."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _PREFIX = "In module "
 def note_module(error: Exception, module: Any) -> None:
     """Adds the path of ``module`` to the notes of ``error``, which a traceback prints below the message.
 
-    Every call of a module that the error leaves puts one name in front of the path, so that the outermost
-    call completes it: ``In module Net.block.fc1: Linear(in_features=400, out_features=120, bias=True)``.
+    Each module call that the error propagates through prepends one name to the path, so the outermost call completes
+    it: ``In module Net.block.fc1: Linear(in_features=400, out_features=120, bias=True)``.
     """
     path, summary, child = getattr(error, "_module_trace", ((), "", None))
     if child is None:
@@ -29,6 +29,6 @@ def _summary(module: Any) -> str:
     try:
         extra = module.extra_repr()
     except Exception:
-        # The module may be the very thing that is broken; the error it raised must still come through.
+        # The error may come from the module's own repr; the original error must still be raised.
         extra = "..."
     return f"{type(module).__name__}({extra})"

@@ -1,6 +1,6 @@
 """Activations.
 
-Shape of all but ``GLU``: input and output of any, the same, shape.
+Except for ``GLU``, the input may have any shape and the output has the same shape.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """Leaky ReLU whose slope is drawn from U(lower, upper) in training, and is their mean in evaluation.
+    """Leaky ReLU whose slope is drawn from U(lower, upper) in training and is their mean in evaluation.
 
     Args:
         lower: least slope for negative elements.
@@ -213,7 +213,7 @@ class PReLU(Module):
     """Leaky ReLU whose slope is learned.
 
     Args:
-        num_parameters: 1, or the number of channels to learn a slope for each.
+        num_parameters: 1, or the number of channels, for one slope per channel.
         init: first value of the slope.
     """
 
@@ -227,7 +227,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Sets the first value."""
+        """Sets the initial value of the slope."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
@@ -300,7 +300,7 @@ class Softplus(Module):
 
     Args:
         beta: how sharply the curve bends at 0.
-        threshold: from where on the curve is taken for its asymptote.
+        threshold: value of ``beta * x`` above which the result is ``x`` itself.
     """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
@@ -330,7 +330,7 @@ class _Shrink(Module):
 
 
 class Softshrink(_Shrink):
-    """Moves ``x`` towards 0 by ``lambd``, and to 0 where that would pass it."""
+    """Moves ``x`` towards 0 by ``lambd``, but not past 0."""
 
     _operation = staticmethod(F.softshrink)
 
@@ -342,7 +342,7 @@ class Hardshrink(_Shrink):
 
 
 class Hardtanh(Module):
-    """``x``, held between ``min_val`` and ``max_val``.
+    """``x``, clamped to ``[min_val, max_val]``.
 
     Args:
         min_val: lower bound.
@@ -382,7 +382,7 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """``x``, held between 0 and 6."""
+    """``x``, clamped to ``[0, 6]``."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -396,7 +396,7 @@ class Threshold(Module):
 
     Args:
         threshold: the largest element that is replaced.
-        value: by what.
+        value: the replacement.
         inplace: whether to write to the input.
 
     >>> rgrad.nn.Threshold(1.0, 7.0)(rgrad.tensor([1.0, 2.0]))

@@ -123,9 +123,9 @@ class MultiheadAttention(Module):
         """Applies attention.
 
         Args:
-            query: what asks.
-            key: what is compared with the queries.
-            value: what is mixed.
+            query: the queries.
+            key: the keys, which are compared with the queries.
+            value: the values, whose weighted means are the output.
             key_padding_mask: ``(N, S)``; keys to leave out (True), or numbers to add to their scores.
             need_weights: whether to return the weights too.
             attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``; pairs to leave out, or numbers to add.
@@ -133,11 +133,11 @@ class MultiheadAttention(Module):
             is_causal: a hint that `attn_mask` is the causal one.
 
         Returns:
-            The output and the weights, or None in their place.
+            The output and the weights; without `need_weights`, None in place of the weights.
         """
         swap = self.batch_first and query.dim() == 3
         if swap:
-            # The same tensor stays the same tensor, so that one projection serves for all three.
+            # If arguments are the same tensor, so are their transposes: attention then uses one projection for them.
             seen = {id(x): x.transpose(0, 1) for x in (query, key, value)}
             query, key, value = seen[id(query)], seen[id(key)], seen[id(value)]
         output, weights = F.multi_head_attention_forward(

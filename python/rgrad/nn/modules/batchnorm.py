@@ -90,7 +90,7 @@ class _NormBase(Module):
     ) -> None:
         version = local_metadata.get("version")
         counter = prefix + "num_batches_tracked"
-        # Version 1 had no counter.
+        # Version 1 of the state had no counter.
         if (version is None or version < 2) and self.track_running_stats and counter not in state_dict:
             known = self.num_batches_tracked
             state_dict[counter] = rgrad.tensor(0, dtype=rgrad.int64) if known is None else known
@@ -107,7 +107,7 @@ class _BatchNorm(_NormBase):
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                # Every batch so far counts the same.
+                # All batches so far have equal weight.
                 momentum = 1.0 / float(self.num_batches_tracked)
         return _batch_norm(
             input,

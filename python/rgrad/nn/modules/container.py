@@ -1,4 +1,4 @@
-"""Modules, and parameters, in sequences and dictionaries."""
+"""Sequences and dictionaries of modules and of parameters."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _check_repeat(times: Any) -> None:
 
 
 class ModuleList(Module):
-    """A list whose modules are registered with the module that holds it.
+    """A list whose modules are registered as children.
 
     Args:
         modules: the first modules.
@@ -218,7 +218,7 @@ class ModuleList(Module):
         return module
 
     def __repr__(self) -> str:
-        """Like a module's, with equal neighbours on one line: ``(0-2): 3 x ReLU()``."""
+        """Like a module's repr, with equal neighbours on one line: ``(0-2): 3 x ReLU()``."""
         runs: list[list[Any]] = []
         for index, module in enumerate(self):
             text = repr(module)
@@ -238,7 +238,7 @@ class ModuleList(Module):
 
 
 class ModuleDict(Module):
-    """A dictionary whose modules are registered with the module that holds it.
+    """A dictionary whose modules are registered as children.
 
     Args:
         modules: a mapping of names to modules, or pairs of the two.
@@ -310,7 +310,7 @@ class ModuleDict(Module):
 
 
 def _as_entry(value: Any) -> Any:
-    """Makes a parameter of a tensor; anything else may be stored as it is."""
+    """Converts a tensor to a parameter; other values are returned unchanged."""
     if isinstance(value, _C.Tensor) and not isinstance(value, Parameter):
         return Parameter(value)
     return value

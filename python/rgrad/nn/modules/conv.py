@@ -21,7 +21,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What convolutions share: parameters, padding, repr. Subclasses name the operation."""
+    """Base class of the convolutions: parameters, padding, repr. Subclasses name the operation."""
 
     _operation: Callable[..., _C.Tensor]
     _expand: Callable[[Any], tuple]
@@ -68,7 +68,7 @@ class _ConvNd(Module):
         self.transposed = transposed
 
     def _set_window(self, kernel_size: Any, stride: Any, dilation: Any, output_padding: Any) -> None:
-        """Sets what has one number for every spatial dimension."""
+        """Sets the attributes that have one number for every spatial dimension."""
         expand = type(self)._expand
         self.kernel_size, self.stride, self.dilation = expand(kernel_size), expand(stride), expand(dilation)
         self.output_padding = expand(output_padding)
@@ -93,7 +93,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _weight_shape(self) -> tuple[int, ...]:
-        """``(out, in / groups, *kernel)``, with in and out exchanged where the convolution is transposed."""
+        """``(out, in / groups, *kernel)``; for transposed convolutions, in and out are exchanged."""
         ends = (self.out_channels, self.in_channels)
         first, second = reversed(ends) if self.transposed else ends
         return (first, second // self.groups, *self.kernel_size)
@@ -157,7 +157,7 @@ class Conv1d(_ConvNd):
         stride: step of the kernel.
         padding: what is added on both sides; a size, ``'valid'`` (none) or ``'same'`` (keep the size).
         dilation: distance between kernel elements.
-        groups: number of blocks of channels that don't see each other.
+        groups: number of groups of channels; outputs of a group depend on its inputs only.
         bias: whether to add a learned bias.
         padding_mode: ``'zeros'``, ``'reflect'``, ``'replicate'`` or ``'circular'``.
 
@@ -180,7 +180,7 @@ class Conv2d(_ConvNd):
         stride: step of the kernel.
         padding: what is added on all sides; a size, a pair, ``'valid'`` (none) or ``'same'`` (keep the size).
         dilation: distance between kernel elements.
-        groups: number of blocks of channels that don't see each other.
+        groups: number of groups of channels; outputs of a group depend on its inputs only.
         bias: whether to add a learned bias.
         padding_mode: ``'zeros'``, ``'reflect'``, ``'replicate'`` or ``'circular'``.
 

@@ -1,4 +1,4 @@
-"""Transposed convolutions: the maps that convolutions use for their gradients."""
+"""Transposed convolutions: the maps that compute the input gradients of convolutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share. Subclasses name the operation."""
+    """Base class of the transposed convolutions. Subclasses name the operation."""
 
     _transpose: Callable[..., _C.Tensor]
 
@@ -35,7 +35,7 @@ class _ConvTransposeNd(_ConvNd):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        # Not the parent's own constructor, whose arguments are those of a plain convolution.
+        # This skips the constructor of `_ConvNd`, whose arguments are those of a plain convolution.
         super(_ConvNd, self).__init__()
         self._set_channels(in_channels, out_channels, groups, transposed=True)
         self._set_window(kernel_size, stride, dilation, output_padding)
@@ -43,7 +43,7 @@ class _ConvTransposeNd(_ConvNd):
         self._make_parameters(bias, device, dtype)
 
     def _fitted_padding(self, input: _C.Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
-        """The output padding that leads to ``output_size``: with a stride, several sizes map to one."""
+        """The output padding that results in ``output_size``; with a stride, several output sizes are possible."""
         if output_size is None:
             return self.output_padding
         spatial = len(self.kernel_size)
@@ -71,7 +71,7 @@ class _ConvTransposeNd(_ConvNd):
         return tuple(size - low for size, low in zip(wanted, least, strict=True))
 
     def forward(self, input: _C.Tensor, output_size: Sequence[int] | None = None) -> _C.Tensor:
-        """Applies the layer; ``output_size`` chooses among the sizes that a stride leaves open."""
+        """Applies the layer; ``output_size`` selects one of the output sizes that are possible with a stride."""
         return self._transpose(
             input,
             self.weight,
@@ -105,7 +105,7 @@ class ConvTranspose2d(_ConvTransposeNd):
         stride: step of the kernel in the output.
         padding: how much is cut off on all sides.
         output_padding: how much is added on one side of the output.
-        groups: number of blocks of channels that don't see each other.
+        groups: number of groups of channels; outputs of a group depend on its inputs only.
         bias: whether to add a learned bias.
         dilation: distance between kernel elements.
         padding_mode: ``'zeros'``.

@@ -23,7 +23,7 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Zeroes elements at random in training, and scales the others so that the mean stays.
+    """Zeroes elements at random in training, and scales the others so that the expected value does not change.
 
     Args:
         p: probability of an element to be zeroed.

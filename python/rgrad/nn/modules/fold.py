@@ -13,7 +13,7 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Unfold(Module):
-    """The windows of an image, as columns.
+    """Arranges the windows of an image as columns.
 
     Args:
         kernel_size: size of a window, one number or a pair.

@@ -1,4 +1,4 @@
-"""Modules that take the size of their input from the first input they see.
+"""Modules that take the size of their input from the first input that they are called with.
 
 Until then their parameters are placeholders, and `repr` shows the size as 0. The first forward pass gives the
 parameters their shapes and initial values, and the module becomes one of the ordinary class.
@@ -43,12 +43,12 @@ __all__ = [
 
 
 class LazyModuleMixin(Module):
-    """What lazy modules share; comes before the ordinary class among the bases."""
+    """Base class of the lazy modules; it comes before the ordinary class among the bases."""
 
     cls_to_become: type[Module] | None = None
 
     def _wait(self) -> None:
-        """Puts placeholders in the place of parameters and buffers that depend on the input."""
+        """Replaces the parameters and buffers that depend on the input by placeholders."""
         for name, param in list(self._parameters.items()):
             if param is not None:
                 self._parameters[name] = UninitializedParameter(param.requires_grad, param.device, param.dtype)
@@ -62,12 +62,12 @@ class LazyModuleMixin(Module):
         return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
     def reset_parameters(self) -> None:
-        """Draws new initial values, once there is something to draw."""
+        """Draws new initial values, unless parameters are still placeholders."""
         if not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: _C.Tensor) -> None:
-        """Gives parameters and buffers the shapes that an input asks for."""
+        """Gives parameters and buffers the shapes that follow from an input."""
         raise NotImplementedError
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -85,7 +85,7 @@ class LazyModuleMixin(Module):
 
 
 class _LazyLayer(LazyModuleMixin):
-    """A lazy module of this package: it says which sizes it waits for, and the shapes that follow from them."""
+    """A lazy module of this package: defines the sizes that it infers, and the shapes that follow from them."""
 
     def initialize_parameters(self, input: _C.Tensor) -> None:
         if not self.has_uninitialized_params():
@@ -99,7 +99,7 @@ class _LazyLayer(LazyModuleMixin):
         self.reset_parameters()
 
     def _recall_sizes(self, input: _C.Tensor) -> None:
-        """Sets the sizes from parameters that a checkpoint has given their shapes."""
+        """Sets the sizes from parameters whose shapes come from a loaded checkpoint."""
         raise NotImplementedError
 
     def _infer_sizes(self, input: _C.Tensor) -> None:
@@ -107,12 +107,12 @@ class _LazyLayer(LazyModuleMixin):
         raise NotImplementedError
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every parameter and buffer that may have been waiting, by name."""
+        """The shape of every parameter and buffer that may be a placeholder, by name."""
         raise NotImplementedError
 
 
 def _infer(module: Any, args: tuple[Any, ...]) -> None:
-    """The hook before the first forward pass."""
+    """The pre-hook of the first forward pass."""
     module.initialize_parameters(*args)
     if module.has_uninitialized_params():
         raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")
@@ -154,7 +154,7 @@ class LazyLinear(_LazyLayer, Linear):
 
 
 class _LazyConv(_LazyLayer, _ConvNd):
-    """What lazy convolutions share: the arguments are those of the ordinary class without `in_channels`."""
+    """Base class of the lazy convolutions: the arguments are those of the ordinary class without `in_channels`."""
 
     weight: Any
     bias: Any
@@ -174,7 +174,7 @@ class _LazyConv(_LazyLayer, _ConvNd):
         dtype: Any = None,
     ) -> None:
         options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
-        # As many channels as groups: any number that they divide.
+        # `in_channels` is a temporary value; it must be a multiple of `groups`, so `groups` is passed.
         super().__init__(groups, out_channels, kernel_size, stride, padding, dilation, groups, bias, **options)
         self.in_channels = 0
         self._wait()
@@ -198,7 +198,7 @@ class _LazyConv(_LazyLayer, _ConvNd):
 
 
 class _LazyConvTranspose(_LazyConv):
-    """What lazy transposed convolutions share."""
+    """Base class of the lazy transposed convolutions."""
 
     def __init__(
         self,
@@ -216,14 +216,14 @@ class _LazyConvTranspose(_LazyConv):
     ) -> None:
         sizes = (groups, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation)
         options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
-        # Past `_LazyConv`, whose arguments come in the order of a plain convolution.
+        # This skips the constructor of `_LazyConv`, which takes its arguments in the order of a plain convolution.
         super(_LazyConv, self).__init__(*sizes, **options)
         self.in_channels = 0
         self._wait()
 
 
 class _LazyNorm(_LazyLayer, _NormBase):
-    """What lazy norms share: the arguments are those of the ordinary class without `num_features`."""
+    """Base class of the lazy norms: the arguments are those of the ordinary class without `num_features`."""
 
     num_features: Any
 

@@ -68,7 +68,7 @@ class Linear(Module):
 
     def reset_parameters(self) -> None:
         """Draws new initial values."""
-        # Slope sqrt(5) makes the bound of the Kaiming distribution 1 / sqrt(fan_in).
+        # With a = sqrt(5), the bound of the Kaiming distribution is 1 / sqrt(fan_in).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0

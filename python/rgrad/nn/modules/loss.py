@@ -77,7 +77,7 @@ class MSELoss(_Loss):
     """``(input - target) ** 2``.
 
     Shape:
-        Input and target: the same, any shape. Output: ``()``, or theirs with ``reduction='none'``.
+        Input and target: any shape, the same for both. Output: ``()``, or that shape with ``reduction='none'``.
 
     Example:
         >>> rgrad.nn.MSELoss()(rgrad.tensor([1.0, 2.0]), rgrad.tensor([1.0, 4.0]))
@@ -106,7 +106,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Half the squared error up to an error of ``delta``, and a line with the same slope beyond."""
+    """Half the squared error up to an error of ``delta``, and a line beyond, with the same slope at ``delta``."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -121,7 +121,7 @@ class CrossEntropyLoss(_WeightedLoss):
 
     Args:
         weight: factor of every class, shape ``(C,)``.
-        ignore_index: target that counts neither in the loss nor in the mean.
+        ignore_index: target value whose samples contribute neither to the loss nor to the mean.
         label_smoothing: share of the target probability that is spread evenly over all classes.
 
     Shape:
@@ -422,7 +422,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """:class:`TripletMarginLoss` with a distance of one's own."""
+    """:class:`TripletMarginLoss` with a distance function given by the caller."""
 
     def __init__(
         self,
@@ -454,7 +454,7 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Hinge loss over several labels a sample."""
+    """Hinge loss with several labels per sample."""
 
     def forward(self, input: _C.Tensor, target: _C.Tensor) -> _C.Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)

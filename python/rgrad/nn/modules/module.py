@@ -1,4 +1,4 @@
-"""``Module``, the base class of everything with parameters."""
+"""``Module``, the base class of all network modules."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 
 import rgrad
 from rgrad import _C
+from rgrad import __future__ as conversion
 
 from ..parameter import Buffer, Parameter
 from . import _hooks
@@ -23,6 +24,7 @@ from ._global_hooks import (
 )
 from ._hooks import HookMixin
 from ._registry import REGISTRIES, Registry, install_registry
+from ._state import EXTRA_STATE_KEY as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - packages look it up here
 from ._state import StateMixin
 from ._trace import note_module
 
@@ -53,7 +55,7 @@ _HOOK_DICTIONARIES = (
     "_load_state_dict_post_hooks",
 )
 
-# Those of them that a call of a module runs.
+# The hook dictionaries whose hooks run during a call of a module.
 _CALL_HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_node_hooks", "_forward_hooks", "_forward_pre_hooks")
 
 
@@ -203,7 +205,7 @@ class Module(HookMixin, StateMixin):
             raise KeyError(f"attribute '{name}' already exists")
 
     def register_buffer(self, name: str, tensor: _C.Tensor | None, persistent: bool = True) -> None:
-        """Adds a tensor that is part of the module's state and no parameter, such as a running mean.
+        """Adds a tensor that belongs to the module's state but is not a parameter, such as a running mean.
 
         Args:
             name: attribute under which the buffer is found.
@@ -250,7 +252,7 @@ class Module(HookMixin, StateMixin):
         """Another name of :meth:`add_module`."""
         self.add_module(name, module)
 
-    # Looking members up by path.
+    # Lookup of members by path.
 
     def get_submodule(self, target: str) -> Module:
         """Returns the module at a dotted path such as ``"features.0"``; the empty path is this module."""
@@ -298,7 +300,7 @@ class Module(HookMixin, StateMixin):
             raise AttributeError(f"`{name}` is not a buffer")
         return buffer
 
-    # Iterating over members. Each object is visited once, at its first place.
+    # Iteration over members. Each object is visited once, under the first name found.
 
     def _named_members(
         self, get_members: Callable[[Module], Any], prefix: str, recurse: bool, remove_duplicate: bool
@@ -376,19 +378,27 @@ class Module(HookMixin, StateMixin):
     # Changing all members at once.
 
     def _apply(self, fn: Callable[[_C.Tensor], _C.Tensor], recurse: bool = True) -> Self:
-        """Replaces every parameter's data, every gradient's data and every buffer by ``fn`` of it.
+        """Replaces every parameter's data, every gradient's data and every buffer by the result of ``fn``.
 
-        Parameters keep their identity, so that optimizers made before keep working.
+        Parameters keep their identity, so that optimizers made before keep working, unless
+        `rgrad.__future__.set_overwrite_module_params_on_conversion` asked for new ones.
         """
         if recurse:
             for module in self.children():
                 module._apply(fn)
         with rgrad.no_grad():
-            for parameter in self._parameters.values():
+            for name, parameter in self._parameters.items():
                 if parameter is None:
                     continue
                 grad = parameter.grad
-                parameter.data = fn(parameter.data)
+                if conversion.get_swap_module_params_on_conversion():
+                    parameter.grad = None
+                    rgrad.utils.swap_tensors(parameter, Parameter(fn(parameter.data), parameter.requires_grad))
+                elif conversion.get_overwrite_module_params_on_conversion():
+                    parameter = Parameter(fn(parameter.data), parameter.requires_grad)
+                    self._parameters[name] = parameter
+                else:
+                    parameter.data = fn(parameter.data)
                 if grad is not None:
                     grad.data = fn(grad.data)
                     parameter.grad = grad
@@ -408,7 +418,7 @@ class Module(HookMixin, StateMixin):
         """Moves and casts parameters and buffers in place.
 
         Called as ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)`` or
-        ``to(memory_format=...)``. Only floating point members are cast; only those of four or five dimensions
+        ``to(memory_format=...)``. Only floating-point members are cast; only members of four or five dimensions
         take the memory format.
 
         Returns:
@@ -472,7 +482,7 @@ class Module(HookMixin, StateMixin):
         return self._apply(lambda tensor: tensor.share_memory_())
 
     def train(self, mode: bool = True) -> Self:
-        """Sets training mode here and below; it matters to modules such as Dropout and BatchNorm.
+        """Sets training mode on this module and its descendants; it affects modules such as Dropout and BatchNorm.
 
         Args:
             mode: True to train, False to evaluate.
@@ -481,18 +491,18 @@ class Module(HookMixin, StateMixin):
             The module.
 
         Raises:
-            ValueError: the mode is no bool.
+            ValueError: the mode is not a bool.
         """
         if mode is not True and mode is not False:
             raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
         self.training = mode
-        # Through the children's own method, which a class may override, say to keep its statistics frozen.
+        # Calls the children's own `train`, which a class may override, for example to keep its statistics frozen.
         for child in self.children():
             child.train(mode)
         return self
 
     def eval(self) -> Self:
-        """Sets evaluation mode here and below."""
+        """Sets evaluation mode on this module and its descendants."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -521,7 +531,7 @@ class Module(HookMixin, StateMixin):
         return self.__class__.__name__
 
     def extra_repr(self) -> str:
-        """Returns what stands between the parentheses of the module's repr, before its children."""
+        """Returns the text between the parentheses of the module's repr, before its children."""
         return ""
 
     def __repr__(self) -> str:
@@ -535,11 +545,11 @@ class Module(HookMixin, StateMixin):
 
     def __dir__(self) -> list[str]:
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
-        # Names such as "0", of a Sequential's children, can't be typed after a dot.
+        # Names such as "0", of a Sequential's children, are not identifiers and cannot follow a dot.
         return sorted(name for name in names if not name[:1].isdigit())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the instance dictionary with plain registries and without the members' second place."""
+        """Returns the instance dictionary with plain dicts as registries and without the cached copies of members."""
         members = {name for registry in REGISTRIES for name in self.__dict__.get(registry, ())}
         state = {name: value for name, value in self.__dict__.items() if name not in members}
         for registry in REGISTRIES:

@@ -34,7 +34,7 @@ _SIDES = {1: _pair, 2: _quadruple, 3: _ntuple(6, "_sextuple")}
 
 
 class _PadNd(Module):
-    """What padding modules share. Subclasses name the mode, and as ``dims`` how many dimensions are padded."""
+    """Base class of the padding modules. Subclasses set the mode, and ``dims``, the number of padded dimensions."""
 
     _mode: str
     _expand: Callable[[Any], tuple]
@@ -100,7 +100,7 @@ class ConstantPad3d(_ConstantPadNd, dims=3):
 
 
 class _ZeroPadNd(_ConstantPadNd):
-    """A constant pad of zero, shown without it; comes before the constant pad among the bases."""
+    """A constant pad whose repr omits the value zero; it comes before the constant pad among the bases."""
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
@@ -138,7 +138,7 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd, dims=1):
-    """Mirrors the input at its edges, without repeating them, along the last dimension.
+    """Mirrors the last dimension at its edges, without repeating the edge elements.
 
     Args:
         padding: how many elements on every side, or ``(left, right)``.
@@ -149,7 +149,7 @@ class ReflectionPad1d(_ReflectionPadNd, dims=1):
 
 
 class ReflectionPad2d(_ReflectionPadNd, dims=2):
-    """Mirrors the input at its edges, without repeating them, along the last two dimensions.
+    """Mirrors the last two dimensions at their edges, without repeating the edge elements.
 
     Args:
         padding: how many elements on every side, or ``(left, right, top, bottom)``.
@@ -157,7 +157,7 @@ class ReflectionPad2d(_ReflectionPadNd, dims=2):
 
 
 class ReflectionPad3d(_ReflectionPadNd, dims=3):
-    """Mirrors the input at its edges, without repeating them, along the last three dimensions.
+    """Mirrors the last three dimensions at their edges, without repeating the edge elements.
 
     Args:
         padding: how many elements on every side, or ``(left, right, top, bottom, front, back)``.
@@ -203,7 +203,7 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd, dims=1):
-    """Continues the input with its other end along the last dimension.
+    """Pads the last dimension with elements from its opposite end.
 
     Args:
         padding: how many elements on every side, or ``(left, right)``.
@@ -214,7 +214,7 @@ class CircularPad1d(_CircularPadNd, dims=1):
 
 
 class CircularPad2d(_CircularPadNd, dims=2):
-    """Continues the input with its other end along the last two dimensions.
+    """Pads the last two dimensions with elements from their opposite ends.
 
     Args:
         padding: how many elements on every side, or ``(left, right, top, bottom)``.
@@ -222,7 +222,7 @@ class CircularPad2d(_CircularPadNd, dims=2):
 
 
 class CircularPad3d(_CircularPadNd, dims=3):
-    """Continues the input with its other end along the last three dimensions.
+    """Pads the last three dimensions with elements from their opposite ends.
 
     Args:
         padding: how many elements on every side, or ``(left, right, top, bottom, front, back)``.

@@ -1,4 +1,4 @@
-"""`DataParallel`, on the one device that there is."""
+"""`DataParallel` for a single device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DataParallel"]
 
 
 class DataParallel(Module):
-    """Calls a module, as PyTorch's does where there is one device: batches are not split.
+    """Calls a module. As in PyTorch with one device, batches are not split.
 
     Args:
         module: the module; its parameters' names start with ``module.``.

@@ -83,8 +83,8 @@ class MaxPool2d(_MaxPoolNd):
         stride: step of the window; its size by default.
         padding: how many elements of minus infinity are added on all sides.
         dilation: distance between the window's elements.
-        return_indices: whether to return also where the largest values are.
-        ceil_mode: whether windows that reach over the edge count.
+        return_indices: whether to also return the indices of the largest values.
+        ceil_mode: whether windows that extend past the edge are included.
 
     Shape:
         Input: ``(N, C, H, W)`` or ``(C, H, W)``. Output: the same with ``H_out``, ``W_out``.
@@ -180,9 +180,9 @@ class AvgPool2d(_AvgPoolNd):
         kernel_size: size of the window, one number or a pair.
         stride: step of the window; its size by default.
         padding: how many zeros are added on all sides.
-        ceil_mode: whether windows that reach over the edge count.
-        count_include_pad: whether the added zeros count as elements.
-        divisor_override: what sums are divided by, instead of the number of elements.
+        ceil_mode: whether windows that extend past the edge are included.
+        count_include_pad: whether the added zeros are included in the number of elements.
+        divisor_override: divides the sums, instead of the number of elements.
 
     Shape:
         Input: ``(N, C, H, W)`` or ``(C, H, W)``. Output: the same with ``H_out``, ``W_out``.

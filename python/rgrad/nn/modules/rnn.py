@@ -27,17 +27,17 @@ _PARTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
 
 
 class RNNBase(Module):
-    """What `RNN`, `LSTM` and `GRU` share: parameters, checks, and the run over the layers.
+    """Base class of `RNN`, `LSTM` and `GRU`: parameters, checks, and the loop over the layers.
 
     Args:
         mode: ``"RNN_TANH"``, ``"RNN_RELU"``, ``"LSTM"`` or ``"GRU"``.
         input_size: features of the input.
         hidden_size: features of the state.
-        num_layers: how many networks are stacked.
+        num_layers: number of stacked layers.
         bias: whether to add learned biases.
         batch_first: whether input and output are ``(N, L, features)`` rather than ``(L, N, features)``.
         dropout: probability of dropout between layers.
-        bidirectional: whether a second network reads each sequence from its end.
+        bidirectional: whether a second network processes each sequence in reverse.
         proj_size: features to which an LSTM's output is mapped; 0 for no mapping.
     """
 
@@ -93,7 +93,7 @@ class RNNBase(Module):
         return 2 if self.bidirectional else 1
 
     def _places(self) -> list[tuple[int, str]]:
-        """Layer and suffix of the names, for every layer and direction."""
+        """The layer number and the suffix of the parameter names, for every layer and direction."""
         suffixes = ("", "_reverse")[: self._directions]
         return [(layer, suffix) for layer in range(self.num_layers) for suffix in suffixes]
 
@@ -106,7 +106,7 @@ class RNNBase(Module):
         ]
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: no kernel here asks for the parameters in one block."""
+        """Does nothing: no kernel requires the parameters in one block of memory."""
 
     def reset_parameters(self) -> None:
         """Draws new initial values, from U(-k, k) with k = 1 / sqrt(hidden_size)."""
@@ -168,7 +168,7 @@ class RNNBase(Module):
         return _recurrence.run_layers(run, data, state, weights, self._directions, between)
 
     def _run_dense(self, data: Tensor, state: State) -> tuple[Tensor, State]:
-        """Runs over sequences of one length, data of shape ``(L, N, features)``."""
+        """Processes sequences of equal length, data of shape ``(L, N, features)``."""
         one_dtype = all(s.dtype == data.dtype for s in state) or _C._get_autocast(data.device.type)[0]
         if self.mode == "LSTM" and not self.proj_size and one_dtype:
             return self._run(_recurrence.run_lstm, data, state)
@@ -185,7 +185,7 @@ class RNNBase(Module):
             hx: the initial state, zeros by default.
 
         Returns:
-            The outputs of the last layer, as the input was given, and the final state.
+            The outputs of the last layer, in the format of the input, and the final state.
         """
         state = None if hx is None else tuple(hx) if self.mode == "LSTM" else (hx,)
         output, final = self._packed(input, state) if isinstance(input, PackedSequence) else self._dense(input, state)
@@ -350,7 +350,7 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: parameters, and one step.
+    """Base class of the cells: parameters and one step.
 
     Args:
         input_size: features of the input.

@@ -1,4 +1,4 @@
-"""Look-up tables."""
+"""Lookup tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Embedding(Module):
     Args:
         num_embeddings: number of vectors.
         embedding_dim: size of a vector.
-        padding_idx: index whose vector is zero at first and gets no gradient.
+        padding_idx: index whose vector is initially zero and gets no gradient.
         max_norm: vectors with a larger norm are scaled down to it when used.
         norm_type: degree of that norm.
         scale_grad_by_freq: whether gradients are divided by how often the index occurs in the batch.
@@ -106,12 +106,12 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """Makes a table of given vectors.
+        """Creates a table from given vectors.
 
         Args:
             embeddings: the vectors, shape ``(num_embeddings, embedding_dim)``.
-            freeze: whether they stay as they are.
-            padding_idx: as the constructor takes it, like the arguments after it.
+            freeze: whether the vectors are not trained.
+            padding_idx: as for the constructor, like the arguments after it.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -144,7 +144,7 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """Looks vectors up and reduces each bag of them to one.
+    """Looks up vectors and reduces those of each bag to one.
 
     Args:
         num_embeddings: number of vectors.
@@ -155,7 +155,7 @@ class EmbeddingBag(Module):
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
         sparse: accepted; the gradient is dense.
         include_last_offset: whether the last offset is the end of the last bag.
-        padding_idx: index that counts for nothing.
+        padding_idx: index whose vector is left out of the reduction.
 
     Shape:
         Input: integers ``(bags, length)``, or a vector with offsets. Output: ``(bags, embedding_dim)``.
@@ -244,7 +244,7 @@ class EmbeddingBag(Module):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """Makes a table of given vectors; further arguments are those of the constructor."""
+        """Creates a table from given vectors; further arguments are those of the constructor."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape

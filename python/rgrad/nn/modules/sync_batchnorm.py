@@ -1,4 +1,4 @@
-"""Batch normalization over the processes of a group: over this one, as rgrad trains in one process."""
+"""Batch normalization across processes; rgrad trains in one process, so it covers only that."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rgrad.nn.modules.module import Module
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Normalises every channel over the batch and what follows the channels.
+    """Normalizes every channel over the batch and the dimensions after the channels.
 
-    In one process that is what :class:`BatchNorm2d` does, for inputs of any rank.
+    In a single process this is the computation of :class:`BatchNorm2d`, for inputs of any rank.
 
     Args:
         num_features: channels of the input, (N, num_features, ...).
-        eps: is added to the variance.
-        momentum: the share of a batch in the running statistics; None for a cumulative average.
-        affine: whether there are `weight` and `bias`.
-        track_running_stats: whether there are `running_mean` and `running_var`.
-        process_group: only None.
-        device: where the parameters are.
-        dtype: of the parameters.
+        eps: added to the variance.
+        momentum: weight of the new batch in the running statistics; None for a cumulative average.
+        affine: whether the module has `weight` and `bias`.
+        track_running_stats: whether the module has `running_mean` and `running_var`.
+        process_group: must be None.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> import rgrad as torch
@@ -52,7 +52,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """Replaces every batch normalization in a module by one of this class with the same parameters."""
+        """Replaces every batch normalization in a module by an instance of this class with the same parameters."""
         made = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             made = cls(

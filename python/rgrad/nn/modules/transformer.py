@@ -43,12 +43,12 @@ def _activation(given: Activation) -> Callable[[Tensor], Tensor]:
 
 
 def _causal_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
-    """Minus infinity above the diagonal: nothing sees what comes later."""
+    """Minus infinity above the diagonal, so that no position attends to a later one."""
     return rgrad.triu(rgrad.full((size, size), -math.inf, dtype=dtype, device=device), diagonal=1)
 
 
 def _is_causal(mask: Tensor | None, hint: bool | None, x: Tensor, batch_first: bool) -> bool:
-    """The hint, or whether the mask is the causal one."""
+    """The hint, or if it is None, whether the mask is the causal mask."""
     if hint is not None or mask is None:
         return hint is True
     size = x.size(0 if x.dim() == 2 or not batch_first else 1)
@@ -57,9 +57,9 @@ def _is_causal(mask: Tensor | None, hint: bool | None, x: Tensor, batch_first: b
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: attentions, and the feed-forward block after them."""
+    """Base class of the encoder and decoder layers: attentions, followed by the feed-forward block."""
 
-    # The names of the attentions, in their order.
+    # The names of the attentions, in order of execution.
     _attentions: tuple[str, ...]
 
     self_attn: MultiheadAttention
@@ -87,7 +87,7 @@ class _Layer(Module):
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **made)
         self.norm_first = norm_first
-        # One norm and one dropout for every attention, and for the feed-forward block.
+        # One norm and one dropout for each attention, and one of each for the feed-forward block.
         for kind in ("norm", "dropout"):
             for i in range(1, len(self._attentions) + 2):
                 module = LayerNorm(d_model, layer_norm_eps, bias=bias, **made) if kind == "norm" else Dropout(dropout)
@@ -119,20 +119,20 @@ class _Layer(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     def _residual(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
-        """A block with its shortcut, normalised before the block or after the sum."""
+        """Applies a block with a residual connection; normalizes before the block or after the sum."""
         return x + block(norm(x)) if self.norm_first else norm(x + block(x))
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward block, each with a shortcut and a layer norm.
+    """Self-attention and a feed-forward block, each with a residual connection and a layer norm.
 
     Args:
         d_model: features of input and output.
         nhead: number of heads.
         dim_feedforward: features inside the feed-forward block.
         dropout: probability of dropout.
-        activation: of the feed-forward block: ``"relu"``, ``"gelu"`` or a function.
-        layer_norm_eps: of the layer norms.
+        activation: activation of the feed-forward block: ``"relu"``, ``"gelu"`` or a function.
+        layer_norm_eps: ``eps`` of the layer norms.
         batch_first: whether input and output are ``(N, L, d_model)`` rather than ``(L, N, d_model)``.
         norm_first: whether to normalise before each block rather than after it.
         bias: whether linear maps and norms have biases.
@@ -207,7 +207,7 @@ class TransformerDecoderLayer(_Layer):
 
 
 class _Stack(Module):
-    """Copies of a layer, applied one after the other, and perhaps a norm of the last output."""
+    """Copies of a layer, applied one after the other, with an optional norm of the last output."""
 
     def __init__(self, layer: Module, num_layers: int, norm: Module | None) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class _Stack(Module):
         self.norm = norm
 
     def _hint(self, mask: Tensor | None, hint: bool | None, x: Tensor) -> bool:
-        """Whether the layers may take the mask of their self-attention for the causal one."""
+        """Whether the layers may treat their self-attention mask as the causal mask."""
         first: Any = self.layers[0]
         return _is_causal(mask, hint, x, first.self_attn.batch_first)
 
@@ -231,10 +231,10 @@ class TransformerEncoder(_Stack):
 
     Args:
         encoder_layer: the layer, which is copied.
-        num_layers: how many.
+        num_layers: number of copies.
         norm: applied to the output.
-        enable_nested_tensor: accepted; padding is computed like everything else here.
-        mask_check: accepted with it.
+        enable_nested_tensor: accepted, without effect: padded positions are computed like all others.
+        mask_check: accepted, without effect.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class TransformerDecoder(_Stack):
 
     Args:
         decoder_layer: the layer, which is copied.
-        num_layers: how many.
+        num_layers: number of copies.
         norm: applied to the output.
     """
 
@@ -310,10 +310,10 @@ class Transformer(Module):
         num_decoder_layers: layers of the decoder.
         dim_feedforward: features inside the feed-forward blocks.
         dropout: probability of dropout.
-        activation: of the feed-forward blocks: ``"relu"``, ``"gelu"`` or a function.
-        custom_encoder: in place of the encoder.
-        custom_decoder: in place of the decoder.
-        layer_norm_eps: of the layer norms.
+        activation: activation of the feed-forward blocks: ``"relu"``, ``"gelu"`` or a function.
+        custom_encoder: replaces the encoder.
+        custom_decoder: replaces the decoder.
+        layer_norm_eps: ``eps`` of the layer norms.
         batch_first: whether inputs and output are ``(N, L, d_model)`` rather than ``(L, N, d_model)``.
         norm_first: whether to normalise before each block rather than after it.
         bias: whether linear maps and norms have biases.
@@ -389,7 +389,7 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Encodes `src` and decodes `tgt` with it."""
+        """Encodes `src` and decodes `tgt` with the result."""
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and src.size(batch) != tgt.size(batch):
             raise RuntimeError("the batch number of src and tgt must be equal")

@@ -1,4 +1,4 @@
-"""Pooling by a norm, and the undoing of max pooling."""
+"""Pooling by a norm, and the inverse of max pooling."""
 
 from __future__ import annotations
 
@@ -71,21 +71,21 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima back to where :class:`MaxPool1d` with ``return_indices`` found them, and zeros elsewhere."""
+    """Moves maxima back to where :class:`MaxPool1d` with ``return_indices`` found them; other elements are zero."""
 
     _operation = staticmethod(F.max_unpool1d)
     _expand = staticmethod(_single)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts maxima back to where :class:`MaxPool2d` with ``return_indices`` found them, and zeros elsewhere."""
+    """Moves maxima back to where :class:`MaxPool2d` with ``return_indices`` found them; other elements are zero."""
 
     _operation = staticmethod(F.max_unpool2d)
     _expand = staticmethod(_pair)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts maxima back to where :class:`MaxPool3d` with ``return_indices`` found them, and zeros elsewhere."""
+    """Moves maxima back to where :class:`MaxPool3d` with ``return_indices`` found them; other elements are zero."""
 
     _operation = staticmethod(F.max_unpool3d)
     _expand = staticmethod(_triple)

@@ -24,9 +24,9 @@ class Upsample(Module):
 
     Args:
         size: sizes of the output, one number or a tuple; or
-        scale_factor: by what to multiply the sizes of the input.
-        mode: how values are chosen, ``'nearest'`` by default.
-        align_corners: whether corners keep their values, for the modes that interpolate.
+        scale_factor: factor by which the sizes of the input are multiplied.
+        mode: the interpolation, ``'nearest'`` by default.
+        align_corners: whether corner elements keep their values, for the modes that interpolate.
         recompute_scale_factor: whether the factor is computed again from the rounded size.
 
     Shape:
@@ -77,7 +77,7 @@ class UpsamplingBilinear2d(Upsample):
 
 
 class ChannelShuffle(Module):
-    """Deals the channels of ``groups`` groups out in turn."""
+    """Interleaves the channels of ``groups`` groups."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-//! Results and input gradients: every one a sum of shifted source planes times weights (Note [Phase-split input]).
+//! Outputs and input gradients: sums of shifted source planes times weights (Note [Phase-split input]).
 
 use super::phase_split::{PhaseSplitInput, SLACK};
 use super::tile::{ConvElem, CorrelationTile};
@@ -6,15 +6,15 @@ use super::{ConvShape, channels_per_piece};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::transpose::transpose;
 
-/// Pieces of work to aim for where images and groups are few.
+/// Target number of work items when images and groups are few.
 const PIECES: usize = 8;
-/// Multiply-adds that make a piece worth handing to a thread.
+/// Minimum number of multiply-adds per work item.
 const GRAIN: usize = 1 << 18;
-/// Positions whose sources stay in the cache while all channels' weights pass by.
+/// Positions per block, so that their source elements stay in cache while the weights of all channels are applied.
 const POSITIONS: usize = 384;
 
-/// From `from` source channels of a group to `to` destination channels, by way of one or more lattices that
-/// together cover the destination.
+/// A correlation from `from` source channels per group to `to` destination channels, over one or more phase-split
+/// inputs that together cover the destination.
 pub struct Correlation<'a> {
     shape: &'a ConvShape,
     lattices: Vec<PhaseSplitInput>,
@@ -22,30 +22,30 @@ pub struct Correlation<'a> {
     to: usize,
 }
 
-/// How one lattice is computed: which tiles, over what.
+/// The tiles and offsets for one phase-split input.
 struct Pass<'a, T: 'static> {
     lattice: &'a PhaseSplitInput,
-    /// The offset of each term (source channel, tap) from the position.
+    /// The offset of each term (source channel and tap) relative to the position.
     offsets: Vec<usize>,
-    /// Lanes are positions, or else channels.
+    /// Whether vector lanes are positions, or else channels.
     pixel_lanes: bool,
-    /// The blocks of destination channels, those of each piece of channels together.
+    /// The blocks of destination channels, grouped by work item.
     blocks: Vec<Block<T>>,
     blocks_per_piece: usize,
 }
 
-/// A few destination channels of one group: one tile's.
+/// Destination channels of one group that one tile computes.
 struct Block<T: 'static> {
     tile: &'static CorrelationTile<T>,
-    /// The first of them within the piece, and how many; the tile's others have weights of zero.
+    /// The first of them within the work item, and their number; the tile's remaining channels have zero weights.
     first: usize,
     count: usize,
-    /// Per term, the weights of all the tile's channels.
+    /// For each term, the weights of all channels of the tile.
     weights: Vec<T>,
     init: Vec<T>,
 }
 
-/// Where the weights of (group, destination channel, source channel) start.
+/// The index of the first weight of (group, destination channel, source channel).
 pub type WeightAt<'a> = &'a (dyn Fn(usize, usize, usize) -> usize + Sync);
 
 impl<'a> Correlation<'a> {
@@ -138,12 +138,12 @@ impl<'a> Correlation<'a> {
 
 type Layout<T> = Vec<(&'static CorrelationTile<T>, usize, usize)>;
 
-/// Chooses the tiles for `channels` destination channels by an estimate of the cycles they take: whether lanes
-/// are positions (`true`) or channels, and for each block its tile, first channel and number of channels.
+/// Chooses the tiles for `channels` destination channels by estimated cycles. Returns whether lanes are positions
+/// (`true`) or channels, and for each block its tile, first channel and number of channels.
 fn choose<T: ConvElem>(lattice: &PhaseSplitInput, channels: usize, terms: usize) -> (bool, Layout<T>) {
     let tiles = T::tiles();
     let [depth, height, width] = &lattice.axes;
-    // Two multiply-adds or two loads a cycle; then the stores, of whole runs or of single elements.
+    // Two multiply-adds or two loads per cycle, then the stores: whole vectors or single elements.
     let cycles = |arithmetic: usize, loads: usize, stores: usize| terms * arithmetic.max(loads) / 2 + stores;
 
     let mut layout: Layout<T> = Vec::new();
@@ -178,7 +178,7 @@ fn choose<T: ConvElem>(lattice: &PhaseSplitInput, channels: usize, terms: usize)
 }
 
 impl<T: ConvElem> Pass<'_, T> {
-    /// Computes the planes of one piece of destination channels from the filled grids.
+    /// Computes the planes of one work item's destination channels from the filled grids.
     fn run(&self, grid: &[T], piece: usize, out: &mut [T]) {
         let blocks = &self.blocks[piece * self.blocks_per_piece..][..self.blocks_per_piece];
         let [depth, height, width] = &self.lattice.axes;
@@ -210,7 +210,7 @@ impl<T: ConvElem> Pass<'_, T> {
         }
     }
 
-    /// The positions `range` of a depth slice that starts at `base`, whose target is row `target`.
+    /// Computes positions `range` of a depth slice that starts at `base`; the output row is `target`.
     fn pixel_lanes(
         &self,
         block: &Block<T>,
@@ -252,7 +252,7 @@ impl<T: ConvElem> Pass<'_, T> {
         }
     }
 
-    /// One row of positions from `base`, whose first result goes to element `target` of a plane.
+    /// Computes one row of positions from `base`; the first result goes to element `target` of a plane.
     fn channel_lanes(&self, block: &Block<T>, grid: &[T], base: usize, target: usize, out: &mut [T]) {
         let width = &self.lattice.axes[2];
         let plane = self.lattice.target_plane();
@@ -274,5 +274,5 @@ impl<T: ConvElem> Pass<'_, T> {
     }
 }
 
-/// Elements of the largest tile.
+/// Number of elements of the largest tile.
 const MAX_TILE: usize = 14 * 2 * 16;

@@ -1,25 +1,25 @@
-//! How a convolution of any stride, dilation and padding becomes sums over a padded copy of the source.
+//! Expresses a convolution of any stride, dilation and padding as sums over a padded copy of the source.
 //!
 //! Note [Phase-split input]
-//! A source plane is copied once into a zero-padded grid, split by the residue of each coordinate modulo the
-//! stride: one grid per *phase*. On these grids every tap of the kernel is a constant shift, whatever the stride,
-//! so that with the grid's rows laid end to end
+//! A source plane is copied once into a zero-padded grid, split by the residue of each coordinate modulo the stride:
+//! one grid per *phase*. On these grids every tap of the kernel is a constant shift, whatever the stride. With the
+//! grid's rows stored contiguously,
 //!
 //! ```text
 //!     result[position] = Σ_k weight[k] · source[position + offset[k]]      k = (channel, tap)
 //! ```
 //!
-//! holds for consecutive positions, and vector registers load them directly: there is no im2col. Positions in the
-//! padding at the end of a row are computed and dropped. The gradient of the input is the same sum over the padded
+//! holds for consecutive positions, so that vector registers load them directly: there is no im2col. Positions in the
+//! padding at the end of a row are computed and discarded. The gradient of the input is the same sum over the padded
 //! output gradient, once per phase of the input.
 
 use super::ConvShape;
 use crate::dtype::Real;
 
-/// Elements that tiles may read behind the last position; they are zero and what they give is dropped.
+/// Elements that tiles may read past the last position; they are zero and the results are discarded.
 pub const SLACK: usize = 256;
 
-/// One kernel element along one axis: the grid it reads and how far it is shifted there.
+/// One kernel element along one axis: the phase it reads and its shift there.
 #[derive(Clone)]
 struct Tap {
     kernel: usize,
@@ -27,7 +27,7 @@ struct Tap {
     shift: usize,
 }
 
-/// One spatial axis of a lattice.
+/// One spatial axis of a phase-split input.
 #[derive(Clone)]
 pub struct Axis {
     /// Source elements along this axis.
@@ -38,7 +38,7 @@ pub struct Axis {
     /// Grid elements along this axis.
     pub extent: usize,
     taps: Vec<Tap>,
-    /// Result elements along this axis; result `i` lies at `first + stride * i` of the destination.
+    /// Number of results along this axis; result `i` is element `first + stride * i` of the destination.
     pub count: usize,
     pub first: usize,
     pub stride: usize,
@@ -73,11 +73,12 @@ impl Axis {
         }
     }
 
-    /// The axes for the gradient of the input: one for each residue of the padded input coordinate that taps meet.
+    /// The axes for the gradient of the input: one for each residue of the padded input coordinate that has a tap.
     fn backward(s: &ConvShape, a: usize) -> Vec<Axis> {
         let (stride, pad) = (s.stride[a] as isize, s.padding[a] as isize);
         let axis = |residue: isize| {
-            // Input i with i + pad = stride * t + residue meets tap r of output t - (r * dilation - residue) / stride.
+            // Input i with i + pad = stride * t + residue contributes through tap r to output t - (r * dilation -
+            // residue) / stride.
             let backs: Vec<(usize, isize)> = (0..s.kernel[a])
                 .map(|r| (r, (r * s.dilation[a]) as isize - residue))
                 .filter(|&(_, d)| d.rem_euclid(stride) == 0)
@@ -103,7 +104,7 @@ impl Axis {
                 target: s.input[a],
             }
         };
-        // Coordinates of the other residues meet no tap.
+        // Coordinates of the other residues have no tap.
         let mut residues: Vec<isize> =
             (0..s.kernel[a]).map(|r| (r * s.dilation[a]) as isize % stride).collect();
         residues.sort_unstable();
@@ -111,12 +112,12 @@ impl Axis {
         residues.into_iter().map(axis).filter(|axis| axis.count > 0).collect()
     }
 
-    /// The output gradient laid out on the grid of [`Axis::forward`], so that positions agree.
+    /// The axis of the output gradient, stored on the grid of [`Axis::forward`] so that positions match.
     fn aligned(&self) -> Axis {
         Axis { source: self.count, phases: vec![0], step: 1, taps: Vec::new(), ..self.clone() }
     }
 
-    /// The grid coordinates of a phase that lie on source elements, and the source coordinate of the first.
+    /// The grid coordinates of a phase that hold source elements, and the source coordinate of the first.
     fn inside(&self, phase: usize) -> (std::ops::Range<usize>, usize) {
         let (start, step) = (self.phases[phase], self.step as isize);
         let from_source = |coordinate: isize| {
@@ -128,7 +129,7 @@ impl Axis {
     }
 }
 
-/// The grids of all axes: see Note [Phase-split input].
+/// A phase-split input: the grids of all three axes. See Note [Phase-split input].
 pub struct PhaseSplitInput {
     pub axes: [Axis; 3],
 }
@@ -138,8 +139,8 @@ impl PhaseSplitInput {
         PhaseSplitInput { axes: [0, 1, 2].map(|a| Axis::forward(s, a)) }
     }
 
-    /// One lattice for each phase of the input that taps meet, and whether their results together cover it; elsewhere its
-    /// gradient is zero.
+    /// One phase-split input for each phase that has taps, and whether their results together cover the input;
+    /// elsewhere the gradient is zero.
     pub fn backward(s: &ConvShape) -> (Vec<PhaseSplitInput>, bool) {
         let [depth, height, width] = [0, 1, 2].map(|a| Axis::backward(s, a));
         let covers =
@@ -156,7 +157,7 @@ impl PhaseSplitInput {
         (lattices, whole)
     }
 
-    /// The lattice on which a gradient of the output has the positions of `self`'s results.
+    /// The phase-split output gradient whose positions are those of `self`'s results.
     pub fn aligned(&self) -> PhaseSplitInput {
         PhaseSplitInput { axes: [0, 1, 2].map(|a| self.axes[a].aligned()) }
     }
@@ -170,8 +171,8 @@ impl PhaseSplitInput {
         self.axes.iter().map(|a| a.phases.len()).product()
     }
 
-    /// The source itself, where its planes are the grids and enough elements follow its `channels` planes that
-    /// tiles may read past them.
+    /// The source itself, if its planes equal the grids and enough elements follow its `channels` planes for tiles to
+    /// read past them.
     pub fn in_place<'x, T>(&self, source: &'x [T], channels: usize) -> Option<&'x [T]> {
         let same = |a: &Axis| a.step == 1 && a.phases == [0] && a.extent == a.source;
         (self.axes.iter().all(same) && source.len() >= channels * self.cell() + SLACK).then_some(source)
@@ -187,18 +188,18 @@ impl PhaseSplitInput {
         self.axes.iter().map(|a| a.target).product()
     }
 
-    /// Elements from one channel to the next when `images` images stand side by side.
+    /// Elements from one channel to the next when `images` images are stored side by side.
     pub fn pitch(&self, images: usize) -> usize {
         self.phases() * images * self.cell()
     }
 
-    /// Positions from the first result of a depth slice to its last.
+    /// Number of positions from the first result of a depth slice to its last.
     pub fn slice_positions(&self) -> usize {
         let [_, h, w] = &self.axes;
         if h.count == 0 || w.count == 0 { 0 } else { (h.count - 1) * w.extent + w.count }
     }
 
-    /// For each tap: its index in the kernel's volume and its offset in the grids of `images` images.
+    /// For each tap, its index in the kernel volume and its offset in the grids of `images` images.
     pub fn taps(&self, s: &ConvShape, images: usize) -> Vec<(usize, usize)> {
         let [depth, height, width] = &self.axes;
         let mut taps = Vec::with_capacity(depth.taps.len() * height.taps.len() * width.taps.len());
@@ -215,8 +216,8 @@ impl PhaseSplitInput {
         taps
     }
 
-    /// Copies one channel of image `image` of `images` into `grid`, the channel's grids; the padding keeps what
-    /// it holds, which the caller has set to zero.
+    /// Copies one channel of image `image` of `images` into the channel's grids, `grid`. The padding is not written;
+    /// the caller has zeroed it.
     pub fn fill<T: Real>(&self, source: &[T], grid: &mut [T], image: usize, images: usize) {
         let [depth, height, width] = &self.axes;
         let cell = self.cell();

@@ -3,10 +3,10 @@ use crate::backend::cpu::parallel::set_num_threads;
 use crate::backend::cpu::simd::{Isa, best_isa, force_isa};
 use std::sync::Mutex;
 
-/// Held by tests that change the instruction set or the number of threads.
+/// Locked by tests that change the instruction set or the number of threads.
 static SETTINGS: Mutex<()> = Mutex::new(());
 
-/// Reproducible values in -1..1.
+/// Reproducible values between -1 and 1.
 fn values(len: usize, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -39,7 +39,7 @@ fn shape(n: usize, c_in: usize, c_out: usize, groups: usize, input: [usize; 3], 
     ConvShape { n, c_in, c_out, groups, input, kernel, stride, padding, dilation, output }
 }
 
-/// Calls `f` with the indices into input, weight and output of every product of the convolution.
+/// Calls `f` with the indices of input, weight and output for every multiplication of the convolution.
 fn for_each_product(s: &ConvShape, mut f: impl FnMut(usize, usize, usize)) {
     let (c_in, c_out) = (s.c_in / s.groups, s.c_out / s.groups);
     let all = |e: [usize; 3]| {
@@ -71,7 +71,7 @@ fn for_each_product(s: &ConvShape, mut f: impl FnMut(usize, usize, usize)) {
 fn all_four<T: ConvElem>(s: &ConvShape, x: &[f64], w: &[f64], bias: &[f64], grad: &[f64]) -> [Vec<f64>; 4] {
     let cast = |v: &[f64]| v.iter().map(|&v| T::of(v)).collect::<Vec<T>>();
     let (x, w, bias, grad) = (cast(x), cast(w), cast(bias), cast(grad));
-    // What the outputs held before must not matter.
+    // The previous content of the outputs must not matter.
     let mut results = [grad.len(), x.len(), w.len(), bias.len()].map(|len| vec![T::NAN; len]);
     let [out, grad_x, grad_w, grad_b] = &mut results;
     forward(s, &x, &w, Some(&bias), out);
@@ -233,7 +233,7 @@ fn without_images_the_weight_and_bias_gradients_are_zero() {
 
 #[test]
 fn values_in_the_padding_of_a_row_do_not_leak_into_results() {
-    // Infinities at the end of each row lie next to the padding that tiles compute and drop.
+    // Infinities at the end of each row are adjacent to the padding that tiles compute and discard.
     let s = shape(1, 1, 1, 1, [1, 6, 6], square(3, 1, 0, 1));
     let x: Vec<f32> = (0..36).map(|i| if i % 6 == 5 { f32::INFINITY } else { 1.0 }).collect();
     let mut out = vec![0f32; 16];

@@ -1,7 +1,7 @@
-//! Register tiles of the convolution: small blocks of results kept in vector registers over the whole reduction.
+//! Register tiles of the convolution: small blocks of results kept in vector registers during the whole reduction.
 //!
-//! All kinds are plain loops. Every accumulator is a variable of its own, an array of one vector's lanes, and
-//! the macros write the loop over accumulators out: the compiler then keeps each in a register.
+//! All tiles are plain loops. Each accumulator is a separate variable (an array with the lanes of one vector), and
+//! macros unroll the loop over accumulators, so that the compiler keeps each in a register.
 
 use std::marker::PhantomData;
 
@@ -9,8 +9,8 @@ use crate::backend::cpu::microkernel::prefetch;
 use crate::backend::cpu::simd::{Isa, IsaDispatch, isa};
 use crate::dtype::Real;
 
-/// The instruction set that a tile is compiled for, with its `a * b + c`: rounded once where the set has it and twice
-/// where it would be a library call.
+/// The instruction set that a tile is compiled for, with its `a * b + c`: fused where the set supports it, otherwise
+/// rounded twice, since a fused operation would be a library call.
 pub trait MulAdd {
     const ISA: Isa;
     fn mul_add<T: ConvElem>(a: T, b: T, c: T) -> T;
@@ -50,7 +50,7 @@ pub trait Lanes: Copy {
     const LEN: usize;
     const ZERO: Self;
     fn splat(v: Self::Elem) -> Self;
-    /// The whole vectors in `s`.
+    /// Splits `s` into whole vectors, dropping a remainder.
     fn vectors(s: &[Self::Elem]) -> &[Self];
     fn vectors_mut(s: &mut [Self::Elem]) -> &mut [Self];
     /// `self += a * b` for a scalar `a`.
@@ -94,17 +94,17 @@ impl<T: ConvElem, const L: usize> Lanes for [T; L] {
     }
 }
 
-/// Names a tile's vectors and arithmetic.
+/// The vector type and arithmetic of a tile.
 type Kind<V, M> = PhantomData<(V, M)>;
 
-/// A tile of results, kept over all terms. There are two kinds:
+/// A tile of results, accumulated over all terms. There are two kinds:
 ///
-/// - *pixel lanes*: `rows` output channels by `vectors` vectors of consecutive positions; `weights` holds `rows`
-///   values per term and `init` what each channel starts from;
-/// - *channel lanes*: `rows` consecutive positions by `vectors` vectors of output channels; `weights` holds
-///   `vectors` vectors per term, and `init` as many for the start.
+/// - *pixel lanes*: `rows` output channels by `vectors` vectors of consecutive positions; `weights` holds `rows` values
+///   per term and `init` the initial value of each channel;
+/// - *channel lanes*: `rows` consecutive positions by `vectors` vectors of output channels; `weights` holds `vectors`
+///   vectors per term and `init` the initial vectors.
 ///
-/// `out` gets `rows` runs of `vectors` vectors.
+/// `out` receives `rows` runs of `vectors` vectors.
 pub struct CorrelationTile<T: 'static> {
     pub rows: usize,
     pub vectors: usize,
@@ -114,9 +114,9 @@ pub struct CorrelationTile<T: 'static> {
 type CorrelationRun<T> =
     fn(source: &[T], position: usize, offsets: &[usize], weights: &[T], init: &[T], out: &mut [T]);
 
-/// Outer products: one tile is `rows` weights by `vectors` vectors of output channels, summed over lines of positions.
-/// `grads` holds `vectors` vectors per position, `lines` where each line of `len` positions starts in the source; `out`
-/// holds `rows` runs of `vectors` vectors, which are added to.
+/// Outer products: a tile of `rows` weights by `vectors` vectors of output channels, summed over lines of positions.
+/// `grads` holds `vectors` vectors per position, and `lines` the start in the source of each line of `len` positions.
+/// The sums are added to `out`, which holds `rows` runs of `vectors` vectors.
 pub struct OuterTile<T: 'static> {
     pub rows: usize,
     pub vectors: usize,
@@ -126,9 +126,8 @@ pub struct OuterTile<T: 'static> {
 type OuterRun<T> =
     fn(grads: &[T], source: &[T], lines: &[usize], len: usize, offsets: &[usize], out: &mut [T]);
 
-/// Dot products over positions: one tile is `rows` output channels by `columns` weights.
-/// `grads` holds `rows` runs of `pitch` elements, whole vectors; `out` gets `rows` runs of `columns` vectors, whose
-/// lanes are still to be added.
+/// Dot products over positions: a tile of `rows` output channels by `columns` weights. `grads` holds `rows` runs of
+/// `pitch` elements, whole vectors. `out` receives `rows` runs of `columns` vectors, whose lanes the caller sums.
 pub struct DotTile<T: 'static> {
     pub rows: usize,
     pub columns: usize,
@@ -137,17 +136,17 @@ pub struct DotTile<T: 'static> {
 
 type DotRun<T> = fn(grads: &[T], pitch: usize, source: &[T], offsets: &[usize], len: usize, out: &mut [T]);
 
-/// One row of a tile's accumulators, written out.
+/// One row of a tile's accumulators, unrolled.
 macro_rules! across {
     ($acc:ident, $add:ident::<$m:ident>, $a:expr, $x:ident, [$($v:literal)*]) => {
         $($acc[$v].$add::<$m>($a, &$x[$v]);)*
     };
 }
 
-/// How many terms ahead the cache is told of weights, which no tile of a convolution leaves in the first level.
+/// Prefetch distance in terms: the weights do not fit in the L1 cache together with the data of a tile.
 const AHEAD: usize = 16;
 
-/// Has the cache fetch the weights of the term that comes `AHEAD` after that of `$w`.
+/// Prefetches the weights of the term `AHEAD` terms after that of `$w`.
 macro_rules! fetch_ahead {
     ($w:ident, $nv:literal, [$($v:literal)*]) => {
         $(prefetch($w.as_ptr().wrapping_add(AHEAD * $nv + $v));)*
@@ -242,7 +241,7 @@ macro_rules! dot_tile {
     };
 }
 
-// With 32 registers: about 24 accumulators, so that two multiply-adds a cycle hide each other's latency.
+// For 32 registers: about 24 accumulators, enough to hide the latency at two multiply-adds per cycle.
 pixel_tile!(pixel_8x3, 8 x 3 [0 1 2]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7);
 pixel_tile!(pixel_6x4, 6 x 4 [0 1 2 3]: a 0, b 1, c 2, d 3, e 4, f 5);
 pixel_tile!(pixel_4x4, 4 x 4 [0 1 2 3]: a 0, b 1, c 2, d 3);
@@ -258,7 +257,7 @@ dot_tile!(dot_6x4, 6 x 4 [0 1 2 3]: a p 0, b q 1, c r 2, d t 3, e u 4, f v 5);
 dot_tile!(dot_4x5, 4 x 5 [0 1 2 3 4]: a p 0, b q 1, c r 2, d t 3);
 dot_tile!(dot_1x8, 1 x 8 [0 1 2 3 4 5 6 7]: a p 0);
 
-// With 16 registers.
+// For 16 registers.
 pixel_tile!(pixel_6x2, 6 x 2 [0 1]: a 0, b 1, c 2, d 3, e 4, f 5);
 pixel_tile!(pixel_4x2, 4 x 2 [0 1]: a 0, b 1, c 2, d 3);
 pixel_tile!(pixel_2x4, 2 x 4 [0 1 2 3]: a 0, b 1);
@@ -266,7 +265,7 @@ channel_tile!(channel_6x2, 6 x 2 [0 1]: a 0, b 1, c 2, d 3, e 4, f 5);
 outer_tile!(outer_6x2, 6 x 2 [0 1]: a p 0, b q 1, c r 2, d s 3, e t 4, f u 5);
 dot_tile!(dot_2x4, 2 x 4 [0 1 2 3]: a p 0, b q 1);
 
-/// The tiles of one element type on one instruction set, in falling order of rows.
+/// The tiles of one element type and instruction set, in descending order of rows.
 pub struct Tiles<T: 'static> {
     /// Elements of one vector.
     pub lanes: usize,
@@ -276,7 +275,7 @@ pub struct Tiles<T: 'static> {
     pub dot: &'static [DotTile<T>],
 }
 
-/// An element type that convolutions compute in: `f32` or `f64`.
+/// An element type in which convolutions are computed: `f32` or `f64`.
 pub trait ConvElem: Real {
     #[doc(hidden)]
     fn fused_mul_add(self, b: Self, c: Self) -> Self;
@@ -335,7 +334,7 @@ macro_rules! narrow_tiles {
     };
 }
 
-/// The 32 registers of AVX-512 take larger tiles.
+/// The 32 registers of AVX-512 allow larger tiles.
 static WIDE: Tiles<f32> = Tiles {
     lanes: 16,
     pixel: &[
@@ -380,5 +379,5 @@ macro_rules! conv_elem {
     };
 }
 conv_elem!(f32 8 4, Some(&WIDE));
-// Few convolutions are computed in it: the tiles of AVX2 do.
+// float64 convolutions are rare, so AVX-512 uses the AVX2 tiles too.
 conv_elem!(f64 4 2, None);

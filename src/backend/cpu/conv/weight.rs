@@ -1,10 +1,10 @@
 //! The gradient of the weight: sums over positions of source elements times output gradients (Note [Phase-split input]).
 //!
 //! Element `[o][k]` is `Σ_position grad[o][position] · source[position + offset[k]]`. With many output channels it is
-//! summed as outer products, lanes being channels: the gradients of all channels at one position times the source
-//! elements of a dozen weights. With few it is summed as dot products, lanes being positions; the gradients then lie
-//! on the source's grid with zeros at the positions in between. Several small images stand side by side, so that the
-//! sums are long.
+//! computed by outer products with channels as lanes: the gradients of all channels at one position times the source
+//! elements of a dozen weights. With few channels it is computed by dot products with positions as lanes; the
+//! gradients are then stored on the source's grid, with zeros between the result positions. Several small images are
+//! concatenated to make the sums longer.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::cpu::transpose::transpose;
 use crate::multiversion;
 
-/// Positions that a block of sums runs over: sources and gradients of as many stay in the cache.
+/// Positions per block: their source elements and gradients fit in the cache.
 const POSITIONS: usize = 1024;
-/// Pieces of work to aim for.
+/// Target number of work items.
 const PIECES: usize = 8;
-/// Elements of all partial gradients together.
+/// Maximum number of elements of all partial gradients together.
 const PARTIALS: usize = 1 << 22;
 
 pub fn backward<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mut [T]) {
@@ -32,7 +32,7 @@ pub fn backward<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mu
         return;
     }
     let len = grad_w.len();
-    // Images are shared out too, each share with its own partial gradient, as far as their memory is worth it.
+    // Images are divided among work items too, each with its own partial gradient, within the limit on memory.
     let shares = s.n.min(PIECES.div_ceil(s.groups)).min((PARTIALS / len).max(1));
     let images = s.n.div_ceil(shares);
     let shares = s.n.div_ceil(images);
@@ -64,18 +64,17 @@ pub fn backward<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mu
     });
 }
 
-/// The part of the weight gradient that one piece of work computes: `channels` output channels from `first` on,
-/// over some images.
+/// A work item: `channels` output channels from `first` on, over a range of images.
 struct Piece<'a, T> {
     s: &'a ConvShape,
     lattice: &'a PhaseSplitInput,
     images: Range<usize>,
     first: usize,
     channels: usize,
-    /// Images that stand side by side.
+    /// Number of images concatenated.
     together: usize,
     offsets: Vec<usize>,
-    /// The source on its grids, once it has been copied there.
+    /// The source on its phase-split grids, if it had to be copied.
     grid: Vec<T>,
 }
 
@@ -96,10 +95,10 @@ impl<'a, T: ConvElem> Piece<'a, T> {
         Piece { s, lattice, images, first, channels, together, offsets, grid: Vec::new() }
     }
 
-    /// The source of some images on its grids: in place where the lattice allows, or else a copy.
+    /// The source of some images on the grids: used in place if the layout allows it, else copied.
     fn source<'x>(&'x mut self, images: Range<usize>, x: &'x [T]) -> &'x [T] {
         let (s, pitch) = (self.s, self.lattice.pitch(self.together));
-        // Dot products run over whole cells from every offset, past the grid by as much as the last tap is shifted.
+        // Dot products read whole cells from every offset, so they read past the grid by the shift of the last tap.
         let cells = (self.together * self.lattice.cell()).next_multiple_of(T::tiles().lanes);
         let reach = self.offsets.iter().max().map_or(0, |offset| offset + cells);
         let first = self.first / s.c_out_per_group() * s.c_in_per_group();
@@ -121,13 +120,13 @@ impl<'a, T: ConvElem> Piece<'a, T> {
         &self.grid
     }
 
-    /// The output gradients of some channels of this piece.
+    /// The output gradients of some channels of this work item.
     fn grads<'g>(&self, grad_out: &'g [T], image: usize, channels: Range<usize>) -> &'g [T] {
         let plane = self.s.output_plane();
         &grad_out[(image * self.s.c_out + self.first + channels.start) * plane..][..channels.len() * plane]
     }
 
-    /// The groups of images that stand side by side.
+    /// The groups of concatenated images.
     fn groups(&self) -> impl Iterator<Item = Range<usize>> + use<T> {
         let (images, together) = (self.images.clone(), self.together);
         images.clone().step_by(together).map(move |from| from..images.end.min(from + together))
@@ -137,7 +136,8 @@ impl<'a, T: ConvElem> Piece<'a, T> {
         let tiles = T::tiles();
         let [depth, height, width] = &self.lattice.axes;
         let lines = depth.count * height.count;
-        // Cycles per image: outer products waste lanes on missing channels, dot products on padding and on sums.
+        // Cycles per image: outer products waste lanes on missing channels, dot products on padding and on horizontal
+        // sums.
         let outer = |tile: &OuterTile<T>| {
             let blocks =
                 self.channels.div_ceil(tile.vectors * tiles.lanes) * self.offsets.len().div_ceil(tile.rows);
@@ -150,17 +150,17 @@ impl<'a, T: ConvElem> Piece<'a, T> {
         }
     }
 
-    /// Sums outer products of the gradients of all channels with the source elements of all weights, position by
+    /// Computes outer products of the gradients of all channels and the source elements of all weights, position by
     /// position.
     fn run_outer(mut self, tile: &OuterTile<T>, grad_out: &[T], x: &[T], out: &mut [T]) {
         let [depth, height, width] = &self.lattice.axes;
         let (run, plane, together) = (tile.vectors * T::tiles().lanes, self.s.output_plane(), self.together);
         let blocks = self.channels.div_ceil(run);
         let terms = self.offsets.len();
-        // Weights that overhang the last tile repeat the last offset.
+        // Weights beyond the last full tile repeat the last offset.
         let mut offsets = self.offsets.clone();
         offsets.resize(terms.next_multiple_of(tile.rows), self.offsets[terms - 1]);
-        // Per block of channels, per weight or per position, the channels side by side.
+        // One block of channels after another; within a block, the channels of each weight or position are contiguous.
         let mut sums = vec![T::ZERO; blocks * offsets.len() * run];
         let mut grads = vec![T::ZERO; blocks * together * plane * run];
         let lines: Vec<usize> = (0..together * depth.count * height.count)
@@ -196,13 +196,13 @@ impl<'a, T: ConvElem> Piece<'a, T> {
         }
     }
 
-    /// Sums products along lanes of positions. A source element that is not finite also meets the zeros at positions
-    /// in between, and so can make weights NaN that it does not belong to.
+    /// Computes dot products with positions as lanes. A non-finite source element is also multiplied by the zeros
+    /// between result positions, and so can make weights NaN to which it does not contribute.
     fn run_dot(mut self, grad_out: &[T], x: &[T], out: &mut [T]) {
         let lanes = T::tiles().lanes;
         let (cell, channels) = (self.lattice.cell(), self.channels);
         let pitch = (self.together * cell).next_multiple_of(lanes);
-        // One row more for tiles that overhang, and whole vectors: both stay zero.
+        // One extra row for tiles that exceed the channels, and whole vectors; both stay zero.
         let mut grads = vec![T::ZERO; (self.channels + 1) * pitch];
         let aligned = self.lattice.aligned();
         let offsets = self.offsets.clone();
@@ -226,9 +226,9 @@ impl<'a, T: ConvElem> Piece<'a, T> {
     }
 }
 
-/// Puts the rows of `planes`, each of `len` elements, side by side as columns of `out`, `run` apart.
+/// Transposes rows `planes`, each of `len` elements, into columns of `out`, whose rows have stride `run`.
 fn interleave<T: ConvElem>(planes: &[T], len: usize, out: &mut [T], run: usize) {
-    // Few enough positions at a time that what is written stays in the first cache.
+    // Blocks of positions small enough that the output stays in the L1 cache.
     for (block, out) in out.chunks_mut(64 * run).enumerate() {
         transpose(&planes[block * 64..], len, out.len() / run, planes.len() / len, out, run);
     }
@@ -252,7 +252,7 @@ fn accumulate<T: ConvElem>(
         let Some(tile) = exact.or_else(|| T::tiles().dot.iter().find(|t| t.rows <= left)) else { return };
         let rows = tile.rows.min(left);
         for (block, offsets) in offsets.chunks(tile.columns).enumerate() {
-            // A last block that is short repeats its last offset.
+            // A short last block repeats its last offset.
             let mut reads = [offsets[offsets.len() - 1]; MAX_COLUMNS];
             reads[..offsets.len()].copy_from_slice(offsets);
             let mut lanes = [T::ZERO; MAX_TILE * MAX_LANES];
@@ -275,7 +275,7 @@ const MAX_TILE: usize = 24;
 const MAX_LANES: usize = 16;
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// The sum of each run of `lanes` elements in turn.
+    /// The sums of consecutive runs of `lanes` elements.
     fn sum_runs[T: ConvElem](runs: &[T], lanes: usize, sums: &mut [T]) {
         match lanes {
             16 => sum_arrays::<T, 16>(runs, sums),
@@ -293,7 +293,7 @@ fn sum_arrays<T: ConvElem, const L: usize>(runs: &[T], sums: &mut [T]) {
     }
 }
 
-/// The sum of an array, half added to half: `L` is a power of two.
+/// Pairwise sum of an array; `L` is a power of two.
 #[inline(always)]
 fn tree_sum<T: ConvElem, const L: usize>(mut values: [T; L]) -> T {
     let mut half = L / 2;
@@ -307,7 +307,7 @@ fn tree_sum<T: ConvElem, const L: usize>(mut values: [T; L]) -> T {
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// The sum of a slice, in sixteen running sums.
+    /// The sum of a slice, with sixteen accumulators.
     pub fn sum[T: ConvElem](values: &[T]) -> T {
         let (vectors, rest) = values.as_chunks::<16>();
         let mut sums = [T::ZERO; 16];

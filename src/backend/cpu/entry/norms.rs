@@ -1,4 +1,4 @@
-//! The kernel of a kind of normalisation.
+//! Selects the kernel for a kind of normalization.
 
 use crate::backend::cpu::norm;
 pub(super) use crate::backend::norm::Kind;

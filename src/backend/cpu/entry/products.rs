@@ -1,4 +1,4 @@
-//! Products and factorizations of the matrices that views hold.
+//! Products and factorizations of matrices given as views.
 
 use crate::backend::cpu::matmul;
 use crate::backend::factor::Factor;
@@ -7,7 +7,7 @@ use crate::dtype::Element;
 use crate::error::Result;
 use crate::with_dtype;
 
-/// The matrix of the last two dimensions of the first batch entry.
+/// The matrix in the last two dimensions of the first batch entry.
 fn matrix<'a, T: Element>(v: &View<'a>) -> matmul::MatRef<'a, T> {
     let (l, data) = (v.layout, v.storage.slice::<T>());
     let r = l.rank();
@@ -48,7 +48,7 @@ pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) -> Result<
     Ok(())
 }
 
-/// The results of one matrix, which is used up.
+/// The factorization of one matrix, which is overwritten.
 pub(super) fn factor(what: Factor, n: usize, a: &mut [f64], out: &mut [f64]) {
     use crate::backend::cpu::factor as kernel;
     let last = out.len() - 1;

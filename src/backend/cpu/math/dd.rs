@@ -1,6 +1,6 @@
-//! Sums of two doubles: about 106 bits, for the steps where 53 are too few.
+//! Double-double arithmetic: about 106 bits, for intermediate steps where 53 are too few.
 
-/// The unevaluated sum `hi + lo`, `lo` at most half a unit in the last place of `hi`.
+/// The unevaluated sum `hi + lo`, with `lo` at most half an ulp of `hi`.
 #[derive(Clone, Copy)]
 pub(super) struct Dd {
     pub hi: f64,
@@ -22,14 +22,14 @@ pub(super) fn two_sum(a: f64, b: f64) -> Dd {
     Dd { hi, lo: (a - (hi - bb)) + (b - bb) }
 }
 
-/// The upper 26 bits of the significand, and the rest.
+/// The upper 26 bits of the significand, and the remainder.
 #[inline(always)]
 pub(super) fn split(a: f64) -> (f64, f64) {
     let hi = f64::from_bits(a.to_bits() & !0x7ff_ffff);
     (hi, a - hi)
 }
 
-/// `a * b` up to 2^-106 of it, by Dekker's splitting: a fused multiply-add is not in every instruction set.
+/// `a * b` with relative error 2^-106, by Dekker's splitting, since fused multiply-add is not always available.
 #[inline(always)]
 pub(super) fn two_prod(a: f64, b: f64) -> Dd {
     let hi = a * b;
@@ -68,11 +68,11 @@ impl Dd {
         let q = self.hi.sqrt();
         let p = two_prod(q, q);
         let rest = ((self.hi - p.hi) - p.lo) + self.lo;
-        // The root of zero has no correction, which would be 0/0.
+        // The square root of zero has no correction term, which would be 0/0.
         fast_two_sum(q, if q > 0.0 { rest / (q + q) } else { 0.0 })
     }
 
-    /// Times a power of two.
+    /// Multiplies by a power of two.
     #[inline(always)]
     pub fn scale(self, s: f64) -> Dd {
         Dd { hi: self.hi * s, lo: self.lo * s }

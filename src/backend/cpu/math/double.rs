@@ -1,21 +1,21 @@
-//! Double precision: exponentials, logarithms, and what is made of them.
+//! float64: exponentials, logarithms and functions based on them.
 
 use super::dd::{Dd, fast_two_sum, split, two_prod, two_sum};
 use crate::formula::coefficients::double;
 
-/// Added to |x| < 2^51, it rounds x to an integer, which then stands in the low bits of the sum.
+/// Adding this to |x| < 2^51 rounds x to an integer, held in the low bits of the sum.
 const ROUND: f64 = 6755399441055744.0;
-/// The upper 40 bits of ln 2, so that products with an exponent are exact, and the rest.
+/// ln 2 in two parts; the first has 40 significant bits, so that its product with an exponent is exact.
 const LN2_HI: f64 = double::LN2_HI;
 const LN2_LO: f64 = double::LN2_LO;
 const LOG2_E: Dd = Dd { hi: std::f64::consts::LOG2_E, lo: double::LOG2_E_REST };
 const LOG10_E: Dd = Dd { hi: std::f64::consts::LOG10_E, lo: double::LOG10_E_REST };
 const LOG10_2: Dd = Dd { hi: std::f64::consts::LOG10_2, lo: double::LOG10_2_REST };
 const LN_2: Dd = Dd { hi: std::f64::consts::LN_2, lo: double::LN2_REST };
-/// Results of arguments below this are the argument, for the odd functions with slope 1 at zero.
+/// Odd functions with slope 1 at zero return arguments below this unchanged.
 const TINY: f64 = 7.450580596923828e-9; // 2^-27
 
-/// The polynomial with the coefficients `c`, the constant one first.
+/// Evaluates the polynomial with coefficients `c`, in ascending order.
 #[inline(always)]
 pub(super) fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
     let mut s = c[N - 1];
@@ -27,37 +27,37 @@ pub(super) fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
     s
 }
 
-/// The smaller; unlike `f64::min`, a NaN `x` stays NaN.
+/// Minimum; unlike `f64::min`, NaN `x` stays NaN.
 #[inline(always)]
 pub(super) fn at_most(x: f64, bound: f64) -> f64 {
     if x > bound { bound } else { x }
 }
 
-/// The larger; a NaN `x` stays NaN.
+/// Maximum; NaN `x` stays NaN.
 #[inline(always)]
 pub(super) fn at_least(x: f64, bound: f64) -> f64 {
     if x < bound { bound } else { x }
 }
 
-/// The nearest integer of |x| < 2^51.
+/// Rounds |x| < 2^51 to an integer.
 #[inline(always)]
 pub(super) fn nearest(x: f64) -> f64 {
     (x + ROUND) - ROUND
 }
 
-/// An integer |n| < 2^51, as a two's complement number in the low 51 bits.
+/// An integer |n| < 2^51 as a two's complement number in the low 51 bits.
 #[inline(always)]
 pub(super) fn integer_bits(n: f64) -> u64 {
     (n + ROUND).to_bits()
 }
 
-/// 2^n of an integer n in -1022..=1023.
+/// 2^n for an integer n in -1022..=1023.
 #[inline(always)]
 pub(super) fn pow2(n: f64) -> f64 {
     f64::from_bits(integer_bits(n).wrapping_add(1023) << 52)
 }
 
-/// `x`·2^n of an integer |n| <= 2044, rounded once also where the result is denormal.
+/// `x`·2^n for an integer |n| <= 2044, rounded once even if the result is subnormal.
 #[inline(always)]
 pub(super) fn scale(x: f64, n: f64) -> f64 {
     let half = nearest(n * 0.5);
@@ -75,7 +75,7 @@ fn reduce_exp(x: f64, xl: f64) -> (f64, f64, f64) {
     (n, r, (rl + r * rl) + r * r * q)
 }
 
-/// e^(x + xl) as a sum of two, to be multiplied by 2^n.
+/// e^(x + xl) as a double-double, to be multiplied by 2^n.
 #[inline(always)]
 pub(super) fn exp_parts(x: f64, xl: f64) -> (Dd, f64) {
     let (n, r, tail) = reduce_exp(x, xl);
@@ -83,11 +83,11 @@ pub(super) fn exp_parts(x: f64, xl: f64) -> (Dd, f64) {
     (fast_two_sum(s.hi, s.lo + tail), n)
 }
 
-/// e^x - 1 as a sum of two, to be multiplied by 2^n; for x >= -40.
+/// e^x - 1 as a double-double, to be multiplied by 2^n; for x >= -40.
 #[inline(always)]
 fn expm1_parts(x: f64) -> (Dd, f64) {
     let (n, r, tail) = reduce_exp(x, 0.0);
-    // From n = 60 on the 1 is beyond the last place, and its exact size no matter.
+    // From n = 60 on the 1 is below one ulp, so its exact value does not matter.
     let s = two_sum(1.0 - pow2(-at_most(n, 60.0)), r);
     (fast_two_sum(s.hi, s.lo + tail), n)
 }
@@ -139,7 +139,7 @@ pub fn tanh_f64(x: f64) -> f64 {
     (if x.abs() < TINY { x } else { t }).copysign(x)
 }
 
-/// x = 2^k·m with m between the roots of 1/2 and 2, for positive finite x.
+/// x = 2^k·m with m between √(1/2) and √2, for positive finite x.
 #[inline(always)]
 pub(super) fn reduce_log(x: f64) -> (f64, f64) {
     const SQRT_HALF: u64 = 0x3fe6a09e667f3bcd;
@@ -148,12 +148,12 @@ pub(super) fn reduce_log(x: f64) -> (f64, f64) {
     let bits = (if denormal { x * 18014398509481984.0 } else { x }).to_bits();
     let e = bits.wrapping_add(ONE - SQRT_HALF) >> 52;
     let m = f64::from_bits(bits.wrapping_sub(e.wrapping_sub(1023) << 52));
-    // `e` in the low bits of 2^52 turns into a double without a conversion of 64-bit integers.
+    // As the low bits of 2^52, `e` becomes a double without an integer conversion.
     let k = f64::from_bits(0x4330000000000000 | e) - (4503599627370496.0 + 1023.0);
     (if denormal { k - 54.0 } else { k }, m)
 }
 
-/// The logarithm, given the one of every positive finite number.
+/// Extends the logarithm of positive finite numbers to all x.
 #[inline(always)]
 pub(super) fn log_ends(x: f64, log: f64) -> f64 {
     let log = if x < f64::INFINITY { log } else { x };
@@ -169,7 +169,7 @@ pub(super) fn log_ends(x: f64, log: f64) -> f64 {
 /// log(1 + f) = f - h + rest with h = f²/2, as (h, rest).
 #[inline(always)]
 fn log_terms(f: f64) -> (f64, f64) {
-    // With s = f / (2 + f), rest = s·(h + s²·P(s²)): the rounding of s weighs little.
+    // With s = f / (2 + f), rest = s·(h + s²·P(s²)): the rounding error of s has little effect.
     let s = f / (2.0 + f);
     let (z, h) = (s * s, 0.5 * f * f);
     let p = z * poly(z, double::LOG);
@@ -197,13 +197,14 @@ pub fn log1p_f64(x: f64) -> f64 {
     if x.abs() < 1e-17 { x } else { log }
 }
 
-/// k·`of_2` + log(1 + f)·`per_e`: a logarithm to another base, where 1/ln b is `per_e` and log 2 to that base `of_2`.
+/// k·`of_2` + log(1 + f)·`per_e`: the logarithm to base b, where `per_e` is 1/ln b and `of_2` the logarithm of 2 to
+/// base b.
 #[inline(always)]
 fn log_to_base(x: f64, of_2: Dd, per_e: Dd) -> f64 {
     let (k, m) = reduce_log(x);
     let f = m - 1.0;
     let (h, rest) = log_terms(f);
-    // The logarithm in two parts, the first short enough for exact products.
+    // Split the logarithm in two; the first part is short enough for exact products.
     let (hi, _) = split(f - h);
     let lo = ((f - hi) - h) + rest;
     let (c_hi, c_lo) = split(per_e.hi);
@@ -223,7 +224,7 @@ pub fn log10_f64(x: f64) -> f64 {
     log_to_base(x, LOG10_2, LOG10_E)
 }
 
-/// The logarithm of x + xl > 0 as a sum of two, to about 2^-66 of it.
+/// The logarithm of x + xl > 0 as a double-double, with relative error about 2^-66.
 #[inline(always)]
 fn log_dd(x: f64, xl: f64) -> Dd {
     let (k, m) = reduce_log(x);
@@ -277,17 +278,17 @@ pub fn atanh_f64(x: f64) -> f64 {
     v.copysign(x)
 }
 
-/// Whether |y| is an integer, and an odd one.
+/// Whether |y| is an integer, and whether it is odd.
 #[inline(always)]
 fn integer_and_odd(y: f64) -> (bool, bool) {
     const TWO_52: f64 = 4503599627370496.0;
     let (a, h) = (y.abs(), y.abs() * 0.5);
-    // Bitwise operators throughout: short-circuiting ones would be branches.
+    // Bitwise operators throughout: short-circuiting operators would branch.
     let integer = (a >= TWO_52) | ((a + TWO_52) - TWO_52 == a);
     (integer, integer & (h < TWO_52) & ((h + TWO_52) - TWO_52 != h))
 }
 
-/// C99's `pow`, given |x|^y for finite x other than zero.
+/// C99's special cases of `pow`, given |x|^y for finite non-zero x.
 #[inline(always)]
 pub(super) fn pow_ends(x: f64, y: f64, v: f64) -> f64 {
     let a = x.abs();
@@ -308,7 +309,7 @@ pub(super) fn pow_ends(x: f64, y: f64, v: f64) -> f64 {
 pub fn pow_f64(x: f64, y: f64) -> f64 {
     let a = x.abs();
     let log = log_dd(a, 0.0);
-    // No base but 1 is so near 1 that a larger exponent does not overflow or underflow.
+    // Larger exponents overflow or underflow for every base except 1.
     let e = at_least(at_most(y, 3.6893488147419103e19), -3.6893488147419103e19);
     let p = two_prod(e, log.hi);
     let ends = (p.hi > 712.0) | (p.hi < -748.0);

@@ -1,5 +1,4 @@
-//! Double precision: the logarithm of the gamma function and its derivative. Not vectorised: the ranges differ too
-//! much.
+//! float64: log gamma and digamma. Not vectorized, since the ranges use different algorithms.
 
 use std::f64::consts::PI;
 
@@ -7,9 +6,9 @@ use super::double::{log_f64, log1p_f64, poly};
 use super::trig::{cos_f64, sin_f64};
 use crate::formula::coefficients::double;
 
-/// sin and cos of π·x.
+/// The sine and cosine of π·x.
 fn sin_cos_pi(x: f64) -> (f64, f64) {
-    // Modulo 2 exactly, then near the zero of the sine, so that it is small where it must be.
+    // Reduce modulo 2 exactly, then relative to the nearest zero of the sine, for full relative accuracy there.
     let r = x - 2.0 * (x * 0.5).round_ties_even();
     if r.abs() > 0.5 {
         let d = 1.0f64.copysign(r) - r;
@@ -39,7 +38,7 @@ pub fn lgamma_f64(x: f64) -> f64 {
     } else if x < 0.5 {
         lgamma_near_two(x) * x - log_f64(x) - log1p_f64(x)
     } else if x < 1.5 {
-        // The argument of the logarithm is near 1 where lgamma has a zero.
+        // Chosen so that the argument of the logarithm is near 1 where lgamma has a zero.
         lgamma_near_two(x - 1.0) * (x - 1.0) - log1p_f64(x - 1.0)
     } else if x < 8.5 {
         let (mut t, mut p) = (x, 1.0);
@@ -58,7 +57,7 @@ pub fn lgamma_f64(x: f64) -> f64 {
     }
 }
 
-/// The derivative of log Γ(x); at the poles NaN, but at zero the infinity of PyTorch.
+/// digamma; NaN at the poles, but infinite at zero as in PyTorch.
 pub fn digamma_f64(x: f64) -> f64 {
     if x == 0.0 {
         return f64::INFINITY.copysign(-x);

@@ -1,17 +1,17 @@
-//! Single precision. The functions of neural networks are computed in `f32`; the rest in `f64`, where no care is
-//! needed to be right to the last place of an `f32`, with short polynomials.
+//! float32. The functions common in neural networks are computed in `f32`, the others in `f64`, where short
+//! polynomials suffice for full `f32` accuracy.
 
 use super::double::{at_least, at_most, integer_bits, log_ends, nearest, poly, pow_ends, pow2, reduce_log};
 use super::trig::{acos_with, asin_with, atan2_with};
 use crate::formula::coefficients::{double, single};
 
-/// Added to |x| < 2^22, it rounds x to an integer, which then stands in the low bits of the sum.
+/// Adding this to |x| < 2^22 rounds x to an integer, held in the low bits of the sum.
 const ROUND: f32 = 12582912.0;
-/// The upper 16 bits of ln 2, so that products with an exponent are exact, and the rest.
+/// ln 2 in two parts; the first has 16 significant bits, so that its product with an exponent is exact.
 const LN2_HI: f32 = single::LN2_HI;
 const LN2_LO: f32 = single::LN2_LO;
 
-/// The polynomial with the coefficients `c`, the constant one first.
+/// Evaluates the polynomial with coefficients `c`, in ascending order.
 #[inline(always)]
 fn poly32<const N: usize>(x: f32, c: [f32; N]) -> f32 {
     let mut s = c[N - 1];
@@ -23,7 +23,7 @@ fn poly32<const N: usize>(x: f32, c: [f32; N]) -> f32 {
     s
 }
 
-/// `x` between two bounds; a NaN stays NaN.
+/// Clamps `x`; NaN stays NaN.
 #[inline(always)]
 fn bounded(x: f32, low: f32, high: f32) -> f32 {
     let x = if x > high { high } else { x };
@@ -35,13 +35,13 @@ fn nearest32(x: f32) -> f32 {
     (x + ROUND) - ROUND
 }
 
-/// 2^n of an integer n in -127..=127, of which -127 gives 0.
+/// 2^n for an integer n in -127..=127; n = -127 gives 0.
 #[inline(always)]
 fn pow2_32(n: f32) -> f32 {
     f32::from_bits((n + ROUND).to_bits().wrapping_add(127) << 23)
 }
 
-/// `x`·2^n of an integer |n| <= 252, rounded once also where the result is denormal.
+/// `x`·2^n for an integer |n| <= 252, rounded once even if the result is subnormal.
 #[inline(always)]
 fn scale32(x: f32, n: f32) -> f32 {
     let half = nearest32(n * 0.5);
@@ -77,14 +77,14 @@ pub fn expm1_f32(x: f32) -> f32 {
     let (a, b) = (y - n * LN2_HI, n * LN2_LO);
     let r = a - b;
     let tail = ((a - r) - b) + exp_tail(r);
-    // 2^n·((1 - 2^-n) + e^r - 1); from n = 30 on the 1 is beyond the last place.
+    // 2^n·((1 - 2^-n) + e^r - 1); from n = 30 on the 1 is below one ulp.
     let one = 1.0 - pow2_32(-(if n > 30.0 { 30.0 } else { n }));
     let s = one + r;
     let rest = (one - s) + r;
     scale32(s + (rest + tail), n).copysign(x)
 }
 
-/// x = 2^k·m with m between the roots of 1/2 and 2, for positive finite x: k and m - 1.
+/// x = 2^k·m with m between √(1/2) and √2, for positive finite x; returns k and m - 1.
 #[inline(always)]
 fn reduce_log32(x: f32) -> (f32, f32) {
     const SQRT_HALF: u32 = 0x3f3504f3;
@@ -104,7 +104,7 @@ fn log_of_reduced(k: f32, f: f32) -> f32 {
     k * LN2_HI + (f - (h - (f * f * f * p + k * LN2_LO)))
 }
 
-/// The logarithm, given the one of every positive finite number.
+/// Extends the logarithm of positive finite numbers to all x.
 #[inline(always)]
 fn log_ends32(x: f32, log: f32) -> f32 {
     let log = if x < f32::INFINITY { log } else { x };
@@ -126,7 +126,7 @@ pub fn log_f32(x: f32) -> f32 {
 #[inline(always)]
 pub fn log1p_f32(x: f32) -> f32 {
     let u = 1.0 + x;
-    // What the sum rounded away.
+    // The rounding error of the sum.
     let v = u - x;
     let lost = (1.0 - v) + (x - (u - v));
     let (k, f) = reduce_log32(u);
@@ -134,18 +134,18 @@ pub fn log1p_f32(x: f32) -> f32 {
     if x.abs() < 1e-8 { x } else { log }
 }
 
-/// Near zero an odd polynomial, beyond it 1 - 2 / (e^2x + 1), in short chains as [`erf_f32`].
+/// An odd polynomial near zero, elsewhere 1 - 2 / (e^2x + 1), with short dependency chains as in [`erf_f32`].
 #[inline(always)]
 pub fn tanh_f32(x: f32) -> f32 {
     let a = x.abs();
-    // What tanh(10) lacks of 1 is beyond the last place.
+    // 1 - tanh(10) is below one ulp.
     let a = if a > 10.0 { 10.0 } else { a };
     let z = a * a;
     let near = a + a
         * z
         * ((single::TANH[0] + single::TANH[1] * z)
             + z * z * ((single::TANH[2] + single::TANH[3] * z) + single::TANH[4] * (z * z)));
-    // As `exp_f32`, of an argument whose power of two goes to the exponent.
+    // As in `exp_f32`; the power of two is added to the exponent.
     let n = a * (2.0 * std::f32::consts::LOG2_E) + ROUND;
     let k = n - ROUND;
     let r = (2.0 * a - k * LN2_HI) - k * LN2_LO;
@@ -154,24 +154,26 @@ pub fn tanh_f32(x: f32) -> f32 {
         s * ((0.5 + single::EXP[1] * r) + s * ((single::EXP[2] + single::EXP[3] * r) + single::EXP[4] * s));
     let e = f32::from_bits((1.0 + (r + tail)).to_bits().wrapping_add(n.to_bits() << 23));
     let far = 1.0 - 2.0 / (e + 1.0);
-    // A NaN goes the near way, whose bits are not tampered with.
+    // NaN takes the `near` result, which is computed without bit manipulation.
     (if a >= 0.625 { far } else { near }).copysign(x)
 }
 
-/// Near zero an odd polynomial, beyond it 1 - 2^y with a polynomial y: the logarithm of erfc is nearly a parabola.
+/// An odd polynomial near zero, elsewhere 1 - 2^y with a polynomial y, since the logarithm of erfc is nearly a
+/// parabola.
 ///
-/// Both are computed for every element, so their polynomials are split into short chains that run side by side.
+/// Both are computed for every element, so the polynomials are split into short dependency chains that run in
+/// parallel.
 #[inline(always)]
 pub fn erf_f32(x: f32) -> f32 {
     let a = x.abs();
-    // erfc(4) is beyond the last place of 1.
+    // erfc(4) is below one ulp of 1.
     let a = if a > 4.0 { 4.0 } else { a };
     let z = a * a;
     let near = a + a * poly32(z, single::ERF_NEAR);
     let y = single::ERFC_EXPONENT[0] * a
         + z * ((single::ERFC_EXPONENT[1] + single::ERFC_EXPONENT[2] * a)
             + z * ((single::ERFC_EXPONENT[3] + single::ERFC_EXPONENT[4] * a) + single::ERFC_EXPONENT[5] * z));
-    // 2^y = 2^n·2^r: the low bits of the rounded sum are n, which goes to the exponent.
+    // 2^y = 2^n·2^r: the low bits of the rounded sum are n, which is added to the exponent.
     let n = y + ROUND;
     let r = y - (n - ROUND);
     let s = r * r;
@@ -180,13 +182,13 @@ pub fn erf_f32(x: f32) -> f32 {
             + s * ((single::EXP2[0] + single::EXP2[1] * r)
                 + s * ((single::EXP2[2] + single::EXP2[3] * r) + single::EXP2[4] * s)));
     let far = 1.0 - f32::from_bits(p.to_bits().wrapping_add(n.to_bits() << 23));
-    // A NaN goes the near way, whose bits are not tampered with.
+    // NaN takes the `near` result, which is computed without bit manipulation.
     (if a >= 0.65 { far } else { near }).copysign(x)
 }
 
-/// The chance that a standard normal variable is at most x, within 2^-22 (of 1, not of the chance); 0 of a NaN.
+/// The distribution function of the standard normal distribution, with absolute error 2^-22; 0 for NaN.
 ///
-/// Of -|x| it is 2^y with a polynomial y, whose chain of dependent steps is kept short as in [`erf_f32`].
+/// At -|x| it is 2^y with a polynomial y, with short dependency chains as in [`erf_f32`].
 #[inline(always)]
 pub fn normal_cdf_f32(x: f32) -> f32 {
     let a = x.abs();
@@ -208,7 +210,7 @@ pub fn normal_cdf_f32(x: f32) -> f32 {
     if x > 0.0 { 1.0 - below } else { below }
 }
 
-/// e^x in double precision, to 2^-39.
+/// e^x in float64, with relative error 2^-39.
 #[inline(always)]
 fn exp_mid(x: f64) -> f64 {
     let x = at_least(at_most(x, 400.0), -400.0);
@@ -218,7 +220,7 @@ fn exp_mid(x: f64) -> f64 {
     (1.0 + (r + r * r * q)) * pow2(n)
 }
 
-/// The logarithm of a positive finite x as k·ln 2 plus the second value, in double precision, to 2^-44.
+/// The logarithm of a positive finite x as k·ln 2 plus the second value, in float64, with error 2^-44.
 #[inline(always)]
 fn log_parts_mid(x: f64) -> (f64, f64) {
     let (k, m) = reduce_log(x);
@@ -251,7 +253,7 @@ pub fn log10_f32(x: f32) -> f32 {
 pub fn sinh_f32(x: f32) -> f32 {
     let a = x.abs() as f64;
     let e = exp_mid(a);
-    // x + x³/6, where the difference would cancel.
+    // x + x³/6 where the difference would cancel.
     let near = a + a * a * a * (1.0 / 6.0);
     (if a < 0.005 { near } else { 0.5 * (e - 1.0 / e) } as f32).copysign(x)
 }
@@ -286,16 +288,15 @@ pub fn atanh_f32(x: f32) -> f32 {
     (v as f32).copysign(x)
 }
 
-// Note [Reduction of single precision angles]
-// sin x = (-1)^n·sin πt where x/π = n + t. Of x/π only the value modulo 2 matters, and x is m·2^s with an |m| < 2^50
-// that has 24 significant bits, for one of four s: so the four values of 2^s/π modulo 2, each in parts of 29, 29 and
-// 53 bits, serve every finite x. The products with the first two parts are exact, and so is taking multiples of 2
-// from them. What is lost is below 2^-60.
+// Note [Reduction of single precision angles] sin x = (-1)^n·sin πt where x/π = n + t. Only x/π modulo 2 matters, and
+// x is m·2^s with |m| < 2^50, 24 significant bits, and one of only four exponents s. So four constants 2^s/π modulo 2,
+// each split into parts of 29, 29 and 53 bits, cover every finite x. The products with the first two parts are exact,
+// and so is reducing them modulo 2. The total error is below 2^-60.
 
-/// x/π modulo 2 as three addends, exact but for the last.
+/// x/π modulo 2 as three addends, of which only the last is rounded.
 #[inline(always)]
 fn half_turns(x: f32) -> (f64, f64, f64) {
-    /// Added to |x| < 2^51, it rounds x to an even integer.
+    /// Adding this to |x| < 2^51 rounds x to an even integer.
     const ROUND_EVEN: f64 = 13510798882111488.0;
     let x = x as f64;
     let a = x.abs();
@@ -318,7 +319,7 @@ fn sin_pi(t: f64) -> f64 {
     t * poly(t * t, double::MID_SIN_PI)
 }
 
-/// `v` with the sign flipped for odd n.
+/// `v`, negated for odd n.
 #[inline(always)]
 fn flip_if_odd(v: f64, n: f64) -> f64 {
     f64::from_bits(v.to_bits() ^ integer_bits(n) << 63)
@@ -346,7 +347,7 @@ pub fn tan_f32(x: f32) -> f32 {
     let n = nearest(p0 + p1);
     let s = (p0 - n) + p1;
     let t = s + p2;
-    // cos πt = sin π(1/2 - |t|), which must be small to its last place too.
+    // cos πt = sin π(1/2 - |t|), which needs full relative accuracy too when small.
     let c = (0.5 - s.abs()) - p2.copysign(p2 * s);
     let v = (sin_pi(t) / sin_pi(c)) as f32;
     if x == 0.0 { x } else { v }
@@ -372,7 +373,7 @@ pub fn atan2_f32(y: f32, x: f32) -> f32 {
     atan2_with(y as f64, x as f64, double::MID_ATAN) as f32
 }
 
-/// erfc through e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x >= 1/2 to a short interval.
+/// erfc as e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x >= 1/2 to a short interval.
 #[inline(always)]
 pub fn erfc_f32(x: f32) -> f32 {
     let x = x as f64;
@@ -389,12 +390,12 @@ pub fn erfc_f32(x: f32) -> f32 {
 #[inline(always)]
 pub fn pow_f32(x: f32, y: f32) -> f32 {
     let (x, y) = (x as f64, y as f64);
-    // No base but 1 is so near 1 that a larger exponent does not overflow or underflow.
+    // Larger exponents overflow or underflow for every base except 1.
     let e = at_least(at_most(y, 1e30), -1e30);
     pow_ends(x, y, exp_mid(e * log_mid(x.abs()))) as f32
 }
 
-/// The inverse of erf: x times a polynomial in w = -log(1 - x²), near ±1 in the root of w.
+/// The inverse of erf: x times a polynomial in w = -log(1 - x²), or in √w near ±1.
 #[inline(always)]
 pub fn erfinv_f32(x: f32) -> f32 {
     let x = x as f64;

@@ -1,4 +1,4 @@
-//! Double precision: the error function, its complement and inverse.
+//! float64: the error function, its complement and its inverse.
 
 use super::dd::{fast_two_sum, two_prod, two_sum};
 use super::double::{at_least, at_most, exp_f64, exp_parts, log_f64, poly, scale};
@@ -10,7 +10,7 @@ fn erf_tail(z: f64) -> f64 {
     poly(z, double::ERF_NEAR)
 }
 
-/// erfc of x >= 0.46: e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x to a short interval.
+/// erfc for x >= 0.46: e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x to a short interval.
 #[inline(always)]
 fn erfc_far(x: f64) -> f64 {
     let x = at_least(at_most(x, 28.0), 0.46);
@@ -43,11 +43,11 @@ pub fn normal_cdf_f64(x: f64) -> f64 {
     0.5 * (1.0 + erf_f64(x * std::f64::consts::FRAC_1_SQRT_2))
 }
 
-/// The inverse of erf: three steps of Halley's method from an elementary first guess.
+/// The inverse of erf: three steps of Halley's method from an elementary initial guess.
 #[inline(always)]
 pub fn erfinv_f64(x: f64) -> f64 {
     let a = x.abs();
-    // Winitzki's approximation, two digits everywhere.
+    // Winitzki's approximation, accurate to two digits.
     let w = log_f64((1.0 - a) * (1.0 + a));
     let b = 4.330746750799873 + 0.5 * w;
     let y = ((b * b - w * 6.802721088435375).sqrt() - b).sqrt();
@@ -62,7 +62,7 @@ const HALF_SQRT_PI: f64 = double::HALF_ROOT_PI;
 /// One step of Halley's method for erf y = a.
 #[inline(always)]
 fn refine_erfinv(a: f64, y: f64) -> f64 {
-    // erf or erfc, whichever is small, so that the difference is exact.
+    // Uses the smaller of erf and erfc, so that the difference is exact.
     let near = (y + y * erf_tail(y * y)) - a;
     let far = (1.0 - a) - erfc_far(y);
     let d = if a < 0.5 { near } else { far } * HALF_SQRT_PI * exp_f64(y * y);

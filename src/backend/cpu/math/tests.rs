@@ -1,12 +1,12 @@
-//! Accuracy against the standard library's double precision functions (their own error is below 1 unit in the last
-//! place) and, where it has none or worse, against values computed to 400 bits.
+//! Accuracy relative to the standard library's float64 functions (whose own error is below 1 ulp) and, for functions
+//! that it lacks or computes less accurately, relative to values computed to 400 bits.
 
 use super::*;
 use crate::backend::cpu::simd::{Isa, force_isa};
 use crate::multiversion;
 
-/// The distance in units in the last place of the reference; infinite where one is NaN and the other not, or where
-/// zeros or infinities differ in sign.
+/// The error in ulp of the reference; infinite if only one of the two is NaN, or if zeros or infinities differ in
+/// sign.
 fn ulps32(got: f32, want: f64) -> f64 {
     let rounded = want as f32;
     if got.to_bits() == rounded.to_bits() || (got.is_nan() && want.is_nan()) {
@@ -30,13 +30,13 @@ fn ulps64(got: f64, want: f64) -> f64 {
     }
 }
 
-/// Every 40009th float: each sign and exponent, special values first.
+/// Every 40009th float: all signs and exponents, preceded by special values.
 fn samples32() -> Vec<f32> {
     let special = [0.0, -0.0, 1.0, -1.0, f32::INFINITY, -f32::INFINITY, f32::NAN, f32::MAX, -f32::MAX, 1e-45];
     special.into_iter().chain((0..u32::MAX / 40009).map(|i| f32::from_bits(i * 40009))).collect()
 }
 
-/// Doubles of every exponent, and more where functions bend.
+/// Doubles of every exponent, and more in regions where the functions change.
 fn samples64() -> Vec<f64> {
     let special =
         [0.0, -0.0, 1.0, -1.0, f64::INFINITY, -f64::INFINITY, f64::NAN, f64::MAX, -f64::MAX, 5e-324];
@@ -54,7 +54,7 @@ fn samples64() -> Vec<f64> {
     special.into_iter().chain(dense).collect()
 }
 
-/// Runs a function over a slice under every instruction set, checks that the bits are the same, and returns them.
+/// Evaluates a function on a slice under every instruction set, checks that the bits are equal, and returns them.
 macro_rules! under_every_isa {
     ($t:ident, $x:expr, $f:ident) => {{
         multiversion! {
@@ -82,7 +82,7 @@ macro_rules! under_every_isa {
     }};
 }
 
-/// One test per function and precision: the worst error over all samples is below the bound.
+/// One test per function and precision: the largest error over all samples is below the bound.
 macro_rules! accuracy {
     ($($name:ident: $t:ident $samples:ident $ulps:ident $f:ident, $reference:expr, $bound:expr;)*) => { $(
         #[test]
@@ -317,7 +317,7 @@ fn functions_agree_with_values_computed_to_400_bits() {
     ];
     for (name, f, values) in table {
         for &(x, want) in *values {
-            // Near the zeros of the last two, only the error relative to their terms is small.
+            // Near the zeros of lgamma and digamma only the error relative to their terms is small.
             let error = match *name {
                 "lgamma" | "digamma" => (f(x) - want).abs() / want.abs().max(0.5) / 1e-15,
                 _ => ulps64(f(x), want) / 2.0,
@@ -331,7 +331,7 @@ fn functions_agree_with_values_computed_to_400_bits() {
     }
 }
 
-/// Numbers that two-argument functions treat specially, with some that they do not.
+/// Special arguments of two-argument functions, and some ordinary ones.
 const PARTICULAR: [f64; 24] = [
     0.0,
     -0.0,

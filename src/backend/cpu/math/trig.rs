@@ -1,4 +1,4 @@
-//! Double precision: trigonometric functions and their inverses.
+//! float64: trigonometric functions and their inverses.
 
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
 use super::double::{integer_bits, nearest, poly};
@@ -25,15 +25,14 @@ fn reduce_angle(x: f64) -> (Dd, u64) {
     (fast_two_sum(r.hi, r.lo - n * P4), integer_bits(n))
 }
 
-// Note [Reduction of large angles]
-// x = m·2^e with an integer m < 2^53, and 2/π is a stream of bits. The bits of 2/π whose products with x are
-// multiples of 4 do not matter, the next 192 give x·2/π modulo 4 to 2^-137, whatever the exponent (Payne and Hanek).
-// A call in the loop costs the vectorisation of the double precision sin, cos and tan; the single precision ones,
-// whose range is small enough to do without, do not come here.
+// Note [Reduction of large angles] x = m·2^e with an integer m < 2^53. The leading bits of 2/π, whose products with x
+// are multiples of 4, do not matter; the next 192 bits give x·2/π modulo 4 with error 2^-137, whatever the exponent
+// (Payne and Hanek). The call in the loop prevents vectorization of the float64 sin, cos and tan; the float32 versions
+// have a smaller range and do not need it.
 #[cold]
 #[inline(never)]
 fn reduce_large_angle(x: f64) -> (Dd, u64) {
-    /// 64 zeros, then 2/π.
+    /// 64 zero bits, then 2/π.
     #[rustfmt::skip]
     const BITS: [u64; 20] = [
         0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
@@ -47,13 +46,13 @@ fn reduce_large_angle(x: f64) -> (Dd, u64) {
     let bits = x.abs().to_bits();
     let m = (bits & ((1 << 52) - 1) | (1 << 52)) as u128;
     let e = (bits >> 52) as i64 - 1075;
-    // The first bit of 2/π whose product with x is below 4, counted with the zeros in front.
+    // The first bit of 2/π whose product with x is below 4, counting the leading zeros.
     let from = (e - 2 + 64) as usize;
     let word = |i: usize| {
         let (i, s) = (from / 64 + i, from % 64);
         if s == 0 { BITS[i] } else { BITS[i] << s | BITS[i + 1] >> (64 - s) }
     };
-    // The product of m and the window modulo 2^192: two bits of quadrant, 190 of fraction.
+    // The product of m and the window modulo 2^192: two bits for the quadrant, 190 bits of fraction.
     let low = m * word(2) as u128;
     let mid = m * word(1) as u128 + (low >> 64);
     let high = (m * word(0) as u128 + (mid >> 64)) as u64;
@@ -68,7 +67,7 @@ fn reduce_large_angle(x: f64) -> (Dd, u64) {
     if x > 0.0 { (r, quadrant) } else { (r.scale(-1.0), quadrant.wrapping_neg()) }
 }
 
-/// The sine of |r| <= π/4 as a sum of two.
+/// The sine of |r| <= π/4 as a double-double.
 #[inline(always)]
 pub(super) fn sin_parts(r: Dd) -> Dd {
     let z = r.hi * r.hi;
@@ -76,7 +75,7 @@ pub(super) fn sin_parts(r: Dd) -> Dd {
     Dd { hi: r.hi, lo: r.hi * z * p + r.lo * (1.0 - 0.5 * z) }
 }
 
-/// The cosine of |r| <= π/4 as a sum of two.
+/// The cosine of |r| <= π/4 as a double-double.
 #[inline(always)]
 pub(super) fn cos_parts(r: Dd) -> Dd {
     let z = r.hi * r.hi;
@@ -124,11 +123,11 @@ const ATAN: [f64; 12] = double::ATAN;
 /// (asin s - s) / s³ in powers of s², for |s| <= 1/2.
 const ASIN: [f64; 13] = double::ASIN;
 
-/// The angle of the point (x, y) in the first quadrant, not both coordinates zero or infinite. `c` is [`ATAN`], or
-/// fewer coefficients for single precision.
+/// The angle of the point (x, y) in the first quadrant; not both coordinates may be zero or infinite. `c` is [`ATAN`],
+/// or fewer coefficients for float32.
 #[inline(always)]
 fn angle<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
-    // Turned by π/4 or π/2 where the angle is larger than π/8 or 3π/8.
+    // Rotate by π/4 or π/2 if the angle is larger than π/8 or 3π/8.
     let steep = y > x * double::TAN_3_PI_8;
     let middle = (y > x * double::TAN_PI_8) & !steep;
     let num = if steep {
@@ -173,7 +172,7 @@ pub fn atan_f64(x: f64) -> f64 {
 #[inline(always)]
 pub(super) fn atan2_with<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
     let (ay, ax) = (y.abs(), x.abs());
-    // Away from overflow of the sum and underflow of the quotient.
+    // Scale to avoid overflow of the sum and underflow of the quotient.
     let largest = if ay > ax { ay } else { ax };
     let s = if largest > 1e300 {
         1e-100
@@ -190,8 +189,8 @@ pub(super) fn atan2_with<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
     if x.is_nan() | y.is_nan() { f64::NAN } else { v }
 }
 
-/// For a = |x|: whether a > 1/2, and then the root of (1 - a)/2 as a sum of two, whose arcsine is half the arccosine
-/// of a; else a itself. Third, the tail of its arcsine.
+/// For a = |x|: whether a > 1/2, and in that case √((1 - a)/2) as a double-double, whose arcsine is half the arccosine
+/// of a; otherwise a itself. The third value is the tail of its arcsine.
 #[inline(always)]
 fn reduce_arc<const N: usize>(a: f64, c: [f64; N]) -> (bool, Dd, f64) {
     let far = a > 0.5;

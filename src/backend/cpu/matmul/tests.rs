@@ -1,4 +1,4 @@
-//! Products against a naive one in f64 and against the `gemm` crate, on each instruction set.
+//! Compares products with a naive product in float64 and with the `gemm` crate, on each instruction set.
 
 use super::*;
 use crate::backend::cpu::parallel::with_threads;
@@ -6,7 +6,7 @@ use crate::backend::cpu::simd::{Isa, best_isa};
 
 const ISAS: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
-/// Numbers between -1 and 1, the same in each run.
+/// Reproducible numbers between -1 and 1.
 fn random<T: Real>(len: usize, seed: u64) -> Vec<T> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -18,7 +18,7 @@ fn random<T: Real>(len: usize, seed: u64) -> Vec<T> {
     (0..len).map(|_| next()).collect()
 }
 
-/// A matrix of rows x cols with strides of one of the kinds that tensors have.
+/// Layouts of a matrix, as they occur in tensors.
 #[derive(Clone, Copy, Debug)]
 enum Strides {
     Rows,
@@ -50,7 +50,7 @@ impl<T: Real> Matrix<T> {
             SameRow => (0, 1),
             SameColumn => (1, 0),
         };
-        // Exactly as long as it must be, so that reading on would be noticed.
+        // Exactly as long as required, so that reading past the end is detected.
         let len = if rows * cols == 0 { 0 } else { (rows - 1) * rs + (cols - 1) * cs + 1 };
         Matrix { data: random(len, seed), rs, cs }
     }
@@ -99,7 +99,7 @@ fn assert_close<T: Real>(actual: &[T], expected: &[f64], k: usize, what: impl Fn
     }
 }
 
-/// Compares one product with the naive one, for each instruction set.
+/// Compares one product with the naive one on each instruction set.
 fn check<T: GemmElem>(
     dims: (usize, usize, usize),
     sa: Strides,
@@ -148,7 +148,7 @@ fn operands_may_have_any_strides() {
 
 #[test]
 fn epilogues_scale_add_and_clamp_in_every_path() {
-    // Thin either way, a column, a single tile, several depths, several blocks of the depth.
+    // Few rows, few columns, one column, a single tile, several depths, several depth blocks.
     let shapes = [(5, 37, 90), (37, 5, 90), (90, 1, 65), (10, 20, 30), (150, 140, 300), (20, 40, 1500)];
     for dims in shapes {
         for (sa, sb) in [(Rows, Rows), (Rows, Columns), (Columns, Rows)] {
@@ -183,7 +183,7 @@ fn large_products_agree_with_the_gemm_crate() {
 #[allow(unsafe_code)]
 fn with_gemm_crate((m, n, k): (usize, usize, usize), a: &Matrix<f32>, b: &Matrix<f32>) -> Vec<f64> {
     let mut out = vec![0f32; m * n];
-    // SAFETY: the operands have the elements that their strides say, and `out` is m x n.
+    // SAFETY: the operands contain all elements that their strides address, and `out` is m x n.
     unsafe {
         gemm::gemm(
             m,

@@ -1,20 +1,20 @@
-//! SIMD registers behind one trait: AVX-512, AVX2, and plain arrays of 16 bytes.
+//! SIMD registers behind one trait: AVX-512, AVX2, and 16-byte arrays.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 use crate::dtype::Real;
 
-/// A SIMD register. The last vector of a row may be partial: it is read and written under a mask of its first lanes,
-/// and its other lanes read as zero.
+/// A SIMD register. The last vector of a row may be partial: it is loaded and stored under a mask of its first lanes,
+/// and its remaining lanes are loaded as zero.
 ///
 /// # Safety
-/// The machine has the instruction set of the type, and pointers are good for all (unmasked) lanes.
+/// The machine supports the type's instruction set, and pointers are valid for all unmasked lanes.
 pub trait Vector: Copy {
     type Elem: Real;
     type Mask: Copy;
     const LANES: usize;
-    /// The side of the square that `transpose` takes.
+    /// The side of the square that `transpose` handles.
     const BLOCK: usize;
     unsafe fn mask(lanes: usize) -> Self::Mask;
     unsafe fn splat(v: Self::Elem) -> Self;
@@ -25,10 +25,10 @@ pub trait Vector: Copy {
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
-    /// The positive part, NaN where the lane is NaN.
+    /// max(x, 0), with NaN preserved.
     unsafe fn relu(self) -> Self;
     unsafe fn sum(self) -> Self::Elem;
-    /// Writes the transpose of a square of `BLOCK` rows, `ss` elements apart, to rows `ds` apart.
+    /// Transposes a square of `BLOCK` rows with stride `ss` to rows with stride `ds`.
     unsafe fn transpose(src: *const Self::Elem, ss: usize, dst: *mut Self::Elem, ds: usize);
 }
 
@@ -89,7 +89,7 @@ macro_rules! x86_vector {
             }
             #[inline(always)]
             unsafe fn relu(self) -> Self {
-                // The instruction gives its second operand if either is NaN.
+                // The instruction returns its second operand if either is NaN.
                 unsafe { $name($max($zero(), self.0)) }
             }
             #[inline(always)]
@@ -123,7 +123,7 @@ _mm256_loadu_pd _mm256_maskload_pd _mm256_storeu_pd _mm256_maskstore_pd _mm256_s
 _mm256_add_pd _mm256_mul_pd _mm256_max_pd _mm256_setzero_pd,
 sum |v| std::mem::transmute::<__m256d, [f64; 4]>(v).iter().sum() }
 
-/// The masks of AVX2: eight (four) lanes from `8 - n` (`4 - n`) on have the first `n` set.
+/// Masks for AVX2: eight (four) lanes starting at `8 - n` (`4 - n`) have the first `n` set.
 #[cfg(target_arch = "x86_64")]
 static LANES_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 #[cfg(target_arch = "x86_64")]
@@ -154,7 +154,7 @@ unsafe fn load_part_f64x8(p: *const f64, mask: __mmask8) -> __m512d {
 unsafe fn transpose_8x8(src: *const f32, ss: usize, dst: *mut f32, ds: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        // Row i beside row i + 4, halves exchanged while loading: what remains are 4x4 transposes in each half.
+        // Load row i next to row i + 4 with halves exchanged; this leaves 4x4 transposes in each half.
         let pair = |i: usize, half: usize| {
             let low = _mm256_castps128_ps256(_mm_loadu_ps(src.add(i * ss + half)));
             _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(src.add((i + 4) * ss + half)))
@@ -191,7 +191,7 @@ unsafe fn transpose_4x4(src: *const f64, ss: usize, dst: *mut f64, ds: usize) {
     }
 }
 
-/// A vector without intrinsics: 16 bytes, which every baseline has registers for.
+/// A 16-byte vector without intrinsics; every baseline has registers of that size.
 #[derive(Clone, Copy)]
 pub struct Plain<T, const N: usize>([T; N]);
 
@@ -236,7 +236,7 @@ macro_rules! plain_vector {
             #[inline(always)]
             unsafe fn mul_add(self, a: Self, b: Self) -> Self {
                 Plain(std::array::from_fn(|i| {
-                    // Where the baseline has no fused instruction, `mul_add` would be a slow library call.
+                    // Without a fused instruction `mul_add` would be a slow library call.
                     if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
                         self.0[i].mul_add(a.0[i], b.0[i])
                     } else {

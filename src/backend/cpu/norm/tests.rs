@@ -1,4 +1,4 @@
-//! Normalisations against plain loops, and their gradients against difference quotients.
+//! Compares normalizations with plain loops, and their gradients with finite differences.
 
 use super::*;
 use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
@@ -27,7 +27,7 @@ fn check_gradients(forward: Forward, at: [&[f64]; 3], dy: &[f64], grads: [&[f64]
     }
 }
 
-/// Normalises every channel with its own statistics, and gives these.
+/// Normalizes every channel with its own statistics, and returns them.
 fn batch_norm_of_itself<T: Number>(
     x: &[T],
     n: usize,
@@ -69,7 +69,7 @@ fn layer_norm_normalises_and_its_gradients_are_right() {
                 layer_norm(x, n, Some(w), Some(b), 1e-5, &mut out, &mut mean, &mut rstd);
                 out
             };
-            // A row of one element is constant, and its difference quotient only noise.
+            // A row of one element has a constant result, and its finite difference is only noise.
             if n > 1 {
                 check_gradients(&forward, [&x, &w, &b], &dy, [&dx, &dw, &db]);
             }

@@ -3,7 +3,7 @@ use crate::backend::cpu::parallel::{num_threads, set_num_threads};
 use crate::backend::cpu::simd::{Isa, best_isa, force_isa};
 use std::sync::Mutex;
 
-/// Held by tests that change the instruction set or the number of threads.
+/// Locked by tests that change the instruction set or the number of threads.
 static SETTINGS: Mutex<()> = Mutex::new(());
 
 fn for_each_isa(f: impl Fn()) {
@@ -16,7 +16,7 @@ fn for_each_isa(f: impl Fn()) {
     force_isa(best_isa());
 }
 
-/// Small integers, so that ties are frequent and sums exact.
+/// Small integers, so that ties are frequent and sums are exact.
 fn values(len: usize) -> Vec<f32> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 % 7.0 - 3.0).collect()
 }
@@ -26,7 +26,7 @@ fn pool_shape(planes: usize, input: [usize; 3], window: [[usize; 3]; 4], ceil: b
     let output = [0, 1, 2].map(|a| {
         let span = input[a] + 2 * padding[a] - dilation[a] * (kernel[a] - 1) - 1;
         let n = if ceil { span.div_ceil(stride[a]) } else { span / stride[a] } + 1;
-        // The last window starts inside the input or its left padding.
+        // The last window starts within the input or its left padding.
         if ceil && (n - 1) * stride[a] >= input[a] + padding[a] { n - 1 } else { n }
     });
     PoolShape { planes, input, output, kernel, stride, padding, dilation }
@@ -74,7 +74,7 @@ fn results(output: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)> {
     (0..depth).flat_map(move |d| (0..height).flat_map(move |h| (0..width).map(move |w| (d, h, w))))
 }
 
-/// The first of the greatest elements, or the last NaN.
+/// The index of the first maximum, or of the last NaN.
 fn argmax(x: &[f32], window: &[usize]) -> usize {
     let nan = window.iter().rev().find(|&&i| x[i].is_nan());
     *nan.unwrap_or_else(|| window.iter().rev().max_by(|&&i, &&j| x[i].total_cmp(&x[j])).unwrap())
@@ -177,7 +177,7 @@ fn avg_pool_and_its_gradient_match_the_definition_for_each_divisor() {
     });
 }
 
-/// From every third size to every third size, in one, two and three dimensions.
+/// All pairs of a third of the sizes, in one, two and three dimensions.
 fn resizes() -> Vec<ResizeShape> {
     [
         ([1, 1, 10], [1, 1, 4]),

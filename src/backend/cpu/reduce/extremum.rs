@@ -1,17 +1,19 @@
-//! The largest and the smallest element, and where they stand.
+//! Maximum and minimum with their positions.
 
 use std::marker::PhantomData;
 
-use super::{Greatest, Monoid, ReduceDims, ReduceOp, Reduction, TILE, fold, reduce};
+use super::{
+    Elements, Finish, Greatest, Monoid, ReduceDims, ReduceOp, Reduction, TILE, finished, fold, reduce,
+};
 use crate::backend::cpu::simd::Isa;
 use crate::dtype::Element;
 
-/// Numbers whose order can be turned round, so that one kernel finds the largest and the smallest.
+/// Numbers whose order can be reversed, so that one kernel computes maximum and minimum.
 pub trait Ordered: Element {
     const LEAST: Self;
-    /// What [`Ordered::turned`] takes to keep the order (false) or turn it round.
+    /// The argument of [`Ordered::turned`] that keeps (false) or reverses the order.
     fn turn(round: bool) -> Self;
-    /// The number that stands for this one; of that, this one again. NaN stands for itself.
+    /// Maps to a number with reversed order; an involution. NaN maps to itself.
     fn turned(self, turn: Self) -> Self;
 }
 
@@ -31,9 +33,9 @@ ordered! {
     i64: i64::MIN, 0, -1, |x, by| x ^ by;
 }
 
-/// The largest or smallest element and, if asked, where it stands first. NaN beats every number.
+/// The maximum or minimum and, if requested, its first position. NaN takes precedence over all numbers.
 ///
-/// Without elements there is no extremum: with `n == 0` the outputs keep what they hold.
+/// With `n == 0` there is no extremum, and the outputs are unchanged.
 pub fn extremum<T: Ordered>(
     x: &[T],
     d: ReduceDims,
@@ -45,22 +47,36 @@ pub fn extremum<T: Ordered>(
         return;
     }
     let turn = T::turn(!largest);
-    let greatest = Greatest(PhantomData, turn);
     let Some(indices) = indices else {
-        reduce(&ReduceOp(greatest), x, d, values);
-        return values.iter_mut().for_each(|v| *v = v.turned(turn));
+        return greatest(Elements::Slice(x), d, largest, None, values);
     };
     let mut best = vec![(T::zeroed(), 0); d.lanes()];
-    reduce(&Located(greatest), x, d, &mut best);
+    reduce(&Located(Greatest(PhantomData, turn)), Elements::Slice(x), d, None, &mut best);
     for ((value, index), best) in values.iter_mut().zip(indices).zip(best) {
         (*value, *index) = (best.0.turned(turn), best.1);
     }
 }
 
+/// The largest or smallest element alone; there is one.
+pub(super) fn greatest<T: Ordered>(
+    x: Elements<T>,
+    d: ReduceDims,
+    largest: bool,
+    finish: Finish<T>,
+    values: &mut [T],
+) {
+    let turn = T::turn(!largest);
+    let turned = |lane: usize, values: &mut [T]| {
+        values.iter_mut().for_each(|v| *v = v.turned(turn));
+        finished(finish, lane, values);
+    };
+    reduce(&ReduceOp(Greatest(PhantomData, turn)), x, d, Some(&turned), values);
+}
+
 /// The extremum, as it is turned, with the index of its first occurrence.
 struct Located<T: Ordered>(Greatest<T>);
 
-/// Whether `b`, which comes later, replaces `a`: the first NaN stays, then the first of the greatest.
+/// Whether `b`, at a later position, replaces `a`: the first NaN is kept, else the first of the maxima.
 #[inline(always)]
 #[allow(clippy::eq_op)]
 fn replaces<T: Element>(a: T, b: T) -> bool {
@@ -68,12 +84,12 @@ fn replaces<T: Element>(a: T, b: T) -> bool {
 }
 
 impl<T: Ordered> Reduction for Located<T> {
-    /// Few programs are bound by looking for an extremum among numbers of 8 bytes.
+    /// AVX2 is instantiated for 4-byte types only; extrema of 8-byte numbers are rarely a bottleneck.
     const BEST: Isa = if size_of::<T>() == 4 { Isa::Avx2 } else { Isa::Baseline };
     type In = T;
     type Acc = (T, i64);
 
-    /// Finds the value, then looks for it: both passes are vector code, and the run is in the L1 cache.
+    /// Finds the value, then its position: both passes are vectorized, and the run is in the L1 cache.
     #[inline(always)]
     #[allow(clippy::eq_op)]
     fn run(&self, x: &[T], first: usize) -> Self::Acc {

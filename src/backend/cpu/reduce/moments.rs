@@ -1,13 +1,16 @@
-//! Reductions whose state is more than one number: mean with variance, and scaled sums of exponentials.
+//! Reductions with a state of several numbers: mean and variance, and scaled sums of exponentials.
 
 use std::marker::PhantomData;
 
-use super::{Max, Monoid, ReduceDims, Reduction, Sum, TILE, fold, fold_columns, max_nan, reduce};
+use super::{
+    Elements, Finish, Max, Monoid, ReduceDims, Reduction, Sum, TILE, finished, fold, fold_columns, max_nan,
+    reduce,
+};
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::simd::Isa;
 use crate::dtype::Real;
 
-/// Count, mean and sum of squared deviations from it.
+/// Count, mean, and sum of squared deviations from the mean.
 #[derive(Clone, Copy)]
 struct Moment<T> {
     count: T,
@@ -48,7 +51,7 @@ impl<T: Math> Reduction for Moments<T> {
         }
     }
 
-    /// Chan's update, which adds no cancellation of its own.
+    /// Chan's update formula, which introduces no cancellation.
     #[inline(always)]
     fn merge(&self, a: Moment<T>, b: Moment<T>) -> Moment<T> {
         let count = a.count + b.count;
@@ -78,17 +81,17 @@ impl<T: Real> Monoid for SquaredDeviations<T> {
     }
 }
 
-/// The mean and the sum of squared deviations from it, in two passes per block. NaN and 0 for no elements.
+/// The mean and the sum of squared deviations, in two passes per block. NaN and 0 when empty.
 pub fn moments<T: Math>(x: &[T], d: ReduceDims, mean: &mut [T], m2: &mut [T]) {
     let mut acc = vec![Moment { count: T::ZERO, mean: T::ZERO, m2: T::ZERO }; d.lanes()];
-    reduce(&Moments(PhantomData), x, d, &mut acc);
+    reduce(&Moments(PhantomData), Elements::Slice(x), d, None, &mut acc);
     for ((mean, m2), a) in mean.iter_mut().zip(m2).zip(acc) {
         (*mean, *m2) = (a.mean, a.m2);
     }
 }
 
-/// A sum of exponentials, `scaled * exp(max)`. The maximum propagates NaN; an infinite one stands alone, with
-/// `scaled` 1 (plus infinity) or 0 (minus infinity), so that no difference of infinities is taken.
+/// A sum of exponentials, represented as `scaled * exp(max)`. The maximum propagates NaN; if it is infinite, `scaled`
+/// is 1 (plus infinity) or 0 (minus infinity), so that infinities are never subtracted.
 #[derive(Clone, Copy)]
 pub(crate) struct ExpSum<T> {
     pub max: T,
@@ -97,7 +100,7 @@ pub(crate) struct ExpSum<T> {
 
 struct ExpSums<T>(PhantomData<fn(T)>);
 
-/// `scaled` where the maximum decides it alone.
+/// `scaled` if the maximum alone determines it.
 #[inline(always)]
 fn without_terms<T: Real>(max: T) -> Option<T> {
     let infinite = max.abs() == T::INFINITY;
@@ -125,7 +128,7 @@ impl<T: Math> Monoid for ShiftedExp<T> {
 }
 
 impl<T: Math> Reduction for ExpSums<T> {
-    /// As for extrema: few programs are bound by this in double precision.
+    /// As for extrema, float64 is rarely a bottleneck.
     const BEST: Isa = if size_of::<T>() == 4 { Isa::Avx2 } else { Isa::Baseline };
     type In = T;
     type Acc = ExpSum<T>;
@@ -162,16 +165,25 @@ impl<T: Math> Reduction for ExpSums<T> {
     }
 }
 
-/// The sums of exponentials that `logsumexp` and `softmax` finish.
+/// The sums of exponentials for `logsumexp` and `softmax`.
 pub(crate) fn exp_sums<T: Math>(x: &[T], d: ReduceDims) -> Vec<ExpSum<T>> {
+    exp_sums_of(Elements::Slice(x), d)
+}
+
+fn exp_sums_of<T: Math>(x: Elements<T>, d: ReduceDims) -> Vec<ExpSum<T>> {
     let mut acc = vec![ExpSum { max: T::ZERO, scaled: T::ZERO }; d.lanes()];
-    reduce(&ExpSums(PhantomData), x, d, &mut acc);
+    reduce(&ExpSums(PhantomData), x, d, None, &mut acc);
     acc
 }
 
-/// `log(sum(exp(x)))` without overflow; minus infinity for no elements.
+/// `log(sum(exp(x)))` without overflow; minus infinity when empty.
 pub fn logsumexp<T: Math>(x: &[T], d: ReduceDims, out: &mut [T]) {
-    for (out, e) in out.iter_mut().zip(exp_sums(x, d)) {
+    logsumexp_of(Elements::Slice(x), d, None, out)
+}
+
+pub(super) fn logsumexp_of<T: Math>(x: Elements<T>, d: ReduceDims, finish: Finish<T>, out: &mut [T]) {
+    for (out, e) in out.iter_mut().zip(exp_sums_of(x, d)) {
         *out = e.max + e.scaled.m_log();
     }
+    finished(finish, 0, out);
 }

@@ -1,4 +1,4 @@
-//! Reductions against plain loops in `f64`.
+//! Compares reductions with plain loops in float64.
 
 use std::sync::Mutex;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::backend::cpu::parallel::{num_threads, set_num_threads};
 use crate::backend::cpu::simd::{Isa, best_isa, force_isa};
 
-/// Reproducible values in -1..1.
+/// Reproducible values between -1 and 1.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     (0..len)
@@ -17,7 +17,7 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<f64> {
         .collect()
 }
 
-/// Runs a test once for every instruction set of this machine.
+/// Runs a test for every instruction set of this machine.
 pub(crate) fn on_each_isa(test: impl Fn()) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock();
@@ -28,7 +28,7 @@ pub(crate) fn on_each_isa(test: impl Fn()) {
     force_isa(best_isa());
 }
 
-/// Runs, cut runs, narrow and wide columns, with every kind of remainder.
+/// Runs, split runs, narrow and wide columns, with every kind of remainder.
 const SHAPES: [ReduceDims; 12] = [
     ReduceDims::rows(1, 1),
     ReduceDims::rows(5, 7),
@@ -49,7 +49,7 @@ fn lane(x: &[f64], d: ReduceDims, l: usize) -> Vec<f64> {
     (0..d.n).map(|i| x[start + i * d.inner]).collect()
 }
 
-/// Checks an `f32` and an `f64` reduction of noise against a plain loop over each lane.
+/// Compares a float32 and a float64 reduction of noise with a plain loop over each lane.
 fn check(
     narrow: impl Fn(&[f32], ReduceDims, &mut [f32]),
     wide: impl Fn(&[f64], ReduceDims, &mut [f64]),
@@ -92,7 +92,7 @@ fn norms_of_every_order_agree_with_their_definition() {
             f64::NEG_INFINITY => x.iter().fold(f64::INFINITY, |m: f64, v| m.min(v.abs())),
             _ => x.iter().map(|v| v.abs().powf(p)).sum::<f64>().powf(1.0 / p),
         };
-        // The order 1/2 squares the sum, and with it the error.
+        // The order 1/2 squares the sum and thereby the error.
         check(|x, d, out| norm_p(p, x, d, out), |x, d, out| norm_p(p, x, d, out), plain);
     }
 }
@@ -118,7 +118,7 @@ fn a_large_mean_does_not_spoil_the_variance() {
     for d in [ReduceDims::rows(1, x.len()), ReduceDims::new(1, x.len() / 50, 50)] {
         let (mut mean, mut m2) = (vec![0.0; d.lanes()], vec![0.0; d.lanes()]);
         moments(&x, d, &mut mean, &mut m2);
-        // With fifty columns each is constant.
+        // With fifty columns, each column is constant.
         let want = if d.inner == 1 { 0.25 } else { 0.0 };
         assert!(m2.iter().all(|m| (m / d.n as f32 - want).abs() < 1e-5), "{m2:?}");
     }
@@ -136,7 +136,7 @@ fn logsumexp_keeps_infinities_and_nan_in_their_lanes() {
         [[-inf, -inf, -inf], [inf, 0.0, -inf], [inf, inf, 1.0], [f32::NAN, inf, 0.0], [900.0, 900.0, -inf]];
     let want = [-inf, inf, inf, f32::NAN, 900.0 + 2f32.ln()];
     let same = |a: f32, b: f32| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() < 1e-3;
-    // Each row repeated past a cut, as a row and as a column.
+    // Each row, repeated past a split, as a row and as a column.
     for times in [1, RUN] {
         let mut lanes: Vec<f32> = Vec::new();
         let mut columns = vec![0.0; 5 * 3 * times];
@@ -196,7 +196,7 @@ fn all_and_any_see_a_single_element_in_any_place() {
     }
 }
 
-/// The extremum of a lane and its first position, by PyTorch's rules.
+/// The extremum of a lane and its first position by PyTorch's rules.
 fn plain_extremum<T: Element>(x: &[T], d: ReduceDims, l: usize, largest: bool) -> (T, i64) {
     let at = |i: usize| x[l / d.inner * d.n * d.inner + l % d.inner + i * d.inner];
     let mut best = 0;

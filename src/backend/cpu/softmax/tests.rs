@@ -1,4 +1,4 @@
-//! Softmax, its gradients and the cross entropy against their definitions.
+//! Compares softmax, its gradients and cross entropy with their definitions.
 
 use super::*;
 use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
@@ -98,7 +98,7 @@ fn backward_passes_agree_with_their_formulas() {
     });
 }
 
-/// A lane as a row, as a column and as a row too long for one pass, padded with minus infinity.
+/// Checks a lane as a row, as a column, and, padded with minus infinity, as a row too long for one pass.
 fn each_way(lane: &[f32], check: impl Fn(&[f32], ReduceDims)) {
     check(lane, ReduceDims::rows(1, lane.len()));
     for width in [2, 20] {

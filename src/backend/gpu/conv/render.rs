@@ -1,4 +1,4 @@
-//! The shaders of a convolution, for a tile.
+//! The direct shaders of a convolution for a given tile.
 
 use crate::backend::conv::Product;
 use crate::dtype::DType;
@@ -7,7 +7,7 @@ use crate::formula::template::{self, binding, line, stored};
 
 const FRAME: &str = crate::formula::shader_text!("conv.wgsl");
 
-/// Where the gradient of an input reads that of the output.
+/// For the gradient of an input, the source is the gradient of the output.
 const SOURCE_OF_INPUT: &str = "fn size_of_result() -> vec4<u32> { return params.input; }
 fn size_of_source() -> vec4<u32> { return params.output; }
 fn source(at: vec3<u32>, tap: vec3<u32>) -> Source {
@@ -19,7 +19,7 @@ fn source(at: vec3<u32>, tap: vec3<u32>) -> Source {
 }
 ";
 
-/// The shader of a product for tiles of `rows` channels by four times `fours` positions or channels.
+/// The shader of a product for tiles of `rows` channels by `fours` quads of positions or channels.
 pub fn source(which: Product, dtype: DType, bias: bool, rows: usize, fours: usize) -> Result<String> {
     let kind = stored(dtype);
     let mut bindings = binding(1, "read_write", "result", kind);
@@ -45,13 +45,13 @@ pub fn source(which: Product, dtype: DType, bias: bool, rows: usize, fours: usiz
     template::shader(FRAME, dtype, &slots).map_err(Error::NotImplemented)
 }
 
-/// The functions that say where positions and taps meet, and where a product reads its source.
+/// The functions that relate positions and taps, and give the source of a product.
 pub fn geometry(which: Product) -> [&'static str; 2] {
     let source = if which == Product::Input { SOURCE_OF_INPUT } else { template::content(FRAME, "source") };
     [template::content(FRAME, "geometry"), source]
 }
 
-/// Sums in a tile of `rows` by `fours` vectors.
+/// The accumulators of a tile of `rows` by `fours` vectors.
 fn sums(t: &mut String, rows: usize, fours: usize) {
     each(rows, fours, |r, q| line(t, format!("    var c{r}_{q} = vec4<T>();")));
 }
@@ -60,7 +60,7 @@ fn each(rows: usize, fours: usize, mut f: impl FnMut(usize, usize)) {
     (0..rows).for_each(|r| (0..fours).for_each(|q| f(r, q)));
 }
 
-/// An output or the gradient of an input: channels by positions.
+/// The body for an output or the gradient of an input: channels by positions.
 fn positions(rows: usize, fours: usize) -> String {
     let n = 4 * fours;
     let mut t = format!("const ROWS: u32 = {rows}u;\nconst POSITIONS: u32 = {n}u;\n");
@@ -121,7 +121,7 @@ fn positions(rows: usize, fours: usize) -> String {
     t + "}\n"
 }
 
-/// The gradient of a weight, or a share of it: channels of the output by channels of the input, at a tap.
+/// The body for the gradient of a weight or a partial sum of it: output channels by input channels at one tap.
 fn channels(rows: usize, fours: usize) -> String {
     let n = 4 * fours;
     let mut t = format!("const ROWS: u32 = {rows}u;\nconst COLUMNS: u32 = {n}u;\n");

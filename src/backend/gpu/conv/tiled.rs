@@ -1,12 +1,12 @@
-//! A convolution as the product of two matrices, tile by tile through workgroup memory; neither matrix is ever laid out.
+//! A convolution as an implicit matrix product, tile by tile through workgroup memory; neither matrix is materialized.
 //!
-//! Note [Matrices of a convolution]
-//! An output, and the gradient of an input, have a row per channel and a column per position of all images; what is
-//! summed over is channels within taps, so that neighbours along the depth meet the source at one tap. The gradient
-//! of a weight has a column per channel within each tap, and the depth is the positions of all images, which may be
-//! split. The groups of a convolution are a batch.
+//! Note [Matrices of a convolution] For an output, and for the gradient of an input, there is a row per channel and a
+//! column per position of all images; the depth is taps times channels, with channels varying fastest, so that
+//! adjacent indices along the depth share a tap. For the gradient of a weight, there is a column per channel within
+//! each tap, and the depth is the positions of all images, which may be split. The groups of a convolution are a
+//! batch.
 //!
-//! A thread's columns are the same all along the depth: they are taken apart once.
+//! The columns of a thread do not change along the depth, so their coordinates are computed once.
 
 use std::fmt::Write;
 
@@ -24,16 +24,16 @@ use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::error::Result;
 use crate::formula::template::{binding, line};
 
-/// Threads of a workgroup.
+/// Threads per workgroup.
 const THREADS: usize = 256;
 
-/// The rows, columns and depth of a product, for each group of channels.
+/// Rows, columns and depth of the product for one group of channels.
 #[derive(Clone, Copy)]
 pub struct Sizes {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    /// Channels within a tap.
+    /// Channels per tap.
     channels: usize,
 }
 
@@ -49,13 +49,13 @@ impl Sizes {
         Sizes { m, n, k, channels }
     }
 
-    /// Workgroups with tiles of some side.
+    /// The number of workgroups for tiles of the given side.
     pub fn tiles(&self, groups: usize, side: usize) -> usize {
         groups * self.m.div_ceil(side) * self.n.div_ceil(side)
     }
 }
 
-/// The product of `a` and `b` with tiles of some side, 64 or 128.
+/// The product of `a` and `b` with tiles of side 64 or 128.
 pub fn run(
     which: Product,
     s: &ConvShape,
@@ -96,7 +96,7 @@ impl Call<'_> {
         gpu.expect("convolution", out.dtype)?;
         let (s, Sizes { m, n, k, channels }) = (self.s, self.sizes);
         let [input, output, taps] = [s.input, s.output, s.kernel].map(|v| v.iter().product::<usize>());
-        // The left matrix, what it has for a group, and what the right one, an image, has for a group.
+        // The left matrix and its elements per group; the right matrix and its elements per group and per image.
         let (left, right, of_left, of_right) = match self.which {
             Product::Output => (b, a, m * k, channels * input),
             Product::Input => (b, a, m * k, channels * output),
@@ -113,7 +113,7 @@ impl Call<'_> {
             params.u32(v as u32);
         }
         for (v, of_group) in [(left, of_left), (right, of_right)] {
-            // The strides of a matrix are not asked for.
+            // The shader does not use the strides of matrices.
             params.u32(v.layout.offset as u32).u32(of_group as u32).u32(0).u32(0);
         }
         params.u32(bias.map_or(0, |v| v.layout.offset) as u32).u32(0).u32(out.layout.offset as u32);
@@ -140,7 +140,7 @@ impl Call<'_> {
         let mut bindings = binding(1, "read_write", "result", "f32");
         bindings += &binding(2, "read", "a", "f32");
         bindings += &binding(3, "read", "b", "f32");
-        // A column of the product has no bias; a channel, which is a row, may have one.
+        // The bias is per channel, which is a row of the product, so columns have none.
         let mut bias_of =
             "fn bias_of(column: u32) -> T { return T(0); }\nfn bias_of_row(row: u32) -> T { return T(0); }\n";
         if bias {
@@ -213,7 +213,8 @@ const WRITE_CHANNELS: &str = "fn write(part: u32, row: u32, column: u32, v: vec4
 }
 ";
 
-/// The functions that say which block a thread loads; `left` and `right`: whether neighbours lie along the depth.
+/// The functions that give the block that a thread loads; `left` and `right` say whether adjacent elements are along
+/// the depth.
 fn blocks(left: bool, right: bool) -> String {
     let block = |name, along| {
         format!("fn {name}_block(i: u32) -> vec2<u32> {{ return vec2<u32>({}); }}\n", block_of(along))
@@ -221,17 +222,17 @@ fn blocks(left: bool, right: bool) -> String {
     block("a", left) + &block("b", right)
 }
 
-/// A line for each of four.
+/// Four lines.
 fn four(t: &mut String, text: impl Fn(usize) -> String) {
     (0..4).for_each(|i| line(t, text(i)));
 }
 
-/// Four expressions in a row.
+/// A list of four expressions.
 fn list(text: impl Fn(usize) -> String) -> String {
     [0, 1, 2, 3].map(text).join(", ")
 }
 
-/// The loads of weights, and of what they meet at the four positions of a thread.
+/// The loads of weights, and of source elements at the four positions of a thread.
 fn positions(which: Product) -> String {
     let mut t = blocks(which == Product::Output, false);
     four(&mut t, |i| format!("var<private> at{i}: vec3<u32>;\nvar<private> image{i}: u32;"));
@@ -288,7 +289,7 @@ fn load_b(start: u32, side: u32, k: u32) -> mat4x4<T> {
     t + "    return v;\n}\n"
 }
 
-/// The four positions of a thread, and the images that they are in.
+/// The coordinates and images of the four positions of a thread.
 fn prepare_positions() -> String {
     let mut t = String::from(
         "    let first = column + b_block(thread & 127u).x * 4u;
@@ -307,7 +308,7 @@ fn prepare_positions() -> String {
     t
 }
 
-/// The loads of the output's gradient, and of what it meets of the input at the four channels and taps of a thread.
+/// The loads of the output gradient, and of input elements at the four channels and taps of a thread.
 fn channels() -> String {
     let mut t = blocks(true, true);
     four(&mut t, |i| format!("var<private> tap{i}: vec3<u32>;\nvar<private> channel{i}: u32;"));
@@ -369,7 +370,7 @@ fn load_b(start: u32, side: u32, k: u32) -> mat4x4<T> {
     t + "    return v;\n}\n"
 }
 
-/// The four channels of a thread and the taps that they are within.
+/// The coordinates of the four channels of a thread, and their taps.
 fn prepare_channels() -> String {
     let mut t = String::from("    let first = column + b_block(thread & 127u).x * 4u;\n");
     four(&mut t, |i| {

@@ -1,4 +1,4 @@
-//! The shader of a product whose invocations compute a tile each from where the operands lie.
+//! The shader of the direct product kernel: one tile per invocation, loaded from the operands.
 
 use super::{Load, Shape};
 use crate::error::Result;
@@ -6,21 +6,22 @@ use crate::formula::template::line;
 
 const KERNEL: &str = crate::formula::shader_text!("matmul_direct.wgsl");
 
-/// Invocations in a workgroup.
+/// Invocations per workgroup.
 pub const GROUP: usize = 32;
-/// Tiles beside one another that are gone through row by row.
+/// Adjacent tiles per strip, which is processed row by row.
 pub const STRIP: usize = 8;
 
-/// What takes apart a load of eight elements: the first of each pair, and the second.
+/// Unpacks a load of eight elements: the first elements of each pair, and the second ones.
 const HALVES: &str = "fn first(v: vec4<u64>) -> vec4<T> { return bitcast<vec4<T>>(vec4<u32>(v)); }
 fn second(v: vec4<u64>) -> vec4<T> { return bitcast<vec4<T>>(vec4<u32>(v >> vec4<u32>(32u))); }
 
 ";
 const HALF_NAMES: [&str; 2] = ["first", "second"];
 
-/// The shader for tiles of `rows` rows and `quads` fours of columns; `whole`: the depth is a multiple of a load's length.
+/// The shader for tiles of `rows` rows and `quads` quads of columns; `whole`: the depth is a multiple of the load
+/// length.
 pub fn source(s: &Shape, bias: bool, rows: usize, quads: usize, whole: bool) -> Result<String> {
-    // Neighbouring rows are loaded where a tile has as many.
+    // Adjacent rows can be loaded together only if the tile's rows are a multiple of the load length.
     let a = if s.a == Load::Side && !rows.is_multiple_of(s.by) { Load::Single } else { s.a };
     let s = &Shape { a, ..*s };
     let (bindings, bias_of) = super::declarations(s, bias);
@@ -34,11 +35,11 @@ struct Tile<'a> {
     s: &'a Shape,
     rows: usize,
     quads: usize,
-    /// Depth of a turn of the loop.
+    /// Depth per loop iteration.
     step: usize,
 }
 
-/// An operand: its name, the name of its stride along the depth, what the side counts, and its length.
+/// An operand: its name, the name of its stride along the depth, the name of its side index, and the side's length.
 struct Operand {
     name: &'static str,
     depth: &'static str,
@@ -93,7 +94,7 @@ impl Tile<'_> {
         (0..self.rows).for_each(|r| (0..self.quads).for_each(|q| f(r, q)));
     }
 
-    /// Where the rows of A or the columns of B begin, in what the binding holds.
+    /// The offsets of the tile's rows of A or columns of B, in the binding's elements.
     fn pointers(&self, t: &mut String, o: &Operand, load: Load, n: usize) {
         let (name, by) = (o.name, if load == Load::Side { self.s.by } else { 1 });
         let shift = if load == Load::Single { 0 } else { self.s.by.ilog2() };
@@ -105,7 +106,7 @@ impl Tile<'_> {
         line(t, format!("    let s{name} = params.{} >> {shift}u;", o.depth));
     }
 
-    /// What a turn of the loop reads of A or of B.
+    /// The loads of A or of B in one loop iteration.
     fn loads(&self, t: &mut String, o: &Operand, load: Load, n: usize) {
         let name = o.name;
         match load {
@@ -134,7 +135,7 @@ impl Tile<'_> {
         }
     }
 
-    /// A load of neighbours, which takes the name where they are four, else `name_first` and `name_second`.
+    /// Stores a load of adjacent elements in `name` if it is four elements, else in `name_first` and `name_second`.
     fn load(&self, t: &mut String, name: &str, value: &str) {
         line(t, format!("        let {name} = {value};"));
         if self.s.by == 8 {
@@ -144,7 +145,7 @@ impl Tile<'_> {
         }
     }
 
-    /// Neighbour `i` of a load.
+    /// Element `i` of a load.
     fn neighbour(&self, name: &str, i: usize) -> String {
         let part = |p: usize| ["x", "y", "z", "w"][p];
         if self.s.by == 8 {
@@ -154,7 +155,7 @@ impl Tile<'_> {
         }
     }
 
-    /// Element `i` along the side at depth `d` of a turn.
+    /// Element `i` along the side, at depth `d` of the iteration.
     fn element(&self, name: &str, load: Load, i: usize, d: usize) -> String {
         let by = self.s.by;
         match load {
@@ -164,8 +165,8 @@ impl Tile<'_> {
         }
     }
 
-    /// The elements of B at depth `d` of a turn by which sum `q` of a row grows: four columns beside one another, or of
-    /// eight the first ones of each pair, and next the second ones.
+    /// The elements of B at depth `d` of the iteration that contribute to accumulator `q` of a row: four adjacent
+    /// columns; or for eight columns, the first elements of each pair, followed by the second ones.
     fn beside(&self, q: usize, d: usize) -> String {
         if self.s.b == Load::Side {
             return if self.s.by == 8 {
@@ -179,7 +180,7 @@ impl Tile<'_> {
         format!("vec4<T>({x}, {y}, {z}, {w})")
     }
 
-    /// The sums of four columns beside one another.
+    /// The results of four adjacent columns.
     fn result(&self, r: usize, q: usize) -> String {
         if self.s.by == 4 {
             return format!("c{r}_{q}");

@@ -1,4 +1,4 @@
-//! The shader of a product whose tiles go through workgroup memory.
+//! The shader of the tiled product kernel, which stages tiles in workgroup memory.
 
 use super::{Load, Shape};
 use crate::dtype::DType;
@@ -10,7 +10,7 @@ const KERNEL: &str = crate::formula::shader_text!("matmul_tiled.wgsl");
 /// A multiple of the depth of every tile.
 pub const DEPTH: usize = 32;
 
-/// The shader for tiles of `side` rows and columns, 64 or 128, of which a thread computes 4 × 4 or 8 × 8 elements.
+/// The shader for tiles of `side` rows and columns, 64 or 128; each thread computes 4 × 4 or 8 × 8 elements.
 pub(super) fn source(s: &Shape, bias: bool, side: usize) -> Result<String> {
     let (bindings, bias_of) = super::declarations(s, bias);
     let load = block("a", s.a, "a_row", "a_column", "m") + &block("b", s.b, "b_column", "b_row", "n");
@@ -18,7 +18,7 @@ pub(super) fn source(s: &Shape, bias: bool, side: usize) -> Result<String> {
     render(s.dtype, side, &[("load", &*load)], &slots)
 }
 
-/// The shader for tiles of some side, with the other slots of the kernel and those of the frame filled as given.
+/// The shader for tiles of a given side, with the other slots of the kernel and of the template as given.
 pub fn render(dtype: DType, side: usize, kernel: &[(&str, &str)], frame: &[(&str, &str)]) -> Result<String> {
     // The threads load 256 blocks of 4 × 4 elements at a time.
     let (fours, depth) = (side / 4, 2048 / side);
@@ -29,12 +29,12 @@ pub fn render(dtype: DType, side: usize, kernel: &[(&str, &str)], frame: &[(&str
     super::rendered(KERNEL, dtype, &slots, frame)
 }
 
-/// The block that a thread loads, of those that lie beside one another along the depth or along the side.
+/// The coordinates of the block that a thread loads, with consecutive blocks along the depth or along the side.
 pub fn block_of(along_depth: bool) -> &'static str {
     if along_depth { "i / (DEPTH / 4u), i & (DEPTH / 4u - 1u)" } else { "i & (FOURS - 1u), i / FOURS" }
 }
 
-/// The functions that say which block of an operand a thread loads, and load it: four vectors along the side.
+/// The functions that compute a thread's block of an operand and load it: four vectors along the side.
 fn block(name: &str, load: Load, side: &str, depth: &str, limit: &str) -> String {
     let place = block_of(load == Load::Depth);
     let mut t = format!("fn {name}_block(i: u32) -> vec2<u32> {{ return vec2<u32>({place}); }}\n");
@@ -70,7 +70,7 @@ fn block(name: &str, load: Load, side: &str, depth: &str, limit: &str) -> String
     t + "}\n"
 }
 
-/// What a thread does with its part of a tile: squares of 4 × 4 elements, 64 apart, `n` in each direction.
+/// The code of a thread for its part of a tile: `n` by `n` squares of 4 × 4 elements, 64 apart.
 fn threads(n: usize) -> (String, String, String) {
     let (mut begin, mut multiply, mut end) = (String::new(), String::new(), String::new());
     let component = |i: usize| ["x", "y", "z", "w"][i % 4];

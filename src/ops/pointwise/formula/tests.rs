@@ -7,20 +7,20 @@ use crate::ops::rows;
 const ISAS: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
 /// A generator of numbers without a pattern.
-struct Random(u64);
+pub(in crate::ops::pointwise) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         self.0 >> 33
     }
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         self.next() as usize % n
     }
 }
 
 /// Numbers of all sizes, and those at the ends.
-fn numbers(n: usize, dtype: DType, seed: u64) -> Tensor {
+pub(in crate::ops::pointwise) fn numbers(n: usize, dtype: DType, seed: u64) -> Tensor {
     const ENDS: [f64; 12] =
         [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-40, 0.5, -2.5, 2.0, 300.0];
     let mut r = Random(seed);
@@ -35,7 +35,7 @@ fn numbers(n: usize, dtype: DType, seed: u64) -> Tensor {
 }
 
 /// The elements as bits, all NaNs as one.
-fn bits(t: &Tensor) -> Vec<u64> {
+pub(in crate::ops::pointwise) fn bits(t: &Tensor) -> Vec<u64> {
     let dense = t.dense(t.dtype()).unwrap();
     match t.dtype() {
         DType::F32 => {
@@ -50,7 +50,7 @@ fn bits(t: &Tensor) -> Vec<u64> {
     }
 }
 
-/// Compares the loop of a formula with the interpreted steps; false where there is no loop for the type.
+/// Compares the compiled loop of a formula with interpretation; false if there is no loop for the type.
 fn compare(what: &str, kernel: Kernel, f: &Formula, dtype: DType, tensors: usize, params: usize) -> bool {
     const N: usize = 1100;
     let compute = compute_type(dtype);
@@ -95,7 +95,7 @@ fn every_row_and_derivative_is_interpreted_to_the_bits_of_its_loop() {
 }
 
 /// A formula of some steps after so many arguments, with three results.
-fn random_formula(r: &mut Random, args: usize) -> Formula {
+pub(in crate::ops::pointwise) fn random_formula(r: &mut Random, args: usize) -> Formula {
     use Prim::*;
     const NUMBERS: [Prim; 14] =
         [Add, Sub, Mul, Div, Neg, Abs, Maximum, Minimum, Exp, Tanh, Sqrt, Sin, Select, Floor];
@@ -115,7 +115,7 @@ fn random_formula(r: &mut Random, args: usize) -> Formula {
             let of = if *truth { &truths } else { &plain };
             operands[k] = of[r.below(of.len())];
         }
-        // Rows need a tensor among their operands.
+        // A pointwise operation needs at least one tensor operand.
         if operands[..p.arity()].iter().all(|&o| matches!(steps[o], Step::Lit(_) | Step::Param(_))) {
             operands[p.arity() - 1] = 0;
         }
@@ -128,7 +128,7 @@ fn random_formula(r: &mut Random, args: usize) -> Formula {
     Formula::new(&steps, &results).unwrap()
 }
 
-/// The same by rows one after the other.
+/// The same computed by separate pointwise operations.
 fn by_rows(f: &Formula, args: &[Tensor], params: &[Scalar]) -> Vec<Tensor> {
     let mut values: Vec<Result<Tensor, Scalar>> = Vec::new();
     for step in f.steps() {
@@ -167,7 +167,7 @@ fn random_formulas_have_the_bits_of_rows_run_one_after_the_other() {
                     t.with_layout(Layout::contiguous([rows, rows].into()))
                 };
                 let table = square(3);
-                // One that is dense, one that is transposed, one that has a row for all.
+                // A dense operand, a transposed one, and one broadcast along rows.
                 let args = [
                     square(1),
                     square(2).with_layout(Layout::contiguous([rows, rows].into()).permute(&[1, 0])),

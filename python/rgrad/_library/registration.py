@@ -1,0 +1,401 @@
+"""Defining operations: `custom_op`, `Library`, and what is registered for one."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rgrad._absent import refuse
+from rgrad._library import operation as _operation
+from rgrad._library import schema as _schema
+from rgrad._library.operation import Operation, OpOverload
+
+_Function = Callable[..., Any]
+_COMPOSITE = ("CompositeImplicitAutograd", "")
+_EVERY_DEVICE = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "default")
+
+
+def _kinds(device_types: Any) -> list[str | None]:
+    if device_types is None or device_types == "default":
+        return [None]
+    names = [device_types] if isinstance(device_types, str) else list(device_types)
+    return [_operation.device_kind(name) for name in names]
+
+
+class CustomOpDef:
+    """An operation that :func:`custom_op` defined; to call it is to call the operation.
+
+    Args:
+        operation: what is known of it.
+        function: its implementation for every device.
+    """
+
+    def __init__(self, operation: Operation, function: _Function) -> None:
+        self._operation = operation
+        self._init_fn = function
+        self._qualname = operation.name
+        self._namespace, self._name = operation.name.split("::")
+        self.__name__ = getattr(function, "__name__", self._name)
+        self.__doc__ = function.__doc__
+
+    @property
+    def _opoverload(self) -> OpOverload:
+        return _operation.overload(self._operation)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._operation(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    def register_kernel(self, device_types: Any, fn: _Function | None = None, /) -> _Function:
+        """What computes it on some devices.
+
+        Args:
+            device_types: "cpu", "cuda" (a GPU of any vendor), a list of these, or None for every device.
+            fn: takes and returns what the operation does; without it, a decorator is returned.
+        """
+        return register_kernel(self, device_types, fn)
+
+    def register_fake(self, fn: _Function, /) -> _Function:
+        """What makes results of the right shapes and dtypes, without values."""
+        return register_fake(self, fn)
+
+    def register_autograd(self, backward: _Function, /, *, setup_context: _Function | None = None) -> None:
+        """How gradients are computed; see :func:`rgrad.library.register_autograd`."""
+        register_autograd(self, backward, setup_context=setup_context)
+
+    @contextlib.contextmanager
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+        """A block in which what computes it on a device is used or not; then the one for every device is.
+
+        Args:
+            device_type: "cpu", "cuda".
+            enabled: whether it is used.
+        """
+        kind = _operation.device_kind(device_type)
+        disabled = self._operation.disabled
+        before = kind in disabled
+        (disabled.discard if enabled else disabled.add)(kind)
+        try:
+            yield
+        finally:
+            (disabled.add if before else disabled.discard)(kind)
+
+    def register_vmap(self, func: _Function | None = None) -> Any:
+        """Refuses: there is no `vmap`."""
+        refuse("CustomOpDef.register_vmap", "there is no vmap")
+
+    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: _Function | None = None, /) -> Any:
+        """Refuses: there is no `__torch_dispatch__`."""
+        refuse("CustomOpDef.register_torch_dispatch", "there is no __torch_dispatch__")
+
+
+def custom_op(
+    name: str,
+    fn: _Function | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: Any = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Any:
+    """Makes a function an operation: autograd and handlers of `__torch_function__` see a call of it as one.
+
+    Args:
+        name: `namespace::name`.
+        fn: computes the results, new tensors; its parameters are annotated. Without it, a decorator is returned.
+        mutates_args: the names of the tensors that it writes to, or "unknown".
+        device_types: the devices for which it does, as "cpu" or "cuda"; all if None.
+        schema: parameters and results, in place of the annotations: `(Tensor x, int n=2) -> Tensor`.
+        tags: accepted, without effect.
+
+    Example:
+        >>> import rgrad as torch
+        >>> @torch.library.custom_op("example::square", mutates_args=())
+        ... def square(x: torch.Tensor) -> torch.Tensor:
+        ...     return x * x
+        >>> def backward(ctx, grad):
+        ...     (x,) = ctx.saved_tensors
+        ...     return 2 * x * grad
+        >>> square.register_autograd(
+        ...     backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+        ... )
+        >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+        >>> torch.ops.example.square(x).sum().backward()
+        >>> x.grad
+        tensor([2., 6.])
+    """
+
+    def define(function: _Function) -> CustomOpDef:
+        text = schema if schema is not None else _schema.infer(function, mutates_args=mutates_args)
+        parsed = _schema.parse(text, name)
+        _check_mutated(parsed, mutates_args)
+        _operation.remove([name])  # A cell of a notebook may be run again.
+        operation = _operation.add(parsed)
+        operation.checks_aliases = True
+        for kind in _kinds(device_types):
+            operation.kernels[kind] = function
+        return CustomOpDef(operation, function)
+
+    return define if fn is None else define(fn)
+
+
+def _check_mutated(parsed: _schema.Schema, mutates_args: Any) -> None:
+    if mutates_args == "unknown":
+        return
+    named = {mutates_args} if isinstance(mutates_args, str) else set(mutates_args)
+    written = {a.name for a in parsed.arguments if a.mutated}
+    if named != written:
+        raise ValueError(f"{parsed} writes to {sorted(written)}, but mutates_args is {sorted(named)}")
+
+
+class Library:
+    """Defines operations in a namespace, or adds to those of another library, until the object is gone.
+
+    Args:
+        ns: the namespace.
+        kind: "DEF" for a new one, "IMPL" to add implementations, "FRAGMENT" to add operations.
+        dispatch_key: which implementations `impl` adds where it does not say.
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("DEF", "IMPL", "FRAGMENT"):
+            raise ValueError(f"Unsupported kind: {kind}")
+        if kind == "DEF" and ns in _spaces:
+            raise RuntimeError(f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._defined: list[str] = []
+        if kind == "DEF":
+            _spaces.add(ns)
+        self._finalizer = weakref.finalize(self, _forget, ns, kind, self._defined)
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Adds an operation.
+
+        Args:
+            schema: `name(Tensor x, int n=2) -> Tensor`.
+            alias_analysis: accepted, without effect, as is `tags`.
+            tags: see `alias_analysis`.
+
+        Returns:
+            Its name.
+        """
+        if self.kind == "IMPL":
+            raise RuntimeError("a library of kind IMPL adds implementations; DEF and FRAGMENT define operations")
+        name = schema.split("(")[0].strip()
+        operation = _operation.add(_schema.parse(schema, f"{self.ns}::{name}"))
+        self._defined.append(operation.name)
+        return name
+
+    def impl(
+        self, op_name: Any, fn: _Function, dispatch_key: str = "", *, with_keyset: bool = False, **options: Any
+    ) -> None:
+        """Adds an implementation.
+
+        Args:
+            op_name: the name of an operation, or something of `torch.ops`.
+            fn: takes and returns what the operation does.
+            dispatch_key: "CPU", "CUDA" for a device; "CompositeExplicitAutograd" for all; "Autograd" for one that
+                makes nodes itself; "CompositeImplicitAutograd" for one whose own calls do; "Meta" for one without
+                values.
+            with_keyset: refused: there are no sets of keys.
+            options: accepted, without effect.
+        """
+        if with_keyset:
+            refuse("Library.impl(with_keyset=True)", "there is no dispatcher with keys")
+        name = op_name if isinstance(op_name, str) else _operation.find(op_name).name
+        name = name if "::" in name else f"{self.ns}::{name}"
+        operation = _operation.find(name)
+        key = dispatch_key or self.dispatch_key
+        if key in _COMPOSITE:
+            operation.composite = fn
+        elif key in _EVERY_DEVICE:
+            operation.kernels[None] = fn
+        elif key == "Meta":
+            operation.fake = fn
+        elif key.startswith("Autograd"):
+            operation.autograd = fn
+        else:
+            operation.kernels[_operation.device_kind(key)] = fn
+
+    def fallback(self, fn: _Function, dispatch_key: str = "", *, with_keyset: bool = False) -> None:
+        """Refuses: operations that have no implementation are an error."""
+        refuse("Library.fallback", "there is no dispatcher with keys")
+
+    def _destroy(self) -> None:
+        """Forgets what it defined."""
+        self._finalizer()
+
+
+# Namespaces that a library of kind "DEF" has.
+_spaces: set[str] = set()
+
+
+def _forget(ns: str, kind: str, defined: list[str]) -> None:
+    _operation.remove(defined)
+    if kind == "DEF":
+        _spaces.discard(ns)
+
+
+# Libraries of operations that were defined without one, which nothing ends.
+_kept: list[Library] = []
+
+
+def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:
+    """Defines an operation.
+
+    Args:
+        qualname: `namespace::name`.
+        schema: `(Tensor x, int n=2) -> Tensor`.
+        lib: the library that it belongs to; without one it stays.
+        tags: accepted, without effect.
+    """
+    namespace, _, name = qualname.partition("::")
+    if not name:
+        raise ValueError(f"expected a name like 'namespace::name' but got {qualname!r}")
+    if lib is None:
+        lib = Library(namespace, "FRAGMENT")
+        _kept.append(lib)
+    lib.define(name + schema.strip(), tags=tags)
+
+
+def impl(qualname: str, types: Any, func: _Function | None = None, *, lib: Library | None = None) -> Any:
+    """Adds an implementation of an operation.
+
+    Args:
+        qualname: `namespace::name`.
+        types: "cpu", "cuda", several of these, a dispatch key as `Library.impl` takes, or "default" for one whose own
+            calls are recorded for gradients.
+        func: takes and returns what the operation does; without it, a decorator is returned.
+        lib: not needed.
+    """
+
+    def register(function: _Function) -> _Function:
+        target = Library(qualname.partition("::")[0], "IMPL")
+        for key in [types] if isinstance(types, str) else types:
+            target.impl(qualname, function, "CompositeImplicitAutograd" if key == "default" else key)
+        return function
+
+    return register if func is None else register(func)
+
+
+def register_kernel(op: Any, device_types: Any, func: _Function | None = None, /, *, lib: Any = None) -> Any:
+    """Says what computes an operation on some devices.
+
+    Args:
+        op: its name, or what defined it.
+        device_types: "cpu", "cuda" (a GPU of any vendor), a list of these, or None for every device.
+        func: takes and returns what the operation does; without it, a decorator is returned.
+        lib: not needed.
+    """
+    operation = _operation.find(op)
+
+    def register(function: _Function) -> _Function:
+        for kind in _kinds(device_types):
+            operation.kernels[kind] = function
+        return function
+
+    return register if func is None else register(func)
+
+
+def register_fake(
+    op: Any, func: _Function | None = None, /, *, lib: Any = None, _stacklevel: int = 1, **options: Any
+) -> Any:
+    """Says what makes results of an operation of the right shapes and dtypes, without values.
+
+    Args:
+        op: its name, or what defined it.
+        func: takes what the operation does; without it, a decorator is returned.
+        lib: not needed.
+        options: accepted, without effect.
+    """
+    operation = _operation.find(op)
+
+    def register(function: _Function) -> _Function:
+        operation.fake = function
+        return function
+
+    return register if func is None else register(func)
+
+
+impl_abstract = register_fake
+
+
+def register_autograd(
+    op: Any, backward: _Function, /, *, setup_context: _Function | None = None, lib: Any = None
+) -> None:
+    """Says how gradients of an operation are computed.
+
+    Args:
+        op: its name, or what defined it.
+        backward: called with a context and the gradients of the results; returns one for each argument by position,
+            None where there is none, a list for a list of tensors.
+        setup_context: called as `setup_context(ctx, inputs, output)` after the operation, with
+            `keyword_only_inputs` too where it has such; keeps what `backward` needs.
+        lib: not needed.
+    """
+    operation = _operation.find(op)
+    if operation.schema.is_mutable and operation.schema.returns:
+        raise RuntimeError(
+            f"Cannot register autograd formula for non-functional operator {operation.dotted}.default with schema "
+            f"{operation.schema}. Please create a functional operator and register an autograd formula for that."
+        )
+    operation.backward, operation.setup_context = backward, setup_context
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
+    """Has floating point arguments of an operation cast in a block of autocast.
+
+    Args:
+        op: its name, or what defined it.
+        device_type: "cpu" or "cuda".
+        cast_inputs: the dtype that they get.
+        lib: not needed.
+    """
+    from rgrad import Tensor, amp, is_autocast_enabled
+
+    operation = _operation.find(op)
+    kind = _operation.device_kind(device_type)
+    inner = operation.autograd
+
+    def cast(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(cast, value))
+        chosen = isinstance(value, Tensor) and _operation.device_kind(value.device.type) == kind
+        return value.to(cast_inputs) if chosen and value.is_floating_point() else value
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        target = inner or operation
+        if not is_autocast_enabled(device_type):
+            return target(*args, **kwargs)
+        with amp.autocast(device_type, enabled=False):
+            return target(*map(cast, args), **{name: cast(value) for name, value in kwargs.items()})
+
+    operation.autograd = call
+
+
+def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
+    """Refuses: there is no `__torch_dispatch__`."""
+    refuse("torch.library.register_torch_dispatch", "there is no __torch_dispatch__")
+
+
+def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
+    """Refuses: there is no `vmap`."""
+    refuse("torch.library.register_vmap", "there is no vmap")
+
+
+def get_ctx() -> Any:
+    """Refuses: it is for results whose shape depends on values, without these."""
+    refuse("torch.library.get_ctx", "shapes are never symbols")
+
+
+def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
+    """Refuses its call: there is no other implementation to fall through to."""
+    refuse("torch.library.fallthrough_kernel", "there is no dispatcher with keys")

@@ -1,0 +1,232 @@
+"""`multiprocessing` of the standard library with `spawn`, which starts functions in processes and reports their errors.
+
+Tensors that are sent through a queue or a pipe are copied; no memory is shared between processes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from multiprocessing import *  # noqa: F403 - all of it, under this name too
+from multiprocessing import reduction as reducer
+from typing import Any
+
+from rgrad._absent import refuse
+
+__all__ = [
+    *multiprocessing.__all__,  # type: ignore[attr-defined]
+    "ProcessContext",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
+]
+
+
+class ProcessException(Exception):
+    """A process that was started did not end well.
+
+    Args:
+        msg: what the error says.
+        error_index: which of the processes.
+        pid: its number in the system.
+    """
+
+    def __init__(self, msg: str, error_index: int, pid: int) -> None:
+        super().__init__(msg)
+        self.msg, self.error_index, self.pid = msg, error_index, pid
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.msg, self.error_index, self.pid)
+
+
+class ProcessRaisedException(ProcessException):
+    """The function of a process raised an exception, whose traceback is in the message."""
+
+
+class ProcessExitedException(ProcessException):
+    """A process ended by itself or by a signal.
+
+    Args:
+        msg: what the error says.
+        error_index: which of the processes.
+        error_pid: its number in the system.
+        exit_code: its exit status; a signal is below 0.
+        signal_name: the name of the signal.
+    """
+
+    def __init__(
+        self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
+    ) -> None:
+        super().__init__(msg, error_index, error_pid)
+        self.exit_code, self.signal_name = exit_code, signal_name
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
+
+
+def _call(function: Callable[..., Any], index: int, args: tuple[Any, ...], report: str) -> None:
+    """What a started process does: calls the function, and leaves a traceback where it raises."""
+    try:
+        function(index, *args)
+    except KeyboardInterrupt:
+        pass
+    except Exception:
+        with open(report, "w", encoding="utf-8") as file:
+            file.write(traceback.format_exc())
+        raise SystemExit(1) from None
+
+
+class ProcessContext:
+    """Processes that were started, and the files in which they leave their tracebacks.
+
+    Args:
+        processes: in order.
+        error_files: for each, a path.
+    """
+
+    def __init__(self, processes: list[Any], error_files: list[str]) -> None:
+        self.processes, self.error_files = processes, error_files
+
+    def pids(self) -> list[int | None]:
+        """The numbers of the processes in the system."""
+        return [process.pid for process in self.processes]
+
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
+        """Waits for the processes. Where one fails, the others are ended.
+
+        Args:
+            timeout: seconds to wait for the next to end; without end if None.
+            grace_period: seconds that the others get to end by themselves before they are killed.
+
+        Returns:
+            Whether all have ended.
+
+        Raises:
+            ProcessRaisedException: the function raised in one of them.
+            ProcessExitedException: one of them ended otherwise with a status that is not 0.
+        """
+        from multiprocessing.connection import wait
+
+        running = {process.sentinel: i for i, process in enumerate(self.processes) if process.exitcode is None}
+        if running:
+            wait(list(running), timeout=timeout)
+        failed = next((i for i, process in enumerate(self.processes) if process.exitcode not in (None, 0)), None)
+        if failed is None:
+            return all(process.exitcode == 0 for process in self.processes)
+        self._end(grace_period)
+        self._raise(failed)
+        return True
+
+    def _end(self, grace_period: float | None) -> None:
+        for process in self.processes:
+            if process.is_alive():
+                process.terminate()
+        until = time.monotonic() + (30.0 if grace_period is None else grace_period)
+        for process in self.processes:
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def _raise(self, index: int) -> None:
+        process = self.processes[index]
+        code = process.exitcode
+        if os.path.getsize(self.error_files[index]):
+            with open(self.error_files[index], encoding="utf-8") as file:
+                said = file.read()
+            text = f"\n\n-- Process {index} terminated with the following error:\n{said}"
+            raise ProcessRaisedException(text, index, process.pid)
+        if code < 0:
+            name = signal.Signals(-code).name
+            text = f"process {index} terminated with signal {name}"
+            raise ProcessExitedException(text, index, process.pid, code, name)
+        raise ProcessExitedException(
+            f"process {index} terminated with exit code {code}", index, process.pid, code
+        )
+
+    def __del__(self) -> None:
+        for path in self.error_files:
+            if os.path.exists(path):
+                os.unlink(path)
+
+
+SpawnContext = ProcessContext
+
+
+def start_processes(
+    fn: Callable[..., Any],
+    args: Iterable[Any] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
+    """Calls `fn(i, *args)` in `nprocs` processes.
+
+    Args:
+        fn: a function at module level, so that it can be sent to them.
+        args: its arguments after the number of the process.
+        nprocs: how many processes.
+        join: whether to wait for them; their errors are raised here.
+        daemon: whether they end with this process.
+        start_method: how they are started: "spawn", "fork" or "forkserver".
+
+    Returns:
+        The processes where they are not waited for, else None.
+    """
+    context: Any = multiprocessing.get_context(start_method)
+    processes, reports = [], []
+    for i in range(nprocs):
+        handle, report = tempfile.mkstemp(prefix="rgrad-process-", suffix=".txt")
+        os.close(handle)
+        process = context.Process(target=_call, args=(fn, i, tuple(args), report), daemon=daemon)
+        process.start()
+        processes.append(process)
+        reports.append(report)
+    started = ProcessContext(processes, reports)
+    if not join:
+        return started
+    while not started.join():
+        pass
+    return None
+
+
+def spawn(
+    fn: Callable[..., Any],
+    args: Iterable[Any] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
+    """As :func:`start_processes`, by new interpreters."""
+    return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """No way to share memory between processes."""
+    return set()
+
+
+def get_sharing_strategy() -> str:
+    """ "copy": tensors that are sent are copied."""
+    return "copy"
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """Refuses every way but "copy"."""
+    if new_strategy != "copy":
+        refuse(f"torch.multiprocessing.set_sharing_strategy({new_strategy!r})", "tensors that are sent are copied")
+
+
+_seen = reducer

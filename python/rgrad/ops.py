@@ -1,0 +1,42 @@
+"""`torch.ops`: the operations that programs define, as `torch.ops.namespace.name`."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from rgrad._absent import refuse
+from rgrad._library import operation as _operation
+
+__all__ = ["load_library"]
+
+
+class _OpNamespace(types.ModuleType):
+    """The operations of a namespace."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"torch.ops.{name}")
+        self._of = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = _operation.operations.get(f"{self._of}::{name}")
+        if name.startswith("__") or found is None:
+            raise AttributeError(f"'_OpNamespace' '{self._of}' object has no attribute '{name}'")
+        return _operation.packet(found)
+
+    def __dir__(self) -> list[str]:
+        return sorted(name.split("::")[1] for name in _operation.operations if name.startswith(f"{self._of}::"))
+
+
+_namespaces: dict[str, _OpNamespace] = {}
+
+
+def load_library(path: str) -> None:
+    """Refuses: libraries of PyTorch's operations in C++ are of its ABI."""
+    refuse("torch.ops.load_library", "libraries of operations are made for PyTorch's C++ interface")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return _namespaces.setdefault(name, _OpNamespace(name))

@@ -1,0 +1,85 @@
+//! Where the driver of reductions takes elements from: memory, or a formula. See Note [Reduced formulas].
+
+use super::{Kernel, RUN};
+use crate::dtype::Element;
+
+/// The elements of a reduction, in row-major order.
+#[derive(Clone, Copy)]
+pub(super) enum Elements<'a, I> {
+    Slice(&'a [I]),
+    Computed(&'a dyn Compute<I>),
+}
+
+/// Elements that are computed when they are reduced.
+pub(super) trait Compute<I>: Sync {
+    /// Computes elements for one worker.
+    fn reader(&self) -> Box<dyn Reader<I> + '_>;
+}
+
+pub(super) trait Reader<I> {
+    /// The elements from position `at` on.
+    fn read(&mut self, at: usize, out: &mut [I]);
+}
+
+/// What one worker reads rows from.
+pub(super) enum Source<'a, I> {
+    Slice(&'a [I]),
+    /// And the rows that were read last.
+    Computed(Box<dyn Reader<I> + 'a>, Vec<I>),
+}
+
+impl<'a, I: Element> Elements<'a, I> {
+    /// A source of blocks of at most `room` elements.
+    #[inline]
+    pub(super) fn source(self, room: usize) -> Source<'a, I> {
+        match self {
+            Elements::Slice(x) => Source::Slice(x),
+            Elements::Computed(x) => Source::Computed(x.reader(), vec![I::zeroed(); room]),
+        }
+    }
+}
+
+impl<I> Source<'_, I> {
+    /// Rows of `w` elements, of which the first begins at `start`, each `stride` after the one before; and how far apart
+    /// they are in what is returned.
+    #[inline]
+    pub(super) fn rows(&mut self, start: usize, rows: usize, w: usize, stride: usize) -> (&[I], usize) {
+        match self {
+            Source::Slice(x) => (&x[start.min(x.len())..], stride),
+            Source::Computed(reader, block) => {
+                let block = &mut block[..rows * w];
+                if w == stride {
+                    reader.read(start, block);
+                } else {
+                    for (i, row) in block.chunks_exact_mut(w).enumerate() {
+                        reader.read(start + i * stride, row);
+                    }
+                }
+                (block, w)
+            }
+        }
+    }
+}
+
+/// As `reduce_runs`, of elements that are computed first: as many rows at a time as a run has room for, or a run.
+pub(super) fn runs<I: Element, A>(
+    r: &dyn Kernel<I, A>,
+    x: &dyn Compute<I>,
+    n: usize,
+    job: usize,
+    acc: &mut [A],
+) {
+    let cuts = n.div_ceil(RUN).max(1);
+    let at_once = if cuts == 1 { (RUN / n.max(1)).min(acc.len()) } else { 1 };
+    let mut reader = x.reader();
+    let mut block = vec![I::zeroed(); at_once * n.min(RUN)];
+    let mut job = job;
+    for acc in acc.chunks_mut(at_once) {
+        let (row, first) = (job / cuts, job % cuts * RUN);
+        let run = n.min(first + RUN) - first;
+        let block = &mut block[..acc.len() * run];
+        reader.read(row * n + first, block);
+        r.runs(block, run, 0, acc);
+        job += acc.len();
+    }
+}

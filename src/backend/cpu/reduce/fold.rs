@@ -1,0 +1,150 @@
+//! Reductions of formulas: see Note [Reduced formulas].
+
+use std::marker::PhantomData as P;
+
+use smallvec::SmallVec;
+
+use super::computed::{Compute, Elements, Reader};
+use super::extremum::greatest;
+use super::moments::logsumexp_of;
+use super::{All, Any, Finish, Ordered, Product, ProductInt, ReduceOp as Each, Sum, SumInt, norm_of, reduce};
+use crate::backend::cpu::copy::View;
+use crate::backend::cpu::interpret::{Interpreted, Interpreter, Plan};
+use crate::backend::cpu::math::Math;
+use crate::backend::cpu::output::Output;
+use crate::backend::cpu::pointwise::OperandAccess;
+use crate::backend::pointwise::{Applied, Operand};
+use crate::backend::reduce::{Fold, ReduceOp};
+use crate::dtype::{DType, Element};
+use crate::error::Result;
+use crate::formula::Int;
+
+/// Reduces a formula; false where that has to go by way of memory.
+pub fn formula(fold: &Fold, out: View) -> Result<bool> {
+    // Without elements, what is written is not what is read.
+    let apart = fold.of.views().all(|v| !v.overlaps(&out))
+        && fold.then.iter().flat_map(Applied::views).all(|v| !v.overlaps(&out));
+    if !apart || fold.dims.is_empty() || out.dtype != fold.reduced() {
+        return Ok(false);
+    }
+    match fold.compute {
+        DType::F32 => of_floats::<f32>(fold, out),
+        DType::F64 => of_floats::<f64>(fold, out),
+        DType::I32 => of_whole::<Int<i32>>(fold, out),
+        DType::I64 => of_whole::<Int<i64>>(fold, out),
+        _ => Ok(false),
+    }
+}
+
+fn of_floats<T: Interpreted<Stored = T> + Math + Ordered>(fold: &Fold, out: View) -> Result<bool> {
+    let d = fold.dims;
+    let Some(computed) = Computed::<T>::of(&fold.of, d.len(), out) else { return Ok(false) };
+    let x = computed.elements();
+    if fold.reduced() != T::DTYPE {
+        return if fold.then.is_none() { of_bits::<T>(fold, x, out) } else { Ok(false) };
+    }
+    let then = match &fold.then {
+        None => None,
+        Some(then) => match Computed::<T>::after(then, d.lanes(), out) {
+            Some(then) => Some(then),
+            None => return Ok(false),
+        },
+    };
+    let finish = |lane: usize, values: &mut [T]| {
+        if let Some(then) = &then {
+            let range = lane..lane + values.len();
+            Interpreter::new(&then.plan, &then.origins, &range).replace(values);
+        }
+    };
+    let finish: Finish<T> = if then.is_some() { Some(&finish) } else { None };
+    let out = &mut *Output::<T>::of(out)?;
+    match fold.op {
+        ReduceOp::Sum => reduce(&Each(Sum(P)), x, d, finish, out),
+        ReduceOp::Product => reduce(&Each(Product(P)), x, d, finish, out),
+        ReduceOp::Max => greatest(x, d, true, finish, out),
+        ReduceOp::Min => greatest(x, d, false, finish, out),
+        ReduceOp::Norm(p) => norm_of(p, x, d, finish, out),
+        ReduceOp::LogSumExp => logsumexp_of(x, d, finish, out),
+        // Bytes, which are no results of this type.
+        ReduceOp::All | ReduceOp::Any => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn of_whole<T: Interpreted>(fold: &Fold, out: View) -> Result<bool>
+where
+    T::Stored: Element,
+{
+    if fold.then.is_some() {
+        return Ok(false);
+    }
+    match Computed::<T>::of(&fold.of, fold.dims.len(), out) {
+        Some(computed) => of_bits::<T>(fold, computed.elements(), out),
+        None => Ok(false),
+    }
+}
+
+/// Reductions to bytes and to 64-bit integers.
+fn of_bits<T: Interpreted>(fold: &Fold, x: Elements<T::Stored>, out: View) -> Result<bool> {
+    let d = fold.dims;
+    match fold.op {
+        ReduceOp::All => reduce(&Each(All(P)), x, d, None, &mut *Output::<u8>::of(out)?),
+        ReduceOp::Any => reduce(&Each(Any(P)), x, d, None, &mut *Output::<u8>::of(out)?),
+        ReduceOp::Sum => reduce(&Each(SumInt(P)), x, d, None, &mut *Output::<i64>::of(out)?),
+        ReduceOp::Product => reduce(&Each(ProductInt(P)), x, d, None, &mut *Output::<i64>::of(out)?),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// A formula and its operands, ready to be computed anywhere.
+struct Computed<'a, T> {
+    plan: Plan<T>,
+    origins: SmallVec<[OperandAccess<'a>; 4]>,
+    n: usize,
+}
+
+impl<'a, T: Interpreted> Computed<'a, T> {
+    /// What is computed for `n` positions. None where a step is not defined or an operand missing, and where an operand is
+    /// transposed: see Note [Bands].
+    fn of(a: &Applied<'a>, n: usize, out: View) -> Option<Self> {
+        Computed::new(Plan::of(a, n)?, a.operands, n, out)
+    }
+
+    fn new(plan: Plan<T>, operands: &[Operand<'a>], n: usize, out: View) -> Option<Self> {
+        let origins: SmallVec<[OperandAccess; 4]> =
+            operands.iter().map(|o| OperandAccess::of::<T>(Some(o), out)).collect();
+        let turned = origins.iter().any(|o| matches!(o, OperandAccess::Bands(..)));
+        (!turned).then_some(Computed { plan, origins, n })
+    }
+
+    /// As `of`, where the first operand is handed over.
+    fn after(a: &Applied<'a>, n: usize, out: View) -> Option<Self> {
+        let mut computed = Computed::new(Plan::of(a, n)?, a.operands, n, out)?;
+        *computed.origins.first_mut()? = OperandAccess::Given;
+        Some(computed)
+    }
+
+    fn elements(&self) -> Elements<'_, T::Stored> {
+        match self.plan.passes().map(|k| &self.origins[k]) {
+            Some(OperandAccess::Direct(v)) => {
+                let elements = v.storage.slice::<T::Stored>().get(v.layout.offset..);
+                Elements::Slice(&elements.unwrap_or_default()[..self.n])
+            }
+            _ => Elements::Computed(self),
+        }
+    }
+}
+
+impl<T: Interpreted> Compute<T::Stored> for Computed<'_, T> {
+    fn reader(&self) -> Box<dyn Reader<T::Stored> + '_> {
+        Box::new(Interpreter::new(&self.plan, &self.origins, &(0..self.n)))
+    }
+}
+
+impl<T: Interpreted> Reader<T::Stored> for Interpreter<'_, '_, T> {
+    fn read(&mut self, at: usize, out: &mut [T::Stored]) {
+        self.seek(at);
+        Interpreter::read(self, out);
+    }
+}

@@ -1,0 +1,324 @@
+//! Reductions of formulas: the first pass computes the elements that it reduces, the last one applies a formula to the
+//! results before it stores them. See Note [Reduced formulas].
+
+use smallvec::SmallVec;
+
+use super::{Functions, GROUP, Plan, finite_largest, segments, tag};
+use crate::backend::View;
+use crate::backend::gpu::device::{Gpu, of};
+use crate::backend::gpu::params::{MAX_PARAMS, Params};
+use crate::backend::gpu::pipeline::{KEY, Launch};
+use crate::backend::gpu::pointwise::input_tag;
+use crate::backend::gpu::window::fits;
+use crate::backend::gpu::workspace::Workspace;
+use crate::backend::pointwise::{Applied, Operand};
+use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
+use crate::dtype::{DType, Scalar};
+use crate::error::{Error, Result};
+use crate::formula::Formula;
+use crate::formula::template::{self, binding, coordinates, line, load, stored};
+use crate::formula::wgsl::{self, Input};
+use crate::layout::{Dims, collapse_all};
+
+/// Reduces a formula in floating point; false where that has to go by way of memory: what an adapter binds at a time, or
+/// what its shaders have, is not enough.
+pub fn fold(fold: &Fold, out: View) -> Result<bool> {
+    let (gpu, d, compute) = (of(out)?, fold.dims, fold.compute);
+    // Positions are counted in 32 bits.
+    let counted = !fold.dims.is_empty() && d.len() <= u32::MAX as usize;
+    if !counted
+        || fold.reduced() != compute
+        || out.dtype != compute
+        || gpu.expect("reduction", compute).is_err()
+    {
+        return Ok(false);
+    }
+    let lanes = Dims::from([d.lanes()]);
+    let first = Part::of("x", &fold.of, &fold.of.operands, fold.shape, compute);
+    let last = match &fold.then {
+        Some(then) => {
+            let shape = then.views().next().map_or(&lanes, |v| &v.layout.shape);
+            // The reduced value is at hand.
+            Part::of("y", then, then.operands.get(1..).unwrap_or_default(), shape, compute).map(Some)
+        }
+        None => Some(None),
+    };
+    let (Some(first), Some(last)) = (first, last) else { return Ok(false) };
+    let mut views: SmallVec<[View; 8]> = first.tensors.iter().map(|t| t.view).collect();
+    views.extend(last.iter().flat_map(|l| l.tensors.iter().map(|t| t.view)));
+    let apart = views.iter().all(|v| !v.storage.overlaps(out.storage));
+    views.push(out);
+    // Besides these, what an earlier pass has left.
+    if !apart || !fits(gpu, &views) || views.len() + 1 > gpu.caps.max_buffers {
+        return Ok(false);
+    }
+    let segments = segments(d);
+    let partial = Workspace::new(gpu, if segments == 1 { 0 } else { d.lanes() * segments }, compute)?;
+    let reduction = Reduction { gpu, d, segments, partial: &partial };
+    let plan = Plan::of(fold.op, compute);
+    if fold.op != ReduceOp::LogSumExp {
+        return reduction.run(&plan, &first, last.as_ref(), out);
+    }
+    let largest = Workspace::new(gpu, d.lanes(), compute)?;
+    let finite = Plan { functions: finite_largest(d), tag: tag(fold.op) + 1, ..plan };
+    Ok(reduction.run(&finite, &first, None, largest.view())?
+        && reduction.run(&Plan { about: Some(largest.view()), ..plan }, &first, last.as_ref(), out)?)
+}
+
+/// A tensor that a formula reads.
+struct Read<'a> {
+    argument: usize,
+    view: View<'a>,
+    strides: SmallVec<[isize; 6]>,
+}
+
+/// A formula in a shader, whose names begin with `name`. Of the numbers that it reads, those among the operands come first.
+struct Part<'a> {
+    name: &'static str,
+    formula: &'a Formula,
+    inputs: SmallVec<[Input; 8]>,
+    tensors: SmallVec<[Read<'a>; 8]>,
+    /// By argument.
+    numbers: SmallVec<[(usize, Scalar); 4]>,
+    params: &'a [Scalar],
+    /// Sizes, after neighbouring dimensions were merged; none where all tensors are contiguous.
+    shape: SmallVec<[usize; 6]>,
+}
+
+impl<'a> Part<'a> {
+    /// A part whose last operands are these; those before are given by the shader. None where shaders have no such steps or
+    /// types.
+    fn of(
+        name: &'static str,
+        a: &Applied<'a>,
+        operands: &[Operand<'a>],
+        shape: &Dims,
+        compute: DType,
+    ) -> Option<Part<'a>> {
+        let (formula, given) = (a.formula, a.operands.len() - operands.len());
+        wgsl::supports(formula, compute).ok()?;
+        let (mut inputs, mut views, mut numbers) =
+            (SmallVec::new(), SmallVec::<[_; 8]>::new(), SmallVec::new());
+        for (k, o) in a.operands.iter().enumerate() {
+            inputs.push(match o {
+                _ if k < given || !formula.reads(k) => Input::Unread,
+                Operand::Unread => return None,
+                Operand::Number(s) => {
+                    numbers.push((k, *s));
+                    Input::Number
+                }
+                // Integers of 64 bits may have to be lowered; they are converted by a kernel of their own.
+                Operand::View(v)
+                    if v.dtype == DType::I64 || (v.dtype == DType::F64 && compute != DType::F64) =>
+                {
+                    return None;
+                }
+                Operand::View(v) => {
+                    views.push((k, *v));
+                    Input::Tensor(v.dtype)
+                }
+            });
+        }
+        if formula.args() > a.operands.len() || formula.params() > a.params.len() {
+            return None;
+        }
+        let strides: SmallVec<[&[isize]; 8]> = views.iter().map(|(_, v)| &v.layout.strides[..]).collect();
+        let dense = views.iter().all(|(_, v)| v.layout.is_contiguous());
+        let (shape, strides) = if dense { Default::default() } else { collapse_all(shape, &strides) };
+        let mut strides = strides.into_iter();
+        let read = |(argument, view)| Read { argument, view, strides: strides.next().unwrap_or_default() };
+        let tensors = views.into_iter().map(read).collect();
+        Some(Part { name, formula, inputs, tensors, numbers, params: a.params, shape })
+    }
+
+    fn fields(&self) -> String {
+        let (name, mut s) = (self.name, String::new());
+        self.numbers.iter().for_each(|(k, _)| line(&mut s, format!("    {name}{k}: T,")));
+        (0..self.params.len()).for_each(|k| line(&mut s, format!("    {name}_p{k}: T,")));
+        for d in 0..self.shape.len() {
+            line(&mut s, format!("    {name}_n{d}: u32,"));
+        }
+        for t in &self.tensors {
+            line(&mut s, format!("    {name}_first{}: u32,", t.argument));
+            (0..self.shape.len()).for_each(|d| line(&mut s, format!("    {name}_s{}_{d}: u32,", t.argument)));
+        }
+        s
+    }
+
+    /// Adds what `fields` declares.
+    fn lay_out(&self, p: &mut Params, compute: DType) {
+        self.numbers.iter().map(|(_, s)| s).chain(self.params).for_each(|s| {
+            p.number(*s, compute);
+        });
+        self.shape.iter().for_each(|&n| {
+            p.u32(n as u32);
+        });
+        for t in &self.tensors {
+            p.u32(t.view.layout.offset as u32);
+            // Strides may be negative: the sums wrap.
+            t.strides.iter().for_each(|&stride| {
+                p.u32(stride as u32);
+            });
+        }
+    }
+
+    /// The function `function(given, i)` of position `i` and, where the shader gives the first argument, of that.
+    fn function(&self, function: &str, given: bool, compute: DType) -> String {
+        let (name, mut s) = (self.name, String::new());
+        for t in &self.tensors {
+            let (k, dtype) = (t.argument, t.view.dtype);
+            let value = load(&format!("{name}{k}"), dtype);
+            line(&mut s, format!("fn {name}_load{k}(i: u32) -> T {{ return T({value}); }}"));
+        }
+        line(&mut s, format!("fn {function}({}i: u32) -> T {{", if given { "a0: T, " } else { "" }));
+        s += &coordinates(self.shape.len()).replace("params.n", &format!("params.{name}_n"));
+        for (k, _) in &self.numbers {
+            line(&mut s, format!("    let a{k} = params.{name}{k};"));
+        }
+        for k in 0..self.params.len() {
+            line(&mut s, format!("    let p{k} = params.{name}_p{k};"));
+        }
+        for t in &self.tensors {
+            let k = t.argument;
+            let along = (0..self.shape.len()).map(|d| format!(" + c{d} * params.{name}_s{k}_{d}"));
+            let along = if self.shape.is_empty() { " + i".into() } else { along.collect::<String>() };
+            line(&mut s, format!("    let a{k} = {name}_load{k}(params.{name}_first{k}{along});"));
+        }
+        s += &wgsl::steps(self.formula, compute);
+        let value = wgsl::value(self.formula, 0);
+        let value = if self.formula.is_truth(0) { format!("select(T(0), T(1), {value})") } else { value };
+        // As if it came from memory: nothing is contracted with what follows.
+        line(&mut s, format!("    return opaque({value});\n}}"));
+        s
+    }
+
+    /// What tells the shaders of parts apart.
+    fn tell(&self, variant: &mut SmallVec<[u8; 2 * KEY]>) {
+        variant.extend(self.formula.identity().to_le_bytes());
+        variant.extend([self.shape.len() as u8, self.params.len() as u8, self.inputs.len() as u8]);
+        variant.extend(self.inputs.iter().map(input_tag));
+    }
+}
+
+/// The passes of one call.
+struct Reduction<'a> {
+    gpu: &'static Gpu,
+    d: ReduceDims,
+    segments: usize,
+    /// What the first of two passes leaves.
+    partial: &'a Workspace,
+}
+
+impl Reduction<'_> {
+    fn run<'p>(&self, plan: &Plan, first: &Part<'p>, last: Option<&Part<'p>>, out: View) -> Result<bool> {
+        let (d, segments) = (self.d, self.segments);
+        if segments == 1 {
+            return self.launch(plan, Ok(first), Some(last), d, 1, out);
+        }
+        let partial = self.partial.view();
+        Ok(self.launch(plan, Ok(first), None, d, segments, partial)?
+            && self.launch(plan, Err(partial), Some(last), ReduceDims { n: segments, ..d }, 1, out)?)
+    }
+
+    /// One pass, over a formula or what a pass has left; `last` is that of the last pass.
+    fn launch<'p>(
+        &self,
+        plan: &Plan,
+        of: Result<&Part<'p>, View>,
+        last: Option<Option<&Part<'p>>>,
+        d: ReduceDims,
+        segments: usize,
+        out: View,
+    ) -> Result<bool> {
+        let (gpu, compute, about) = (self.gpu, plan.compute, plan.about);
+        let count = d.lanes() * segments;
+        let mut params = Params::new(count as u32);
+        params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);
+        params.u32(0).u32(out.layout.offset as u32).u32(about.map_or(0, |v| v.layout.offset) as u32);
+        params.f32(plan.p);
+        let after = last.flatten();
+        let parts = || of.ok().into_iter().chain(after);
+        parts().for_each(|p| p.lay_out(&mut params, compute));
+        let mut read: SmallVec<[View; 8]> = SmallVec::new();
+        read.extend(of.err());
+        parts().for_each(|p| read.extend(p.tensors.iter().map(|t| t.view)));
+        read.extend(about);
+        if params.bytes().len() > MAX_PARAMS || read.len() + 1 > gpu.caps.max_buffers {
+            return Ok(false);
+        }
+        let mut variant: SmallVec<[u8; 2 * KEY]> = SmallVec::new();
+        let ends = u8::from(of.is_ok()) | u8::from(last.is_some()) << 1 | u8::from(after.is_some()) << 2;
+        variant.extend([plan.tag, ends, about.is_some() as u8, compute as u8]);
+        parts().for_each(|p| p.tell(&mut variant));
+        let source = || source(plan, of.ok(), last, out.dtype);
+        gpu.launch(Launch {
+            op: "reduction",
+            kernel: "reduce_formula",
+            variant: &variant,
+            source: &source,
+            written: &[out],
+            read: &read,
+            params: &params,
+            groups: count.div_ceil(GROUP),
+        })?;
+        Ok(true)
+    }
+}
+
+/// The shader of a pass.
+fn source<'p>(
+    plan: &Plan,
+    of: Option<&Part<'p>>,
+    last: Option<Option<&Part<'p>>>,
+    result: DType,
+) -> Result<String> {
+    let (compute, f): (DType, &Functions) = (plan.compute, &plan.functions);
+    let mut bindings = binding(1, "read_write", "result", stored(result));
+    let mut bound = 1;
+    let mut bind = |name: &str, dtype: DType| {
+        bound += 1;
+        bindings += &binding(bound, "read", name, stored(dtype));
+    };
+    let mut functions = match of {
+        Some(part) => {
+            part.tensors.iter().for_each(|t| bind(&format!("x{}", t.argument), t.view.dtype));
+            part.function("load", false, compute)
+        }
+        None => {
+            bind("x", compute);
+            format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", compute))
+        }
+    };
+    let mut stores = String::from("finish(total, center)");
+    if let Some(Some(part)) = last {
+        part.tensors.iter().for_each(|t| bind(&format!("y{}", t.argument), t.view.dtype));
+        functions += &part.function("after", true, compute);
+        stores = format!("after(opaque({stores}), at)");
+    }
+    let mut center = "0".to_owned();
+    if plan.about.is_some() {
+        bind("center", compute);
+        center = load("center", compute);
+    }
+    line(&mut functions, format!("fn about(i: u32) -> T {{ return T({center}); }}"));
+    let own = format!(
+        "fn prepare(v: T, about: T) -> T {{ return {}; }}
+{}fn finish(a: T, about: T) -> T {{ return {}; }}
+",
+        if of.is_some() { f.prepare } else { "v" },
+        f.combine(compute),
+        if last.is_some() { f.finish } else { "a" },
+    );
+    let fields: String = of.into_iter().chain(last.flatten()).map(Part::fields).collect();
+    let start = format!("    var total = T({});\n", f.start);
+    let store = format!("    result[params.first_result + at] = {}({stores});\n", stored(result));
+    let slots = [
+        ("params", &*fields),
+        ("bindings", &*bindings),
+        ("load", &*functions),
+        ("functions", &*own),
+        ("start", &*start),
+        ("store", &*store),
+    ];
+    template::shader(super::FRAME, compute, &slots).map_err(Error::NotImplemented)
+}

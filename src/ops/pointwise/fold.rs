@@ -1,0 +1,174 @@
+//! Reductions of rows and formulas over tensors, in one kernel.
+
+use smallvec::SmallVec;
+
+use super::{Arg, PointwiseOp, common_device, common_shape, operand, primitive};
+use crate::backend::pointwise::{self, Kernel, Operand, compute_type};
+use crate::backend::reduce::{self, ReduceDims, ReduceOp};
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
+use crate::ensure;
+use crate::error::Result;
+use crate::formula::Formula;
+use crate::layout::{Dims, Layout, broadcast};
+use crate::ops::reduce::{all_dims, last_run, reduced_shape};
+use crate::tensor::Tensor;
+
+/// What is computed of the elements, or of what they are reduced to.
+#[derive(Clone, Copy)]
+pub enum Rule<'a> {
+    Row(&'static PointwiseOp),
+    Formula(&'static str, &'a Formula),
+}
+
+impl<'a> Rule<'a> {
+    fn formula(&self) -> &Formula {
+        match self {
+            Rule::Row(row) => &row.plan().formula,
+            Rule::Formula(_, formula) => formula,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Rule::Row(row) => row.name,
+            Rule::Formula(name, _) => name,
+        }
+    }
+
+    fn kernel(&self) -> Kernel {
+        match self {
+            Rule::Row(row) => row.kernel,
+            Rule::Formula(..) => Kernel::NONE,
+        }
+    }
+}
+
+/// A rule with one result, applied to tensors and numbers.
+#[derive(Clone, Copy)]
+pub struct Applied<'a> {
+    pub rule: Rule<'a>,
+    pub args: &'a [Arg<'a>],
+    pub params: &'a [Scalar],
+}
+
+impl<'a> Applied<'a> {
+    pub fn new(rule: Rule<'a>, args: &'a [Arg<'a>], params: &'a [Scalar]) -> Self {
+        Applied { rule, args, params }
+    }
+
+    /// The shape that the tensors broadcast to.
+    fn shape(&self) -> Result<Dims> {
+        if let Some(t) = common_shape(self.args) {
+            return Ok(t.shape().clone());
+        }
+        self.args.iter().try_fold(Dims::default(), |shape, a| match a {
+            Arg::T(t) => broadcast(self.rule.name(), &shape, t.shape()),
+            Arg::S(_) => Ok(shape),
+        })
+    }
+
+    /// Hands on what the backend takes: operands expanded to `shape`, with their dimensions in some order.
+    fn with<R>(
+        &self,
+        shape: &Dims,
+        order: Option<&[usize]>,
+        device: Device,
+        f: impl FnOnce(pointwise::Applied) -> Result<R>,
+    ) -> Result<R> {
+        let formula = self.rule.formula();
+        ensure!(
+            self.args.len() >= formula.args() && self.params.len() >= formula.params(),
+            Runtime,
+            "{}: a formula of {} arguments and {} parameters was given {} and {}",
+            self.rule.name(),
+            formula.args(),
+            formula.params(),
+            self.args.len(),
+            self.params.len()
+        );
+        let layout = |t: &Tensor| -> Result<Layout> {
+            let Some(layout) = t.layout().expand(shape) else {
+                crate::bail!(Runtime, "{}: cannot expand {} to {}", self.rule.name(), t.shape(), shape)
+            };
+            Ok(match order {
+                Some(order) => layout.permute(order),
+                None => layout,
+            })
+        };
+        let layouts = self
+            .args
+            .iter()
+            .map(|a| if let Arg::T(t) = a { layout(t) } else { Ok(Layout::default()) })
+            .collect::<Result<SmallVec<[Layout; 4]>>>()?;
+        let operands = self
+            .args
+            .iter()
+            .zip(&layouts)
+            .map(|(a, layout)| match a {
+                Arg::S(s) => Ok(Operand::Number(*s)),
+                Arg::T(t) => operand(t, Some(layout), device),
+            })
+            .collect::<Result<SmallVec<[Operand; 4]>>>()?;
+        f(pointwise::Applied {
+            name: self.rule.name(),
+            kernel: self.rule.kernel(),
+            formula,
+            primitives: &primitive,
+            operands: &operands,
+            params: self.params,
+        })
+    }
+}
+
+/// Reduces what a rule that computes in the type of `common` makes of tensors that broadcast with each other, over the
+/// dimensions of a mask, without history. `then` is applied to the results, which take the place of its first argument;
+/// its tensors broadcast to them.
+///
+/// The result has the dtype of [`reduce::Fold::reduced`], and the bits that rule, reduction and rule have one after the
+/// other.
+pub fn fold(
+    op: ReduceOp,
+    of: Applied,
+    common: DType,
+    mask: u64,
+    keepdim: bool,
+    then: Option<Applied>,
+) -> Result<Tensor> {
+    let (shape, device) = (of.shape()?, common_device(of.args));
+    let rank = shape.len();
+    let mask = mask & all_dims(rank);
+    let inside = |d: &usize| mask >> d & 1 == 1;
+    // Reduced dimensions that are no neighbours are read as the last ones.
+    let moved: Option<SmallVec<[usize; 6]>> = (last_run(mask) != mask)
+        .then(|| (0..rank).filter(|d| !inside(d)).chain((0..rank).filter(inside)).collect());
+    let order = moved.as_deref();
+    let turned: Dims = match order {
+        Some(order) => order.iter().map(|&d| shape[d]).collect(),
+        None => shape.clone(),
+    };
+    let end = if order.is_some() || mask == 0 {
+        rank
+    } else {
+        mask.trailing_zeros() as usize + mask.count_ones() as usize
+    };
+    let first = end - mask.count_ones() as usize;
+    let product = |r: std::ops::Range<usize>| turned[r].iter().product::<usize>();
+    let dims = ReduceDims::new(product(0..first), product(first..end), product(end..rank));
+    let kept = reduced_shape(&shape, mask, true);
+    of.with(&shape, order, device, |of| {
+        let run = |then: Option<pointwise::Applied>| {
+            let fold = reduce::Fold { op, compute: compute_type(common), shape: &turned, dims, of, then };
+            let out = Tensor::empty_on(reduced_shape(&shape, mask, keepdim), fold.reduced(), device)?;
+            reduce::fold_formula(&fold, out.raw())?;
+            Ok(out)
+        };
+        match then {
+            Some(then) => then.with(&kept, None, device, |then| run(Some(then))),
+            None => run(None),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

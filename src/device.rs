@@ -13,6 +13,8 @@ pub enum Device {
     Cpu,
     /// A GPU, by its index in the list of adapters.
     Gpu(u8),
+    /// No device: its tensors have no elements, only what describes them.
+    Meta,
 }
 
 /// The GPU meant by a name without an index.
@@ -28,19 +30,20 @@ impl Device {
         match self {
             Device::Cpu => "cpu",
             Device::Gpu(_) => "gpu",
+            Device::Meta => "meta",
         }
     }
 
     /// The device index, if devices of this type are numbered.
     pub const fn index(self) -> Option<usize> {
         match self {
-            Device::Cpu => None,
+            Device::Cpu | Device::Meta => None,
             Device::Gpu(i) => Some(i as usize),
         }
     }
 
-    /// The device of a result, given those of its operands: a GPU if any operand is on one (0-d CPU tensors may be
-    /// mixed in as numbers).
+    /// The device of a result, given those of its operands: that of any operand that is not on the CPU (0-d CPU
+    /// tensors may be mixed in as numbers).
     pub fn of_result(operands: impl IntoIterator<Item = Device>) -> Device {
         operands.into_iter().find(|&d| d != Device::Cpu).unwrap_or_default()
     }
@@ -51,6 +54,7 @@ impl Device {
         match self {
             Device::Cpu => "torch.",
             Device::Gpu(_) => "torch.cuda.",
+            Device::Meta => "torch.meta.",
         }
     }
 
@@ -90,6 +94,7 @@ impl Device {
         }
         match kind {
             "cpu" => Ok(Device::Cpu),
+            "meta" => Ok(Device::Meta),
             "gpu" if cfg!(feature = "gpu") => Device::numbered(index, name),
             "cuda" | "mps" if *ALIASES => Device::numbered(index, name),
             "cuda" | "mps" | "gpu" | "wgpu" | "xpu" => {
@@ -116,6 +121,7 @@ impl fmt::Display for Device {
         match self {
             Device::Cpu => f.write_str("cpu"),
             Device::Gpu(i) => write!(f, "gpu:{i}"),
+            Device::Meta => f.write_str("meta"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Formulas without a compiled loop, and reductions that compute what they reduce, each beside the operations one after
-//! the other: a chain of six cheap steps, and sums of squared differences, of four million floats and of fewer.
+//! Formulas without a compiled loop, and reductions of formulas, each compared with separate operations: a chain of
+//! six cheap steps, and sums of squared differences, of four million floats and of fewer.
 //!
 //! `cargo bench --bench formula` prints the best and the median of many alternating runs, and the ratio of the best.
 //! `RGRAD_CPU_ISA` chooses the instruction set.
@@ -38,7 +38,7 @@ fn by_rows(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     rows::maximum.call(&[(&t).into(), y.into()], &[])
 }
 
-/// Milliseconds of both, and whether they agree.
+/// Checks that both have the same results, and prints their times in milliseconds.
 fn compare(
     what: &str,
     apart: impl Fn() -> Result<Tensor>,
@@ -55,7 +55,7 @@ fn compare(
         if let (Some(a), Some(b)) = (a, b) {
             assert!(a?.to_vec::<f32>() == b?.to_vec::<f32>(), "results differ");
         }
-        // The first runs ask the system for memory.
+        // The first runs include memory allocation by the operating system.
         if run >= 3 {
             let each = |d: std::time::Duration| d.as_secs_f64() * 1e3 / repeat as f64;
             times[0].push(each(between - start));
@@ -80,6 +80,10 @@ fn of(shape: [usize; 2], step: f32) -> Result<Tensor> {
     Tensor::from_slice(&values, shape)
 }
 
+fn folded(rule: Rule, args: &[Arg], mask: u64, then: Option<Applied>) -> Result<Tensor> {
+    fold(ReduceOp::Sum, Applied::new(rule, args, &[]), DType::F32, mask, false, then)
+}
+
 fn main() -> Result<()> {
     set_num_threads(2);
     println!("best and (median) of {RUNS} runs, {} threads", num_threads());
@@ -92,9 +96,6 @@ fn main() -> Result<()> {
     compare("6 steps on 4 M", || by_rows(&x, &y), || interpreted(&x, &y), 1)?;
 
     let sum = |t: &Tensor, mask| reduce::sum_mask(t, mask, false, None);
-    let folded = |rule: Rule, args: &[Arg], mask, then| {
-        fold(ReduceOp::Sum, Applied::new(rule, args, &[]), DType::F32, mask, false, then)
-    };
     let rule = Rule::Formula("chain", &chain);
     compare(
         "sum of 6 steps on 4 M",

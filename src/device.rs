@@ -39,10 +39,28 @@ impl Device {
         }
     }
 
-    /// The device of a result, given those of its operands: a GPU if any operand is on one (0-d CPU tensors may be
-    /// mixed in as numbers).
+    /// Whether it works beside the host, with a policy of its own for what autocast makes of operations.
+    pub const fn is_accelerator(self) -> bool {
+        !matches!(self, Device::Cpu)
+    }
+
+    /// Whether the host reads the elements of its tensors where they lie.
+    #[inline(always)]
+    pub const fn is_host_readable(self) -> bool {
+        matches!(self, Device::Cpu)
+    }
+
+    /// Whether its 0-d tensors are numbers, and its indices are indices, to operations on every device.
+    #[inline(always)]
+    pub const fn lends_operands(self) -> bool {
+        matches!(self, Device::Cpu)
+    }
+
+    /// Where the result of an operation lies whose operands lie on these devices: on the first that does not lend its
+    /// operands to the others.
+    #[inline]
     pub fn of_result(operands: impl IntoIterator<Item = Device>) -> Device {
-        operands.into_iter().find(|&d| d != Device::Cpu).unwrap_or_default()
+        operands.into_iter().find(|d| !d.lends_operands()).unwrap_or_default()
     }
 
     /// The module name in PyTorch's tensor types for this device. A GPU of any vendor uses the name that scripts

@@ -516,7 +516,7 @@ impl<const K: usize> Odometer<K> {
         }
     }
 
-    /// Goes to linear position `at`.
+    /// Sets the position to linear position `at`.
     pub fn seek(&mut self, at: usize) {
         let mut rest = at;
         for d in (0..self.shape.len()).rev() {

@@ -7,7 +7,7 @@ mod rules;
 use smallvec::SmallVec;
 
 pub use gradients::{scale_all, total_norm, unscale};
-pub use rules::{Adadelta, Adagrad, Adam, RmsProp, Sgd, adadelta, adagrad, adam, rmsprop, sgd};
+pub use rules::*;
 
 use crate::backend::copy;
 use crate::backend::optim::{self as kernel, Group, Numbers, Part, Rule, WRITTEN};

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use rgrad::dtype::DType;
+use rgrad::dtype::{DType, Scalar};
 use rgrad::engine::{Options, backward};
 use rgrad::error::Error;
 use rgrad::ops::interpreter::{self, Caller, Form, Interpreter, Next, OpCall};
 use rgrad::ops::schema::{Out, Value};
-use rgrad::ops::{self, arith, matmul, reduce, rows};
+use rgrad::ops::{self, arith, cast, index, join, linalg, matmul, nn, norm, reduce, rows, scan, sort, view};
 use rgrad::{Result, Tensor};
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -91,6 +91,100 @@ fn calls_by_rust_and_by_backward_functions_are_seen() {
     backward(&[product.into()], &[], None, Options::default()).unwrap();
     let seen = taken(&log);
     assert_eq!(seen.iter().filter(|name| *name == "mm").count(), 2, "{seen:?}");
+}
+
+/// What the backward function of `out` calls.
+fn seen_in_backward(log: &Log, out: &Tensor) -> Vec<String> {
+    let total = reduce::sum_all(out, None).unwrap();
+    let _entered = Entered::noting("", log);
+    backward(&[total.into()], &[], None, Options::default()).unwrap();
+    taken(log)
+}
+
+#[test]
+fn what_backward_functions_call_is_seen_in_every_family() {
+    let log = Log::default();
+    let (x, y) = (leaf(&[0.5, 1.0, 2.0]), leaf(&[1.0, 3.0, 5.0]));
+    let matrix = || view::reshape_to(&x, &[1, 3].into()).unwrap();
+    let at = Tensor::from_slice(&[2i64, 0], [2]).unwrap();
+    let mask = rows::gt.call(&[(&x).into(), 0.75.into()], &[]).unwrap();
+    let cases: Vec<(&str, Tensor, &str)> = vec![
+        ("sum", reduce::sum_all(&x, None).unwrap(), "expand"),
+        ("mean", reduce::mean_mask(&matrix(), 2, false, None).unwrap(), "expand"),
+        ("view", matrix(), "reshape"),
+        ("expand", view::expand_to(&x, &[4, 3].into()).unwrap(), "sum"),
+        ("transpose", view::transpose(&matrix(), 0, 1).unwrap(), "permute"),
+        ("unbind", view::split::unbind(&x, 0).unwrap().remove(0), "stack"),
+        ("flip", view::copies::flip(&x, &[0]).unwrap(), "flip"),
+        ("cat", join::cat(&[x.clone(), y.clone()], 0).unwrap(), "narrow"),
+        ("stack", join::stack(&[x.clone(), y.clone()], 0).unwrap(), "select"),
+        ("gather", index::gather(&x, 0, &at).unwrap(), "scatter_add"),
+        ("index_add", index::index_add(&x, 0, &at, &leaf(&[1.0, 2.0]), 1i64.into()).unwrap(), "index_select"),
+        ("masked_fill", index::masked_fill(&x, &mask, 0.0.into()).unwrap(), "masked_fill"),
+        ("sort", sort::sort(&x, 0, false, "SortBackward0").unwrap().remove(0), "scatter_add"),
+        ("cumprod", scan::cumprod(&x, 0, None).unwrap(), "cumsum"),
+        ("tril", linalg::triangle(&matrix(), 0, true).unwrap(), "tril"),
+        ("to", cast::to_dtype(&x, DType::F64).unwrap(), "to"),
+        ("pad", nn::pad_constant(&x, &[1, 1], 0i64.into()).unwrap(), "constant_pad_nd"),
+    ];
+    for (name, out, called) in cases {
+        let seen = seen_in_backward(&log, &out);
+        assert!(seen.iter().any(|s| s == called), "the backward of {name} does not call {called}: {seen:?}");
+    }
+}
+
+/// Notes the names of what the core calls, and leaves alone what the program does.
+struct Inside(Log);
+
+impl Interpreter for Inside {
+    fn concerns(&self, call: &OpCall) -> bool {
+        call.caller == Caller::Core
+    }
+
+    fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out> {
+        self.0.lock().unwrap().push(call.op.name.into());
+        next.call(call, values)
+    }
+}
+
+#[test]
+fn what_operations_are_made_of_is_seen_where_they_are_let_pass() {
+    let (log, x) = (Log::default(), Tensor::ones([2, 2], DType::F32).unwrap());
+    let _entered = Entered::new(Inside(log.clone()));
+    let both = || Value::Tensors(vec![x.clone(), x.clone()]);
+    by_name("vstack", &[both()]).unwrap();
+    assert_eq!(taken(&log), ["atleast_2d", "atleast_2d", "cat"]);
+    by_name("block_diag", &[both()]).unwrap();
+    by_name("scaled_dot_product_attention", &{
+        let mut values = vec![Value::Tensor(x.clone()); 3];
+        values.extend([
+            Value::None,
+            Value::Number(0.0.into()),
+            Value::Number(Scalar::Bool(true)),
+            Value::None,
+        ]);
+        values.push(Value::Number(Scalar::Bool(false)));
+        values
+    })
+    .unwrap();
+    let seen = taken(&log);
+    for name in ["tril", "softmax", "transpose"] {
+        assert!(seen.iter().any(|s| s == name), "{name} is not among {seen:?}");
+    }
+}
+
+#[test]
+fn a_second_derivative_of_a_norm_is_made_of_what_is_seen() {
+    let (log, x) = (Log::default(), leaf(&[0.5, 1.0, 2.0, 4.0]));
+    let matrix = view::reshape_to(&x, &[2, 2].into()).unwrap();
+    let out = norm::layer_norm(&matrix, &[2], None, None, 1e-5).unwrap();
+    let out = arith::mul(&out, &out).unwrap();
+    let total = reduce::sum_all(&out, None).unwrap();
+    let _entered = Entered::noting("", &log);
+    let options = Options { create_graph: true, ..Options::default() };
+    backward(&[total.into()], &[], None, options).unwrap();
+    let seen = taken(&log);
+    assert!(seen.iter().any(|s| s == "mean" || s == "sum"), "{seen:?}");
 }
 
 #[test]

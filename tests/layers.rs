@@ -35,6 +35,33 @@ const NAMES_DEVICES: &[&str] = &[
     "src/python/tensor.rs",
 ];
 
+/// Functions over tensors that one family of operations has for another and that are no operations of the table.
+const NO_OPERATIONS: &[(&str, &[&str], &str)] = &[
+    ("arith", &["add", "sub", "mul", "div", "neg", "pow"], "call a row, which passes the interpreters"),
+    ("cast", &["to", "to_dtype"], "copy by `to`, where there is something to do"),
+    ("linalg", &["triangle"], "calls `tril` or `triu`"),
+    ("reduce", &["sum_mask", "sum_to"], "call `sum`, where there is something to sum"),
+    ("reduce", &["extremum_along"], "calls `max` or `min`"),
+    ("reduce", &["pick"], "is `gather` where somebody looks"),
+    ("scan", &["flipped"], "is `flip` where somebody looks"),
+    ("view", &["take"], "is `select`, `narrow`, `diagonal` or `unfold` where somebody looks"),
+    (
+        "view",
+        &["unsafe_view", "unsafe_squeeze", "alias", "put_back"],
+        "PyTorch's names for them are not in the table",
+    ),
+    ("index", &["index"], "brackets, which are not in the table"),
+    ("scan", &["shifted"], "the table has none like it"),
+    ("reduce", &["mean_of_planes"], "keeps a memory format, which `mean` does not"),
+    ("reduce", &["mean_and_var"], "without history, for the inside of an operation"),
+    ("reduce", &["argument_extremum"], "what `argmax` and `argmin` are, which stand with the sorts"),
+    ("reduce", &["vector_norm_impl"], "what `linalg.vector_norm` is, which stands with the matrices"),
+    ("creation", &["overwrite"], "a step of filling a tensor"),
+    ("matmul", &["record_added"], "the history that `addmm` and its kin share"),
+    ("nn", &["rounded", "map_planes", "record_map"], "steps of an operation on planes"),
+    ("sort", &["to_rows", "one_per_row"], "steps of a sort"),
+];
+
 /// The files that may contain unsafe code.
 const UNSAFE: &[&str] = &[
     "src/backend/cpu/microkernel.rs",
@@ -87,11 +114,13 @@ fn level(module: &str) -> Option<usize> {
     LAYERS.iter().position(|l| l.contains(&module))
 }
 
-/// The names used in a file: paths from the crate root, and called methods.
+/// What a file names: paths from the root of the crate, methods that it calls, and the CPU among devices.
 #[derive(Default)]
 struct Names {
     paths: Vec<String>,
     methods: Vec<String>,
+    /// Whether it compares a device with the CPU, or tells it apart by a pattern.
+    compares_with_cpu: bool,
 }
 
 /// Collects [`Names`] from a syntax tree, except test items.
@@ -171,6 +200,12 @@ impl Collector {
     }
 }
 
+/// Whether a path is `Device::Cpu`.
+fn is_cpu(path: &syn::Path) -> bool {
+    let last: Vec<_> = path.segments.iter().rev().take(2).map(|s| s.ident.to_string()).collect();
+    last == ["Cpu", "Device"]
+}
+
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     let names_test = |a: &syn::Attribute| {
         a.path().is_ident("test")
@@ -214,7 +249,23 @@ impl<'a> Visit<'a> for Collector {
         visit::visit_expr_method_call(self, call);
     }
 
+    fn visit_expr_binary(&mut self, e: &'a syn::ExprBinary) {
+        let cpu = |e: &syn::Expr| matches!(e, syn::Expr::Path(p) if is_cpu(&p.path));
+        let compares = matches!(e.op, syn::BinOp::Eq(_) | syn::BinOp::Ne(_));
+        self.names.compares_with_cpu |= compares && (cpu(&e.left) || cpu(&e.right));
+        visit::visit_expr_binary(self, e);
+    }
+
+    fn visit_pat(&mut self, p: &'a syn::Pat) {
+        self.names.compares_with_cpu |= matches!(p, syn::Pat::Path(p) if is_cpu(&p.path));
+        visit::visit_pat(self, p);
+    }
+
     fn visit_macro(&mut self, call: &'a syn::Macro) {
+        let text = call.tokens.to_string().replace(char::is_whitespace, "");
+        let compared = ["==Device::Cpu", "!=Device::Cpu", "Device::Cpu==", "Device::Cpu!="];
+        self.names.compares_with_cpu |= compared.iter().any(|c| text.contains(c))
+            || call.path.is_ident("matches") && text.contains("Device::Cpu");
         self.tokens(&call.tokens.to_string());
         visit::visit_macro(self, call);
     }
@@ -278,6 +329,15 @@ fn asks_for_gpu(file: &str, names: &Names) -> Vec<String> {
     if asks { vec![format!("{file} asks is_gpu")] } else { Vec::new() }
 }
 
+fn compares_with_the_cpu(file: &str, names: &Names) -> Vec<String> {
+    let found = is_above_backend(file) && names.compares_with_cpu;
+    if found {
+        vec![format!("{file} tells the CPU apart: ask for the property that is meant")]
+    } else {
+        Vec::new()
+    }
+}
+
 fn names_one_backend(file: &str, names: &Names) -> Vec<String> {
     let one = |path: &&String| leads(path, "backend::cpu") || leads(path, "backend::gpu");
     let found = names.paths.iter().filter(|_| is_above_backend(file)).filter(one);
@@ -324,6 +384,11 @@ fn nothing_above_the_seam_asks_for_the_kind_of_device() {
 }
 
 #[test]
+fn nothing_above_the_seam_tells_the_cpu_apart() {
+    hold(compares_with_the_cpu, &[]);
+}
+
+#[test]
 fn nothing_above_the_seam_names_one_backend() {
     hold(names_one_backend, &[]);
 }
@@ -331,6 +396,122 @@ fn nothing_above_the_seam_names_one_backend() {
 #[test]
 fn the_gpu_does_not_use_the_cpu() {
     hold(crosses_from_gpu_to_cpu, &[]);
+}
+
+// ---- operations
+
+/// The family of operations that a file belongs to.
+fn family(file: &str) -> Option<&str> {
+    file.strip_prefix("src/ops/")?.split(['/', '.']).next()
+}
+
+/// The files that declare operations, with what they declare.
+fn declared() -> Vec<(String, String)> {
+    let block = |text: &str| Some(text.split_once("\nops! {\n")?.1.split_once("\n}\n")?.0.to_owned());
+    all().into_iter().filter_map(|(file, text)| Some((file, block(&text)?))).collect()
+}
+
+#[test]
+fn every_operation_of_the_table_is_declared() {
+    let makes = |line: &&str| {
+        let code = line.split("//").next().unwrap();
+        let entry = ["Op {", "Overload {"].iter().any(|w| {
+            code.split_once(w).is_some_and(|(before, _)| !before.ends_with(|c: char| c.is_alphanumeric()))
+        });
+        entry && !code.contains("->")
+    };
+    let files = all().into_iter().filter(|(file, _)| file.starts_with("src/ops/"));
+    let wrong = files.flat_map(|(file, text)| {
+        text.lines().filter(makes).map(|l| format!("{file}: {}", l.trim())).collect::<Vec<_>>()
+    });
+    // The macros and the row that becomes an entry.
+    let allowed = ["src/ops/declare.rs", "src/ops/mod.rs", "src/ops/schema.rs"];
+    let wrong: Vec<_> = wrong.filter(|w| !allowed.iter().any(|a| w.starts_with(a))).collect();
+    assert!(wrong.is_empty(), "entries that are neither rows nor declared by `ops!`:\n{}", wrong.join("\n"));
+    assert!(declared().len() > 20);
+}
+
+/// What stands behind `=` or `=>` in a declaration is below the interpreters: only its family may name it.
+#[test]
+fn nobody_calls_an_operation_round_the_interpreters() {
+    let mut below: HashMap<String, Vec<String>> = HashMap::new();
+    for (file, block) in declared() {
+        let last = |line: &str| line.trim().strip_suffix(';')?.rsplit([' ', ':']).next().map(str::to_owned);
+        let names =
+            block.lines().filter_map(last).filter(|n| n.chars().all(|c| c.is_alphanumeric() || c == '_'));
+        below.entry(family(&file).unwrap().to_owned()).or_default().extend(names);
+    }
+    assert!(below.values().map(Vec::len).sum::<usize>() > 200);
+    let mut wrong = Vec::new();
+    for (file, names) in named() {
+        for path in &names.paths {
+            let parts: Vec<_> = path.split("::").collect();
+            let ["ops", of, .., name] = &parts[..] else { continue };
+            let excepted = NO_OPERATIONS.iter().any(|(f, fns, _)| f == of && fns.contains(name));
+            let private =
+                below.get(*of).is_some_and(|b| b.iter().any(|n| n == name)) || name.ends_with("_impl");
+            if family(file) != Some(*of) && private && !excepted {
+                wrong.push(format!("{file} calls {path}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whether a part of a signature has to do with tensors.
+struct Mentions(bool);
+
+impl<'a> Visit<'a> for Mentions {
+    fn visit_path_segment(&mut self, segment: &'a syn::PathSegment) {
+        self.0 |= segment.ident == "Tensor" || segment.ident == "Arg";
+        visit::visit_path_segment(self, segment);
+    }
+}
+
+/// Names of the functions of a file that others may call and that make tensors of tensors.
+fn over_tensors(text: &str) -> Vec<String> {
+    let makes = |item: &syn::Item| {
+        let syn::Item::Fn(f) = item else { return None };
+        let public = !matches!(f.vis, syn::Visibility::Inherited) && !is_test(&f.attrs);
+        let (mut takes, mut gives) = (Mentions(false), Mentions(false));
+        f.sig.inputs.iter().for_each(|i| takes.visit_fn_arg(i));
+        gives.visit_return_type(&f.sig.output);
+        (public && takes.0 && gives.0).then(|| f.sig.ident.to_string())
+    };
+    syn::parse_file(text).unwrap().items.iter().filter_map(makes).collect()
+}
+
+#[test]
+fn what_families_call_of_each_other_are_operations() {
+    let table: Vec<String> = declared().iter().map(|(file, _)| family(file).unwrap().to_owned()).collect();
+    let mut plain: HashMap<String, Vec<String>> = HashMap::new();
+    for (file, text) in all().iter().filter(|(f, _)| !f.ends_with("tests.rs")) {
+        if let Some(of) = family(file).filter(|f| table.iter().any(|t| t == f)) {
+            plain.entry(of.to_owned()).or_default().extend(over_tensors(text));
+        }
+    }
+    let (mut wrong, mut used) = (Vec::new(), Vec::new());
+    for (file, names) in named() {
+        for path in &names.paths {
+            let parts: Vec<_> = path.split("::").collect();
+            let ["ops", of, .., name] = &parts[..] else { continue };
+            let crosses = family(file).is_some_and(|f| f != *of);
+            if !crosses || !plain.get(*of).is_some_and(|p| p.iter().any(|n| n == name)) {
+                continue;
+            }
+            match NO_OPERATIONS.iter().find(|(f, fns, _)| f == of && fns.contains(name)) {
+                Some(_) => used.push((of.to_string(), name.to_string())),
+                None => wrong.push(format!("{file} calls {path}, which passes no interpreter")),
+            }
+        }
+    }
+    wrong.sort();
+    wrong.dedup();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let listed =
+        NO_OPERATIONS.iter().flat_map(|(of, fns, _)| fns.iter().map(|n| (of.to_string(), n.to_string())));
+    let idle: Vec<_> = listed.filter(|l| !used.contains(l)).collect();
+    assert!(idle.is_empty(), "exceptions that nothing needs any more: {idle:?}");
 }
 
 /// Checks each rule with snippets that break it in different ways, and with one that does not.
@@ -367,6 +548,21 @@ fn the_rules_see_through_imports() {
             "fn f(d: &[D]) -> bool { d.iter().all(Device::is_gpu) }",
         ],
         &["/// is_gpu\nfn f() { g(\"is_gpu\") }"],
+    );
+    check(
+        compares_with_the_cpu,
+        "src/ops/a.rs",
+        &[
+            "fn f(t: &T) -> bool { t.device() == Device::Cpu }",
+            "fn f(t: &T) { ensure!(t.device() != Device::Cpu, Value, \"\") }",
+            "fn f(d: Device) -> bool { matches!(d, Device::Cpu) }",
+            "fn f(d: Device) -> u8 { match d { crate::device::Device::Cpu => 0, _ => 1 } }",
+            "fn f(d: Device) -> u8 { if let Device::Cpu = d { 0 } else { 1 } }",
+        ],
+        &[
+            "fn f() -> Result<T> { t.on_device(Device::Cpu) }",
+            "fn f(d: Device) -> bool { d == Device::default() }",
+        ],
     );
     check(
         names_one_backend,

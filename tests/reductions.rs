@@ -40,18 +40,18 @@ fn reductions_have_right_derivatives_of_both_orders() {
     let all: &[(&str, F)] = &[
         ("sum", |t| reduce::sum_mask(t, 0b10, false, None)),
         ("mean", |t| reduce::mean_mask(t, 0b01, true, None)),
-        ("prod", |t| reduce::prod(t, Some(1), false, None)),
+        ("prod", |t| reduce::prod(t, 1, false, None)),
         ("amax", |t| reduce::amax(t, Some(&[0]), false)),
         ("max", |t| Ok(reduce::extremum_along(t, 1, false, true)?.swap_remove(0))),
         ("var", |t| reduce::var_mask(t, 0b10, false, 1.0)),
         ("std", |t| reduce::std_mask(t, 0b11, false, 0.0)),
-        ("logsumexp", |t| reduce::logsumexp(t, Some(&[1]), false)),
+        ("logsumexp", |t| reduce::logsumexp(t, &[1], false)),
         ("norm 1", |t| reduce::vector_norm(t, 1.0, None, false, None)),
         ("norm 2", |t| reduce::vector_norm(t, 2.0, Some(&[1]), false, None)),
         ("norm 3", |t| reduce::vector_norm(t, 3.0, Some(&[0]), true, None)),
         ("norm 1.5", |t| reduce::vector_norm(t, 1.5, None, false, None)),
         ("norm inf", |t| reduce::vector_norm(t, f64::INFINITY, Some(&[1]), false, None)),
-        ("cumsum", |t| scan::cumsum(t, 1, false, None)),
+        ("cumsum", |t| scan::cumsum(t, 1, None)),
         ("cumprod", |t| scan::cumprod(t, 1, None)),
         ("logcumsumexp", |t| scan::logcumsumexp(t, 1)),
         ("sort", |t| Ok(sort::sort(t, 1, true, "SortBackward0")?.swap_remove(0))),
@@ -69,8 +69,8 @@ fn reductions_have_right_derivatives_of_both_orders() {
 fn a_product_of_zeros_has_right_derivatives_of_both_orders() {
     for values in [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]] {
         let at = tensor(&values, &[3]);
-        check_both("prod", &|x| reduce::prod(&x[0], Some(0), false, None), &at);
-        check_both("prod of all", &|x| reduce::prod(&x[0], None, false, None), &at);
+        check_both("prod", &|x| reduce::prod(&x[0], 0, false, None), &at);
+        check_both("prod of all", &|x| reduce::prod_all(&x[0], None), &at);
     }
 }
 

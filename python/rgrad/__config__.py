@@ -1,4 +1,4 @@
-"""What this build of rgrad is made of."""
+"""Information about this build of rgrad."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["parallel_info", "show"]
 
 
 def show() -> str:
-    """A text of the build: version, processor and the GPUs that it can open."""
+    """Returns a text that describes the build: version, processor and available GPUs."""
     import platform
 
     from rgrad import _C, _door
@@ -16,7 +16,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """A text of the threads that operations use."""
+    """Returns a text about the thread pool."""
     import os
 
     from rgrad import _C

@@ -1,4 +1,4 @@
-"""Checks that a program makes of values: `_assert` and `_assert_async`."""
+"""Checks of values: `_assert` and `_assert_async`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _assert(condition: Any, message: str) -> None:
 
     Args:
         condition: anything with a truth value; a symbol of `rgrad.fx` records the check.
-        message: what the error says.
+        message: the error message.
     """
     from rgrad import fx
 
@@ -24,11 +24,11 @@ def _assert(condition: Any, message: str) -> None:
 
 
 def _assert_async(input: Any, assert_msg: str | None = None) -> None:
-    """Raises RuntimeError unless the one element of a tensor is nonzero. It waits for the tensor, on a GPU too.
+    """Raises RuntimeError unless the element of a one-element tensor is non-zero. On a GPU, it waits for the tensor.
 
     Args:
         input: a tensor of one element.
-        assert_msg: what the error says.
+        assert_msg: the error message.
     """
     if not bool(input):
         raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")

@@ -1,6 +1,6 @@
-"""`_foreach_…`: operations over lists of tensors, each tensor by the operation of the same name.
+"""`_foreach_…`: operations on lists of tensors, which apply the operation of the same name to each tensor.
 
-A second operand is one for all (a number, a tensor of no dimensions) or one for each (a list of tensors or numbers).
+A second operand is either used for all tensors (a number, a 0-d tensor) or a list with one tensor or number for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNARY = (
     *("tan", "tanh", "trunc"),
 )
 _BINARY = ("add", "sub", "mul", "div", "pow", "clamp_min", "clamp_max", "maximum", "minimum")
-# Those of them that are done by another operation, which takes numbers and works in place.
+# Binary operations that are computed by another one, which accepts numbers and works in place.
 _DONE_BY = {"maximum": "clamp_min", "minimum": "clamp_max"}
 
 
@@ -36,7 +36,7 @@ def _expect_tensors(tensors: Any, place: int = 0) -> list[Tensor]:
 
 
 def _for_each(self: list[Tensor], other: Any) -> list[Any]:
-    """An operand for each tensor."""
+    """Returns the second operand for each tensor."""
     if isinstance(other, Tensor):
         if other.dim() != 0:
             raise RuntimeError(
@@ -139,13 +139,13 @@ def _foreach_clone(self: Tensors, *, memory_format: Any = None) -> tuple[Tensor,
 
 
 def _foreach_mm(self: Tensors, mat2: Tensors) -> tuple[Tensor, ...]:
-    """The product of each matrix with that of another list."""
+    """The product of each matrix with the corresponding one of another list."""
     tensors = _expect_tensors(self)
     return tuple(a.mm(b) for a, b in zip(tensors, _for_each(tensors, _expect_tensors(mat2, 1)), strict=True))
 
 
 def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> list[Tensor]:
-    """Copies each tensor of a list into that of another."""
+    """Copies each tensor of `src` to the corresponding tensor of `self`."""
     tensors = _expect_tensors(self)
     pairs = zip(tensors, _for_each(tensors, _expect_tensors(src, 1)), strict=True)
     return [t.copy_(s, non_blocking) for t, s in pairs]

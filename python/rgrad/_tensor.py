@@ -91,12 +91,12 @@ def is_storage(obj: Any) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode."""
+    """Whether the tensor was created in inference mode."""
     return input.is_inference()
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are floating point numbers."""
+    """Whether the dtype is floating-point."""
     return input.is_floating_point()
 
 

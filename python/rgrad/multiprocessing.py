@@ -1,4 +1,4 @@
-"""`multiprocessing` of the standard library with `spawn`, which starts functions in processes and reports their errors.
+"""The standard library's `multiprocessing` with `spawn`, which runs a function in processes and reports their errors.
 
 Tensors that are sent through a queue or a pipe are copied; no memory is shared between processes.
 """
@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from multiprocessing import *  # noqa: F403 - all of it, under this name too
+from multiprocessing import *  # noqa: F403 - re-exported
 from multiprocessing import reduction as reducer
 from typing import Any
 
@@ -33,12 +33,12 @@ __all__ = [
 
 
 class ProcessException(Exception):
-    """A process that was started did not end well.
+    """A started process failed.
 
     Args:
-        msg: what the error says.
-        error_index: which of the processes.
-        pid: its number in the system.
+        msg: the error message.
+        error_index: the index of the process.
+        pid: its process id.
     """
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
@@ -54,13 +54,13 @@ class ProcessRaisedException(ProcessException):
 
 
 class ProcessExitedException(ProcessException):
-    """A process ended by itself or by a signal.
+    """A process exited with an error or was terminated by a signal.
 
     Args:
-        msg: what the error says.
-        error_index: which of the processes.
-        error_pid: its number in the system.
-        exit_code: its exit status; a signal is below 0.
+        msg: the error message.
+        error_index: the index of the process.
+        error_pid: its process id.
+        exit_code: its exit status; negative for a signal.
         signal_name: the name of the signal.
     """
 
@@ -75,7 +75,7 @@ class ProcessExitedException(ProcessException):
 
 
 def _call(function: Callable[..., Any], index: int, args: tuple[Any, ...], report: str) -> None:
-    """What a started process does: calls the function, and leaves a traceback where it raises."""
+    """The main function of a started process: calls the function and writes a traceback if it raises."""
     try:
         function(index, *args)
     except KeyboardInterrupt:
@@ -87,33 +87,33 @@ def _call(function: Callable[..., Any], index: int, args: tuple[Any, ...], repor
 
 
 class ProcessContext:
-    """Processes that were started, and the files in which they leave their tracebacks.
+    """Started processes, and the files to which they write their tracebacks.
 
     Args:
-        processes: in order.
-        error_files: for each, a path.
+        processes: the processes, in order.
+        error_files: the path for each process.
     """
 
     def __init__(self, processes: list[Any], error_files: list[str]) -> None:
         self.processes, self.error_files = processes, error_files
 
     def pids(self) -> list[int | None]:
-        """The numbers of the processes in the system."""
+        """The process ids."""
         return [process.pid for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Waits for the processes. Where one fails, the others are ended.
+        """Waits for the processes. If one fails, the others are terminated.
 
         Args:
-            timeout: seconds to wait for the next to end; without end if None.
-            grace_period: seconds that the others get to end by themselves before they are killed.
+            timeout: seconds to wait for the next process to end; no limit if None.
+            grace_period: seconds in which the others may end before they are killed.
 
         Returns:
             Whether all have ended.
 
         Raises:
-            ProcessRaisedException: the function raised in one of them.
-            ProcessExitedException: one of them ended otherwise with a status that is not 0.
+            ProcessRaisedException: the function raised in a process.
+            ProcessExitedException: a process ended with another non-zero status.
         """
         from multiprocessing.connection import wait
 
@@ -174,15 +174,15 @@ def start_processes(
     """Calls `fn(i, *args)` in `nprocs` processes.
 
     Args:
-        fn: a function at module level, so that it can be sent to them.
-        args: its arguments after the number of the process.
-        nprocs: how many processes.
-        join: whether to wait for them; their errors are raised here.
+        fn: a function at module level, so that it can be pickled.
+        args: its arguments after the index of the process.
+        nprocs: the number of processes.
+        join: whether to wait for them; their errors are then raised here.
         daemon: whether they end with this process.
-        start_method: how they are started: "spawn", "fork" or "forkserver".
+        start_method: "spawn", "fork" or "forkserver".
 
     Returns:
-        The processes where they are not waited for, else None.
+        The processes if `join` is False, else None.
     """
     context: Any = multiprocessing.get_context(start_method)
     processes, reports = [], []
@@ -209,22 +209,22 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """As :func:`start_processes`, by new interpreters."""
+    """Like :func:`start_processes`, with new interpreters."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """No way to share memory between processes."""
+    """The empty set: processes cannot share memory."""
     return set()
 
 
 def get_sharing_strategy() -> str:
-    """ "copy": tensors that are sent are copied."""
+    """ "copy": tensors are copied when they are sent."""
     return "copy"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Refuses every way but "copy"."""
+    """Raises for any strategy but "copy"."""
     if new_strategy != "copy":
         refuse(f"torch.multiprocessing.set_sharing_strategy({new_strategy!r})", "tensors that are sent are copied")
 

@@ -1,4 +1,4 @@
-"""`torch.onnx`, which rgrad does not offer: packages that ask whether they are exported learn that they are not."""
+"""`torch.onnx` without export: other packages call `is_in_onnx_export`, which is always False."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ register_custom_op_symbolic = absent_function("torch.onnx.register_custom_op_sym
 
 
 def is_in_onnx_export() -> bool:
-    """False."""
+    """Always False."""
     return False

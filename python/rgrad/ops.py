@@ -1,4 +1,4 @@
-"""`torch.ops`: the operations that programs define, as `torch.ops.namespace.name`."""
+"""`torch.ops`: user-defined operations as `torch.ops.namespace.name`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _namespaces: dict[str, _OpNamespace] = {}
 
 
 def load_library(path: str) -> None:
-    """Refuses: libraries of PyTorch's operations in C++ are of its ABI."""
+    """Raises: libraries of C++ operations need PyTorch's ABI."""
     refuse("torch.ops.load_library", "libraries of operations are made for PyTorch's C++ interface")
 
 

@@ -1,4 +1,4 @@
-"""`torch.overrides`: what classes and modes need that override functions by `__torch_function__`.
+"""`torch.overrides`: support for classes and modes that override functions by `__torch_function__`.
 
 >>> import rgrad as torch
 >>> class Named(torch.overrides.TorchFunctionMode):
@@ -41,13 +41,13 @@ _Function = Callable[..., Any]
 
 
 class TorchFunctionMode:
-    """A block in which this object sees every call of a function on tensors before it is made.
+    """A context manager whose `__torch_function__` receives every call of a function on tensors in its block.
 
-    A subclass defines `__torch_function__`; the calls in it are seen by the modes around it alone.
+    A subclass defines `__torch_function__`; calls made in that method are seen only by the enclosing modes.
     """
 
     def __torch_function__(self, func: _Function, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Makes a call, or something else in its place.
+        """Makes the call or replaces it.
 
         Args:
             func: the function, method or accessor that was called.
@@ -56,7 +56,7 @@ class TorchFunctionMode:
             kwargs: the keyword arguments; may be None.
 
         Returns:
-            The result of the call; NotImplemented to leave it to the arguments.
+            The result of the call; NotImplemented to leave it to the arguments' own `__torch_function__`.
         """
         raise NotImplementedError
 
@@ -69,7 +69,7 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that makes every call as it is."""
+    """A mode that makes every call unchanged."""
 
     def __torch_function__(self, func: _Function, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -86,7 +86,7 @@ def _pop_mode() -> Any:
 
 @contextmanager
 def _pop_mode_temporarily() -> Iterator[Any]:
-    """The innermost mode, which sees nothing in the block."""
+    """Returns the innermost mode, which is inactive within the block."""
     mode = _pop_mode()
     try:
         yield mode
@@ -105,7 +105,7 @@ def _get_current_function_mode_stack() -> list[Any]:
 
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Raises RuntimeError: what it is for, a `__torch_dispatch__`, does not exist here."""
+    """Raises RuntimeError: it would enable `__torch_dispatch__`, which does not exist here."""
     raise RuntimeError("Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed.")
     yield
 
@@ -114,31 +114,31 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a mode is active or one of the arguments has a `__torch_function__` that is to be called."""
+    """Whether a mode is active or one of the arguments has a `__torch_function__` that must be called."""
     return _C._has_torch_function(relevant_args)
 
 
 def has_torch_function_unary(obj: Any) -> bool:
-    """As :func:`has_torch_function`, of one argument."""
+    """Like :func:`has_torch_function`, for one argument."""
     return _C._has_torch_function((obj,))
 
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
-    """As :func:`has_torch_function`, of each argument."""
+    """Like :func:`has_torch_function`, with the arguments passed one by one."""
     return _C._has_torch_function(relevant_args)
 
 
 def handle_torch_function(public_api: _Function, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Hands a call to the innermost mode and to the arguments that have a `__torch_function__`.
+    """Dispatches a call to the innermost mode and to the arguments that have a `__torch_function__`.
 
     Args:
         public_api: the function that was called.
-        relevant_args: the arguments to be asked.
+        relevant_args: the arguments whose `__torch_function__` is considered.
         args: all arguments.
         kwargs: all keyword arguments.
 
     Returns:
-        What the first of them makes of the call that does not return NotImplemented.
+        The first result that is not NotImplemented.
 
     Raises:
         TypeError: all of them return NotImplemented.
@@ -150,7 +150,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_
     """Decorates a function so that modes and its arguments may override it.
 
     Args:
-        dispatcher: takes the arguments of the function and returns those that are to be asked.
+        dispatcher: takes the arguments of the function and returns the relevant ones.
 
     >>> import rgrad as torch
     >>> @torch.overrides.wrap_torch_function(lambda a: (a,))
@@ -174,11 +174,11 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether an object is a tensor, or passes for one by its `__torch_function__`."""
+    """Whether an object is a tensor, or acts as one by a `__torch_function__`."""
     return type(inp) is rgrad.Tensor or hasattr(inp, "__torch_function__")
 
 
-# The functions there are.
+# The overridable functions.
 
 _NAMESPACES = ("torch", "torch.functional", "torch.nn.functional", "torch.linalg", "torch.special")
 
@@ -191,7 +191,7 @@ def _namespace(name: str) -> Any:
 
 
 def _accessors() -> Iterator[tuple[str, str, Any]]:
-    """Properties of tensors: name, `__get__` or `__set__`, and the accessor."""
+    """Yields the accessors of tensor properties: name, `__get__` or `__set__`, and the accessor."""
     for name in dir(rgrad.Tensor):
         descriptor = inspect.getattr_static(rgrad.Tensor, name)
         if hasattr(type(descriptor), "__set__") and not (name.startswith("__") and name.endswith("__")):
@@ -204,7 +204,7 @@ def _is_public(name: str) -> bool:
 
 
 def get_overridable_functions() -> dict[Any, list[_Function]]:
-    """The functions that `__torch_function__` sees, by the module, class or property that has them."""
+    """The functions that `__torch_function__` receives, by the module, class or property that owns them."""
     _subclass.ask_everywhere()
     found: dict[Any, list[_Function]] = {}
     ignored = get_ignored_functions()
@@ -223,7 +223,7 @@ def get_overridable_functions() -> dict[Any, list[_Function]]:
 
 @functools.cache
 def _table() -> dict[str, list[str]]:
-    """Signatures of the operations of the table by name."""
+    """Signatures of the operations in the operation table, by name."""
     signatures: dict[str, list[str]] = {}
     for op in _C._op_table():
         for name in (op["name"], *op["aliases"]):
@@ -234,7 +234,7 @@ def _table() -> dict[str, list[str]]:
 
 
 def _asks(function: Any) -> bool:
-    """Whether a function of a namespace asks for `__torch_function__`."""
+    """Whether a function of a namespace can be overridden by `__torch_function__`."""
     if inspect.isbuiltin(function):
         return function.__name__ in _table() or function in (_C.tensor, _C.as_tensor)
     return inspect.isfunction(function) and hasattr(function, "__wrapped__") and _subclass.asks(function)
@@ -246,7 +246,7 @@ def _is_of_tensor(function: Any) -> bool:
 
 
 def get_ignored_functions() -> set[_Function]:
-    """Public functions that `__torch_function__` does not see."""
+    """Public functions that `__torch_function__` does not receive."""
     names = [
         "are_deterministic_algorithms_enabled",
         "broadcast_shapes",
@@ -301,7 +301,7 @@ def _dummy(signature: inspect.Signature) -> _Function:
 
 
 def _signature(function: Any) -> inspect.Signature:
-    """That of a function of the table as it is written there, of others as Python tells it."""
+    """A function's signature: from the operation table if it is listed there, else from `inspect`."""
     parameter = inspect.Parameter
     signatures = _table().get(getattr(function, "__name__", ""), [])
     if inspect.isfunction(function) or not signatures:
@@ -315,14 +315,14 @@ def _signature(function: Any) -> inspect.Signature:
         default = parameter.empty if default is _subclass._REQUIRED else default
         if default is parameter.empty and found and found[-1].default is not parameter.empty:
             kind = parameter.KEYWORD_ONLY
-        # A parameter that is called as a word of Python has an underscore.
+        # A parameter whose name is a Python keyword gets an underscore.
         found.append(parameter(name + "_" * iskeyword(name), kind, default=default))
     return inspect.Signature(found)
 
 
 @functools.cache
 def get_testing_overrides() -> dict[_Function, _Function]:
-    """For each function that can be overridden, one of the same signature that returns -1."""
+    """For each function that can be overridden, a function of the same signature that returns -1."""
     return {f: _dummy(_signature(f)) for functions in get_overridable_functions().values() for f in functions}
 
 
@@ -348,7 +348,7 @@ def _names() -> dict[_Function, str]:
 
 
 def _note(names: dict[_Function, str], function: _Function, prefix: str, name: str) -> None:
-    """Names a function, by the name that it has itself where it has several."""
+    """Records the function's full name; if it has several, the one that equals its `__name__` takes precedence."""
     own = getattr(function, "__name__", "") == name and names.get(function, "").startswith(f"{prefix}.")
     if names.get(function) == "" or own:
         names[function] = f"{prefix}.{name}"
@@ -368,7 +368,7 @@ def resolve_name(f: _Function) -> str | None:
 
 
 def is_tensor_method_or_property(func: _Function) -> bool:
-    """Whether a function that a handler was given is a method of Tensor or an accessor of one of its properties."""
+    """Whether a function passed to a handler is a method of Tensor or an accessor of one of its properties."""
     return func in _methods()
 
 
@@ -379,5 +379,5 @@ def _methods() -> set[_Function]:
 
 
 def get_default_nowrap_functions() -> set[_Function]:
-    """Accessors whose results keep their class where a subclass has the `__torch_function__` of Tensor."""
+    """Accessors whose results are not converted to a subclass by the default `__torch_function__` of Tensor."""
     return _subclass.nowrap_functions()

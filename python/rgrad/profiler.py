@@ -1,7 +1,8 @@
-"""`torch.profiler`: times of the functions that a program calls on tensors, and of blocks that it marks.
+"""`torch.profiler`: times of function calls on tensors, and of marked blocks.
 
-A profile sees what a `TorchFunctionMode` sees: every function and method on tensors that a program calls, not the
-kernels behind it nor the backward pass, which is one call. See `rgrad.gpu.profile` for the kernels of a GPU.
+A profile records the calls that a `TorchFunctionMode` receives: the functions and methods on tensors that a program
+calls. It does not record the kernels that they launch, and a backward pass is a single call. See `rgrad.gpu.profile`
+for the kernels of a GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ExecutionTraceObserver = absent_class("torch.profiler.ExecutionTraceObserver", "
 
 
 class ProfilerActivity(enum.Enum):
-    """What a profile is asked to look at."""
+    """The activities that a profile may record."""
 
     CPU = 0
     XPU = 1
@@ -45,7 +46,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a profile does in a step."""
+    """The action of a profile in a step."""
 
     NONE = 0
     WARMUP = 1
@@ -54,19 +55,19 @@ class ProfilerAction(enum.Enum):
 
 
 class DeviceType(enum.Enum):
-    """Where an event took its time."""
+    """The device of an event."""
 
     CPU = 0
     CUDA = 1
 
 
 def kineto_available() -> bool:
-    """False: the times are taken in Python."""
+    """False: times are measured in Python."""
     return False
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """The CPU's."""
+    """Only the CPU."""
     return {ProfilerActivity.CPU}
 
 
@@ -79,15 +80,15 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:
-    """Which steps a profile records: after the first ones, cycles of waiting, warming up and recording.
+    """Defines which steps a profile records: after the skipped steps, cycles of waiting, warming up and recording.
 
     Args:
-        wait: steps of a cycle that are not looked at.
-        warmup: steps of a cycle that are looked at and forgotten.
+        wait: steps of a cycle that are not recorded.
+        warmup: steps of a cycle that are recorded and discarded.
         active: steps of a cycle that are recorded.
-        repeat: how many cycles; without end if 0.
+        repeat: number of cycles; no limit if 0.
         skip_first: steps before the first cycle.
-        skip_first_wait: whether the first cycle begins with its warm-up, if not 0.
+        skip_first_wait: if not 0, the first cycle has no waiting steps.
 
     >>> from rgrad.profiler import schedule
     >>> [schedule(wait=1, warmup=1, active=1)(step).name for step in range(4)]
@@ -112,7 +113,7 @@ def schedule(
 
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Any:
-    """A function that writes the trace of a profile into a folder, for `profile(on_trace_ready=…)`."""
+    """Returns a function that writes the trace of a profile to a folder, for `profile(on_trace_ready=…)`."""
 
     def handler(prof: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
@@ -124,7 +125,9 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
 
 
 class _Call:
-    """A call or a block: its name, when it began and ended (nanoseconds), how deep it stood and in what."""
+    """A call or a marked block: its name, start and end (nanoseconds), nesting depth, and the time of nested
+    calls.
+    """
 
     __slots__ = ("children", "depth", "end", "name", "shapes", "start")
 
@@ -135,7 +138,7 @@ class _Call:
 
 
 class _Recorder(overrides.TorchFunctionMode):
-    """Takes the time of every call."""
+    """Measures the time of every call."""
 
     def __init__(self, shapes: bool) -> None:
         self.calls: list[_Call] = []
@@ -165,16 +168,16 @@ class _Recorder(overrides.TorchFunctionMode):
             self.finish(call)
 
 
-# Recorders of profiles that are on, for blocks that are marked.
+# Recorders of active profiles, for marked blocks.
 _active: list[_Recorder] = []
 
 
 class record_function(contextlib.ContextDecorator):
-    """A block, or a function that it decorates, that profiles show under a name.
+    """A context manager or decorator whose block is shown in profiles under a name.
 
     Args:
         name: the name.
-        args: more about it; not shown.
+        args: further information; not shown.
     """
 
     def __init__(self, name: str, args: str | None = None) -> None:
@@ -191,7 +194,7 @@ class record_function(contextlib.ContextDecorator):
 
 
 class FunctionEventAvg:
-    """All calls of one name: how many, and their times in microseconds with and without what they called."""
+    """The calls of one name: their number, and their times in microseconds with and without nested calls."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -201,7 +204,7 @@ class FunctionEventAvg:
 
     @property
     def cpu_time(self) -> float:
-        """Microseconds of a call on average."""
+        """Mean time of a call in microseconds."""
         return self.cpu_time_total / self.count if self.count else 0.0
 
     def __repr__(self) -> str:
@@ -209,10 +212,10 @@ class FunctionEventAvg:
 
 
 class EventList(list[Any]):
-    """Events, which `table` prints."""
+    """A list of events; `table` formats it."""
 
     def total_average(self) -> FunctionEventAvg:
-        """All events as one."""
+        """The sum over all events."""
         total = FunctionEventAvg("Total")
         for event in self:
             total.count += event.count
@@ -221,12 +224,12 @@ class EventList(list[Any]):
         return total
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **layout: Any) -> str:
-        """A text with a line for each event.
+        """Formats a table with one line per event.
 
         Args:
-            sort_by: an attribute, as "cpu_time_total" or "self_cpu_time_total"; the greatest come first.
-            row_limit: how many lines at most.
-            layout: widths that PyTorch takes; not used.
+            sort_by: an attribute such as "cpu_time_total" or "self_cpu_time_total"; the largest value comes first.
+            row_limit: largest number of lines.
+            layout: column widths of PyTorch; ignored.
         """
         events: Iterable[Any] = self
         if sort_by is not None:
@@ -253,14 +256,14 @@ def _time(microseconds: float) -> str:
 
 
 class profile:
-    """Takes the times of a block, or of the steps that a schedule chooses.
+    """Measures the calls in a block, or in the steps that a schedule selects.
 
     Args:
-        activities: accepted; what is seen are calls, on whatever device.
-        schedule: says what to do in each step; without one the whole block is recorded.
+        activities: accepted; calls are recorded on any device.
+        schedule: returns the action for each step; without it the whole block is recorded.
         on_trace_ready: called with the profile whenever a recording is complete.
-        record_shapes: whether `input_shapes` of events are kept.
-        profile_memory: accepted, without effect, as is what comes after it.
+        record_shapes: whether events have `input_shapes`.
+        profile_memory: accepted, without effect, like the arguments after it.
         with_stack: see `profile_memory`.
         options: see `profile_memory`.
 
@@ -311,12 +314,12 @@ class profile:
             self._step.__enter__()
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the profile."""
         self._set(self._decide())
         self._mark()
 
     def stop(self) -> None:
-        """Ends; a recording that is under way is complete."""
+        """Stops the profile and completes a recording in progress."""
         was_on = self._on
         self._close_step()
         self._set(ProfilerAction.NONE)
@@ -329,7 +332,7 @@ class profile:
             self._step = None
 
     def step(self) -> None:
-        """Says that the next step of the program begins."""
+        """Marks the beginning of the program's next step."""
         self._close_step()
         if self._action is ProfilerAction.RECORD_AND_SAVE:
             self._set(ProfilerAction.NONE)
@@ -347,11 +350,11 @@ class profile:
         self.stop()
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
-        """The calls by name.
+        """The calls, grouped by name.
 
         Args:
-            group_by_input_shape: whether calls of other shapes stand apart; needs `record_shapes`.
-            group_by_stack_n: not used, as no stacks are kept.
+            group_by_input_shape: whether to separate calls with different shapes; needs `record_shapes`.
+            group_by_stack_n: ignored, because stacks are not recorded.
         """
         found: dict[Any, FunctionEventAvg] = {}
         for call in self._recorder.calls:
@@ -364,7 +367,7 @@ class profile:
         return EventList(found.values())
 
     def events(self) -> EventList:
-        """The calls, each by itself."""
+        """The calls, ungrouped."""
         found = EventList()
         for call in self._recorder.calls:
             event = FunctionEventAvg(call.name)
@@ -375,7 +378,7 @@ class profile:
         return found
 
     def export_chrome_trace(self, path: str) -> None:
-        """Writes the calls as a file that chrome://tracing and Perfetto show; compressed if it ends in `.gz`."""
+        """Writes the calls to a file for chrome://tracing and Perfetto; compressed if its name ends in `.gz`."""
         import gzip
 
         events = [

@@ -22,7 +22,7 @@ default_generator: Generator = _C._default_generator()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Starts the default generator's stream of a seed.
+    """Seeds the default generator.
 
     >>> import rgrad
     >>> _ = rgrad.manual_seed(0)
@@ -31,12 +31,12 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Starts a stream that differs from call to call and returns its seed."""
+    """Seeds the default generator with a nondeterministic seed and returns the seed."""
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed that the default generator started from."""
+    """The seed with which the default generator was last seeded."""
     return default_generator.initial_seed()
 
 
@@ -68,7 +68,7 @@ Generator.set_state = _set_generator_state  # type: ignore[attr-defined]
 
 @contextlib.contextmanager
 def fork_rng(devices: object = None, enabled: bool = True, **_: object) -> Iterator[None]:
-    """What the block draws does not move the generator for what follows."""
+    """Restores the state of the default generator after the block."""
     if not enabled:
         yield
         return

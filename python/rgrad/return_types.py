@@ -1,4 +1,4 @@
-"""Named tuples that operations with several results return: `max`, `sort`, `topk` and their kin."""
+"""Named tuples returned by operations with several results: `max`, `sort`, `topk` and others."""
 
 from __future__ import annotations
 

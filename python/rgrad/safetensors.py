@@ -1,4 +1,4 @@
-"""Files of the safetensors format: named tensors, nothing else."""
+"""Files in the safetensors format: named tensors and nothing else."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ __all__ = ["SafetensorError", "load", "load_file", "save", "save_file"]
 
 
 class SafetensorError(Exception):
-    """A file that is not what the format allows."""
+    """A file that violates the format."""
 
 
 def save(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a file of tensors; see `save_file`."""
+    """Returns the contents of a safetensors file as bytes; see `save_file`."""
     return _C._safetensors_save(_checked(tensors), metadata, None)
 
 
 def save_file(
     tensors: dict[str, Tensor], filename: str | os.PathLike[str], metadata: dict[str, str] | None = None
 ) -> None:
-    """Write tensors to a file.
+    """Writes tensors to a file.
 
     Args:
         tensors: contiguous tensors by name, none of which shares its storage with another.
-        filename: where to.
-        metadata: texts to store with them.
+        filename: the path.
+        metadata: strings to store with them.
     """
     _C._safetensors_save(_checked(tensors), metadata, os.fspath(filename))
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """The tensors in the bytes of a file; see `load_file`."""
+    """Reads tensors from the contents of a safetensors file; see `load_file`."""
     return _load(memoryview(data), copy=True)
 
 
 def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Tensor]:
-    """Read tensors from a file, mapped into memory: what is not used is not read.
+    """Reads tensors from a file. The file is mapped into memory, so unused parts are not read.
 
     Args:
-        filename: where from.
-        device: where to put them.
+        filename: the path.
+        device: the device of the tensors.
 
     Returns:
         The tensors by name.
@@ -72,7 +72,7 @@ def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str
 
 
 def _checked(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors without history and on the CPU, if they can be stored."""
+    """The tensors, detached and on the CPU; raises if they cannot be stored."""
     owners: dict[int, str] = {}
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, rgrad.Tensor):
@@ -96,7 +96,7 @@ def _checked(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _load(view: memoryview, copy: bool) -> dict[str, Tensor]:
-    """The tensors of a file, after its whole header has been checked against its size."""
+    """The tensors of a file; first checks its whole header against its size."""
     if not len(view):
         raise SafetensorError("Error while deserializing header: header too small")
     try:

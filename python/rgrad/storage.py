@@ -1,4 +1,4 @@
-"""The memory behind tensors: as bytes in `UntypedStorage`, as elements of a dtype in `TypedStorage`."""
+"""The memory of tensors: as bytes in `UntypedStorage`, as elements of a dtype in `TypedStorage`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _CASTS = ("float", "double", "half", "bfloat16", "long", "int", "short", "char",
 
 
 class TypedStorage:
-    """The memory of tensors as a row of elements.
+    """The memory of tensors as a sequence of elements.
 
     >>> import rgrad
     >>> rgrad.TypedStorage([1.0, 2.0]).size()
     2
 
     Args:
-        data: how many elements to allocate, or the elements.
-        wrap_storage: an `UntypedStorage` to look at instead.
-        dtype: of the elements; the default dtype if None.
+        data: the number of elements to allocate, or the elements.
+        wrap_storage: an `UntypedStorage` to use instead.
+        dtype: dtype of the elements; the default dtype if None.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TypedStorage:
         return self._untyped_storage
 
     def data_ptr(self) -> int:
-        """Address of the first element; 0 where there is none."""
+        """Address of the first element; 0 if there is none."""
         return self._untyped_storage.data_ptr()
 
     def size(self) -> int:
@@ -77,7 +77,7 @@ class TypedStorage:
         return self._untyped_storage.nbytes()
 
     def element_size(self) -> int:
-        """The number of bytes of an element."""
+        """The number of bytes per element."""
         return self.dtype.itemsize
 
     def tolist(self) -> list[Any]:
@@ -95,27 +95,27 @@ class TypedStorage:
         return self
 
     def clone(self) -> TypedStorage:
-        """A copy with memory of its own."""
+        """A copy with its own memory."""
         return TypedStorage(wrap_storage=self._elements().clone().untyped_storage(), dtype=self.dtype)
 
     def cpu(self) -> TypedStorage:
-        """The storage on the CPU: itself if it lies there."""
+        """The storage on the CPU; the storage itself if it is already there."""
         return self if self.device.type == "cpu" else self._elements().cpu().storage()
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
-        """The storage on a GPU: the same memory if it lies there."""
+        """The storage on a GPU; the same memory if it is already there."""
         return TypedStorage(wrap_storage=self._untyped_storage.cuda(device, non_blocking), dtype=self.dtype)
 
     def to(self, *, device: Any, non_blocking: bool = False) -> TypedStorage:
-        """The storage on a device: the same memory if it lies there."""
+        """The storage on a device; the same memory if it is already there."""
         return self.cuda(device, non_blocking)
 
     def is_shared(self) -> bool:
-        """Whether other processes see writes: memory is always private."""
+        """Whether other processes see writes; always False, as memory is private."""
         return self._untyped_storage.is_shared()
 
     def share_memory_(self) -> TypedStorage:
-        """The storage itself: worker processes get copies."""
+        """Returns the storage itself; worker processes get copies."""
         return self
 
     def pickle_storage_type(self) -> str:
@@ -123,7 +123,7 @@ class TypedStorage:
         return self._elements().type().removeprefix("torch.").replace("Tensor", "Storage")
 
     def type(self) -> str:
-        """The legacy class of storages of this dtype with its module."""
+        """The full name of the legacy class of storages of this dtype."""
         return f"torch.{self.pickle_storage_type()}"
 
     def __len__(self) -> int:
@@ -172,7 +172,7 @@ for _name in _CASTS:
 
 
 class storagetype:
-    """What `rgrad.FloatStorage` and its like are: makers of storages of one dtype, and tests for these.
+    """The type of `rgrad.FloatStorage` and similar names: creates storages of one dtype and checks for them.
 
     >>> import rgrad
     >>> rgrad.FloatStorage([1.0, 2.0]).dtype
@@ -212,7 +212,7 @@ _warned = False
 
 
 def elements_of(storage: TypedStorage | UntypedStorage) -> Tensor:
-    """The memory as a vector of its elements, or of bytes where it has no dtype."""
+    """The memory as a vector of elements, or of bytes if the storage has no dtype."""
     if isinstance(storage, UntypedStorage):
         storage = TypedStorage(wrap_storage=storage, dtype=_C.uint8)
     return storage._elements()
@@ -237,7 +237,7 @@ def part_of(storage: UntypedStorage, which: slice) -> UntypedStorage:
 
 
 def of_tensor(self: Tensor) -> TypedStorage:
-    """The memory of this tensor and of all that share it, as elements of its dtype."""
+    """The memory that this tensor shares with its views, as elements of its dtype."""
     global _warned
     if not _warned:
         _warned = True
@@ -246,12 +246,12 @@ def of_tensor(self: Tensor) -> TypedStorage:
 
 
 def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-    """A storage over the first bytes of a file, which is mapped: its pages are read when they are used.
+    """A storage on the first bytes of a file. The file is mapped: its pages are read on use.
 
     Args:
-        filename: a path.
-        shared: whether writes to the storage go to the file, which grows to `nbytes`; else they stay in memory.
-        nbytes: how many bytes.
+        filename: the path.
+        shared: whether writes to the storage change the file, which is extended to `nbytes`; else they stay in memory.
+        nbytes: the number of bytes.
     """
     import mmap
 

@@ -1,4 +1,4 @@
-"""Comparing tensors in tests, and making them."""
+"""Creation and comparison of tensors in tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rgrad._C import Tensor
 
 __all__ = ["assert_close", "make_tensor"]
 
-# (rtol, atol) by dtype; integers and bools have to be equal.
+# (rtol, atol) by dtype; integers and bools must be equal.
 _TOLERANCE = {
     rgrad.float16: (1e-3, 1e-5),
     rgrad.bfloat16: (1.6e-2, 1e-5),
@@ -25,7 +25,7 @@ _Message = str | Callable[[str], str] | None
 
 
 class _Comparison:
-    """The options of one comparison, and where in nested containers it is."""
+    """The options of one comparison, and the current position in nested containers."""
 
     def __init__(self, tolerance: tuple[float, float] | None, msg: _Message, **checks: bool) -> None:
         self.tolerance, self.msg, self.checks = tolerance, msg, checks
@@ -146,7 +146,7 @@ class _Comparison:
             if a.dim() == 0:
                 self._scalar(a.item(), e.item(), rtol, atol)
             wrong, total = int((~close).sum()), a.numel()
-            # Elements that match differ by nothing, infinities too.
+            # The difference of matching elements counts as 0, even for infinities.
             absolute = (a - e).abs().masked_fill(close, 0)
             relative = (absolute / e.abs()).masked_fill(close, 0)
             self._differ(
@@ -166,7 +166,7 @@ class _Comparison:
 
 
 def _is(kind: Any, *values: Any) -> bool:
-    """Whether all values are of a class; `"ndarray"` stands for NumPy's, which need not be there."""
+    """Whether all values are of a class; `"ndarray"` means NumPy's class, which need not be installed."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     classes = tuple(k for k in kinds if isinstance(k, type))
     names = {k for k in kinds if isinstance(k, str)}
@@ -202,16 +202,16 @@ def assert_close(
 
     Args:
         actual: a tensor, an array, a number, or sequences and mappings of them.
-        expected: the same.
-        allow_subclasses: whether objects of a class and of a class derived from it may be compared.
-        rtol: relative tolerance; that of the dtype if None. It is given together with `atol`.
+        expected: the expected value, of the same structure.
+        allow_subclasses: whether an object may be compared with one of a derived class.
+        rtol: relative tolerance; that of the dtype if None. Must be given together with `atol`.
         atol: absolute tolerance.
         equal_nan: whether NaNs are equal.
         check_device: whether the devices must be the same.
         check_dtype: whether the dtypes must be the same.
         check_layout: whether the layouts must be the same.
         check_stride: whether the strides must be the same.
-        msg: what the error says instead, or a function of its text.
+        msg: the error message, or a function that receives the default message and returns it.
 
     >>> import rgrad
     >>> rgrad.testing.assert_close(rgrad.ones(2), rgrad.ones(2) + 1e-7)
@@ -233,7 +233,7 @@ def assert_close(
 
 
 def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, float]:
-    """The range of values, within that of the dtype."""
+    """The range of values, restricted to that of the dtype."""
     floating = dtype.is_floating_point
     if dtype is rgrad.bool:
         default, lowest, highest = (0, 2), 0, 2
@@ -270,16 +270,16 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """A tensor of random values in [low, high): -9 to 9 unless told otherwise, as far as the dtype has them.
+    """A tensor of random values in [low, high), by default -9 to 9, restricted to the range of the dtype.
 
     Args:
-        shape: of the tensor, as one sequence or number by number.
-        dtype: of the tensor.
-        device: of the tensor.
+        shape: shape of the tensor, as one sequence or as several numbers.
+        dtype: dtype of the tensor.
+        device: device of the tensor.
         low: the lowest value.
-        high: the bound that values stay below.
+        high: the upper bound (exclusive).
         requires_grad: whether gradients are recorded for it.
-        noncontiguous: whether its elements lie apart in memory; of no effect where there are fewer than two.
+        noncontiguous: whether the elements are not contiguous in memory; no effect with fewer than two elements.
         exclude_zero: whether zeros are replaced by the smallest positive value.
         memory_format: the order of the dimensions in memory.
 
@@ -304,7 +304,7 @@ def make_tensor(
     apart = 2 if noncontiguous and numel > 1 else 1
     whole = (*size[:-1], apart * size[-1]) if size else size
     if dtype.is_floating_point:
-        # Bounds may lie so far apart that their difference is infinite.
+        # Interpolated, because the difference of the bounds may overflow.
         x = rgrad.rand(whole, dtype=rgrad.float64)
         result = (x * bound + (1 - x) * lowest).to(dtype)
     else:

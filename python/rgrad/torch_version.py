@@ -1,4 +1,4 @@
-"""The version that programs compare."""
+"""The version string with numeric comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["TorchVersion"]
 
 
 class TorchVersion(str):
-    """A version as a string, which compares by its numbers with strings, tuples and `packaging`'s versions.
+    """A version string that compares numerically with strings, tuples and `packaging`'s versions.
 
     Example:
         >>> from rgrad.torch_version import TorchVersion
@@ -45,7 +45,7 @@ class TorchVersion(str):
         if isinstance(other, str) and str.__eq__(self, other):
             return True
         key = self._key(other)
-        # A version with a local part is another one than that without.
+        # Versions with and without a local part differ.
         local = "+" in str(other) if not isinstance(other, (tuple, list)) else True
         return key is not None and key[0] == key[1] and local == ("+" in str(self)) and not isinstance(other, str)
 
@@ -56,7 +56,7 @@ class TorchVersion(str):
 
 
 def _release(version: Any) -> list[int] | None:
-    """The numbers of a version; None for what is none."""
+    """The numbers of a version; None if it is not a version."""
     if isinstance(version, (tuple, list)):
         return [int(part) for part in version if str(part).isdigit()]
     match = re.match(r"\s*v?(\d+(?:\.\d+)*)", str(version))

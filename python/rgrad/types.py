@@ -1,4 +1,4 @@
-"""Names for what annotations say of arguments."""
+"""Type aliases for annotations."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ Storage = (TypedStorage, UntypedStorage)
 
 
 def _seen() -> tuple[Any, ...]:
-    """What programs import from here that is defined elsewhere."""
+    """Uses names that are only imported here so that programs can import them from this module."""
     return Sequence, Size, Tensor

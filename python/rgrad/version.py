@@ -1,4 +1,6 @@
-"""What this build is, by the names of `torch.version`. No toolkit of a vendor is in it: a GPU needs only its driver."""
+"""Facts about this build, under the names of `torch.version`. It uses no vendor toolkit: a GPU needs only its
+driver.
+"""
 
 from rgrad import __version__ as __version__
 

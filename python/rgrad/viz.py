@@ -1,4 +1,4 @@
-"""Pictures of the graph that backward walks, without other packages.
+"""Drawings of the graph that backward traverses, without other packages.
 
 >>> import rgrad as torch
 >>> layer = torch.nn.Linear(2, 1)
@@ -6,7 +6,7 @@
 >>> picture
 <graph of 6 nodes>
 
-In a notebook the object shows itself. ``picture.save("graph.svg")`` and ``picture.save("graph.dot")`` write files.
+In a notebook the object displays itself. ``picture.save("graph.svg")`` and ``picture.save("graph.dot")`` write files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RESULT = "#fff3cd"
 
 
 class _Box:
-    """One node of the picture: its lines of text, its colour, and where it stands."""
+    """One node of the drawing: its lines of text, its color, and its position."""
 
     def __init__(self, lines: list[str], colour: str) -> None:
         self.lines = lines
@@ -46,7 +46,7 @@ class _Box:
 
 
 class Graph:
-    """A picture of a graph: operations with edges to what they were computed from, down to the leaves."""
+    """A drawing of a graph: operations with edges to their inputs, down to the leaves."""
 
     def __init__(self, boxes: list[_Box]) -> None:
         self._boxes = boxes
@@ -56,7 +56,7 @@ class Graph:
         return f"<graph of {len(self._boxes)} nodes>"
 
     def _repr_svg_(self) -> str:
-        """The picture for a notebook."""
+        """The SVG for a notebook."""
         return _svg(self._boxes)
 
     @property
@@ -70,7 +70,7 @@ class Graph:
         return "\n".join([*lines, "}", ""])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the picture to a file; its ending, ``.svg`` or ``.dot``, says in which form."""
+        """Writes the drawing to a file in the format of its extension, ``.svg`` or ``.dot``."""
         ending = os.path.splitext(os.fspath(path))[1]
         if ending not in (".svg", ".dot"):
             raise ValueError(f"the graph is saved as .svg or .dot, not as '{ending}'")
@@ -79,16 +79,16 @@ class Graph:
 
 
 def graph(root: Tensor | Iterable[Tensor], names: Any = None) -> Graph:
-    """Draws what a tensor was computed from.
+    """Draws the graph from which tensors were computed.
 
-    After a backward, leaves that have a gradient are coloured by its norm and show it.
+    After a backward, leaves that have a gradient display its norm and are colored by it.
 
     Args:
         root: a tensor, or several.
         names: a module, whose parameters are then shown by their paths, or a dictionary of tensors by name.
 
     Returns:
-        The picture.
+        The drawing.
     """
     roots = [root] if isinstance(root, Tensor) else list(root)
     known = _names(names)
@@ -117,7 +117,7 @@ def graph(root: Tensor | Iterable[Tensor], names: Any = None) -> Graph:
 
 
 def _names(names: Any) -> dict[int, str]:
-    """Names by the identity of the tensors that have them."""
+    """Maps the identities of tensors to their names."""
     if names is None:
         return {}
     pairs = names.items() if isinstance(names, Mapping) else names.named_parameters()
@@ -129,7 +129,7 @@ def _shape(t: Tensor) -> str:
 
 
 def _leaf(node: Node) -> Tensor | None:
-    """The tensor whose gradient a node accumulates."""
+    """The tensor whose gradient a node accumulates; None for other nodes."""
     return node.variable if type(node).__name__ == "AccumulateGrad" else None
 
 
@@ -141,7 +141,7 @@ def _box(node: Node, known: dict[int, str]) -> _Box:
 
 
 def _colour_by_gradient(numbers: dict[Node, int], boxes: list[_Box]) -> None:
-    """Colours leaves from pale to red, by the order of magnitude of their gradients among each other."""
+    """Colors leaves from pale to red, by the order of magnitude of their gradients relative to each other."""
     norms: dict[int, float] = {}
     for node, i in numbers.items():
         leaf = _leaf(node)
@@ -151,7 +151,7 @@ def _colour_by_gradient(numbers: dict[Node, int], boxes: list[_Box]) -> None:
     for i, norm in norms.items():
         boxes[i].lines.append(f"‖grad‖ = {norm:.3g}")
         if not 0 < norm < math.inf:
-            # Gradients that are zero, infinite or NaN are what one looks for.
+            # Zero, infinite and NaN gradients have their own colors, because they often indicate a bug.
             boxes[i].colour = "#cccccc" if norm == 0 else "#b39ddb"
             continue
         low, high = min(sizes), max(sizes)
@@ -162,8 +162,8 @@ def _colour_by_gradient(numbers: dict[Node, int], boxes: list[_Box]) -> None:
 
 # Note [Layers]
 #
-# The result stands at the top. Every node stands one layer below the lowest of those that use it, so that all edges go
-# down; within a layer, nodes stand in the order of the mean place of those that use them.
+# The result is at the top. Every node is placed one layer below the lowest of its users, so that all edges point
+# down; within a layer, nodes are ordered by the mean position of their users.
 def _arrange(boxes: list[_Box]) -> None:
     users: list[list[int]] = [[] for _ in boxes]
     for i, box in enumerate(boxes):

@@ -1,4 +1,4 @@
-"""`torch.xpu`, a device that rgrad does not have under that name: its queries say so, the rest is an error."""
+"""`torch.xpu`, a device that rgrad does not support: queries return that there is none, other functions raise."""
 
 from __future__ import annotations
 
@@ -69,21 +69,21 @@ max_memory_allocated = memory_reserved = memory_allocated
 
 
 def empty_cache() -> None:
-    """Nothing to do."""
+    """Does nothing."""
 
 
 def manual_seed(seed: int) -> None:
-    """Nothing to do: there is no generator."""
+    """Does nothing: there is no generator."""
 
 
 manual_seed_all = manual_seed
 
 
 class device:
-    """A block in which another XPU is the current one. A number below 0 and None mean that nothing changes.
+    """Would select an XPU within the block; raises unless the index is negative or None.
 
     Args:
-        device: which.
+        device: the device or its index.
     """
 
     def __init__(self, device: Any) -> None:

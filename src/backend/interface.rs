@@ -18,7 +18,7 @@ use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
 use super::sort::{Interpolation, QuantileRanks, Statistic};
 use super::svd::Matrices;
-use super::{View, cpu};
+use super::{View, checked, cpu};
 use smallvec::SmallVec;
 
 use crate::device::Device;
@@ -36,6 +36,7 @@ use crate::storage::Storage;
 #[inline(always)]
 pub fn of(device: Device) -> Result<&'static dyn Backend> {
     match device {
+        Device::Cpu if checked::on() => Ok(&checked::Checked),
         Device::Cpu => Ok(&cpu::Cpu),
         #[cfg(feature = "gpu")]
         Device::Gpu(_) => Ok(&super::gpu::Wgpu),
@@ -96,6 +97,11 @@ pub trait Backend: Sync {
     /// The dtype in which PyTorch accumulates on this type of device.
     fn accumulate_dtype(&self, dtype: DType) -> DType {
         if dtype.is_half() { DType::F32 } else { dtype }
+    }
+
+    /// Elements from which [`Backend::reduce_formula`] is worth while where the formula has a compiled loop.
+    fn folds_from(&self) -> usize {
+        1
     }
 
     fn known(&self, _: Question, _: View) -> Result<Option<bool>> {

@@ -2,7 +2,7 @@
 
 use super::cpu::copy::StridedCursor;
 use super::cpu::parallel::for_chunks_mut;
-use super::{View, copy, of, results};
+use super::{View, checked, copy, of, results};
 use crate::device::Device;
 use crate::dtype::Element;
 use crate::error::Result;
@@ -14,7 +14,7 @@ use crate::storage::Storage;
 pub fn alloc(len: usize, device: Device) -> Result<Storage> {
     match device {
         // Small CPU operations skip the dispatch through a vtable.
-        Device::Cpu => Storage::new(len),
+        Device::Cpu if !checked::on() => Storage::new(len),
         device => of(device)?.allocate(device, len),
     }
 }
@@ -47,6 +47,7 @@ pub fn synchronize(device: Device) -> Result<()> {
 /// The elements of a view in row-major order, converted to `T`.
 pub fn read<T: Element>(src: View, out: &mut [T]) -> Result<()> {
     if src.device() == Device::Cpu {
+        expect_written(src)?;
         read_host(src, out);
     } else {
         let (storage, layout) = download(src)?;
@@ -71,5 +72,21 @@ pub fn fill_by_position<T: Element>(out: View, at: impl Fn(usize) -> T + Sync) -
             *v = at(c * CHUNK + i);
         }
     });
+    lend(out.storage);
     Ok(())
+}
+
+/// The address of the host's memory, for code that may write there without the backend.
+#[inline]
+pub fn lend(s: &Storage) -> *mut u8 {
+    if checked::on() {
+        checked::lent(s);
+    }
+    s.data_ptr()
+}
+
+/// Errors where calls are checked and nothing has written what is to be read without the backend.
+#[inline]
+pub fn expect_written(v: View) -> Result<()> {
+    if checked::on() { checked::expect_written(v) } else { Ok(()) }
 }

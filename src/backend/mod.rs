@@ -4,6 +4,7 @@
 //! device.
 
 pub mod calling;
+mod checked;
 pub mod conv;
 pub mod copy;
 pub mod cpu;

@@ -109,7 +109,8 @@ pub struct Group<'g, 'v> {
     pub parts: &'g [Part<'v>],
 }
 
-/// Applies each group's rule to corresponding elements of the tensors of each parameter.
+/// Applies each group's rule to corresponding elements of the tensors of each parameter. Parameters that share memory,
+/// such as one that is listed twice, are updated one after the other.
 pub fn step(groups: &[Group]) -> Result<()> {
     let Some(first) = groups.iter().find_map(|g| g.parts.first()) else { return Ok(()) };
     let device = first.gradient().device();
@@ -121,7 +122,7 @@ pub fn step(groups: &[Group]) -> Result<()> {
     of(device)?.optimizer_step(groups)
 }
 
-/// Multiplies tensors in place by the single element of `factor`; sets `found`, a float32, to 1 if an element was
+/// Multiplies tensors in place by the single element of `factor`, as often as they are listed; sets `found`, a float32, to 1 if an element was
 /// infinite or NaN before.
 pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
     let all = tensors.iter().copied().chain([factor]).chain(found);

@@ -55,7 +55,7 @@ impl Kernel {
     /// No loops, for a formula that is only rendered or interpreted.
     pub const NONE: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
 
-    /// Whether there is a loop that computes in a dtype.
+    /// Whether there is a loop for a compute dtype.
     pub const fn computes(&self, dtype: DType) -> bool {
         macro_rules! has {
             ($f32:ident $f64:ident $i32:ident $i64:ident) => {
@@ -75,7 +75,7 @@ impl Kernel {
     }
 }
 
-/// The loops of the row that computes a primitive step.
+/// Returns the compiled loops of the pointwise operation that computes a primitive step.
 pub type Primitives<'a> = &'a (dyn Fn(Prim) -> Option<Kernel> + Sync);
 
 /// An operand of a formula.
@@ -108,7 +108,7 @@ pub struct Program<'a> {
     pub formula: &'a dyn Fn() -> &'a Formula,
 }
 
-/// A formula with one result, and what it is applied to as part of another kernel.
+/// A formula with one result and its operands, evaluated as part of another kernel.
 #[derive(Clone, Copy)]
 pub struct Applied<'a> {
     /// The operation's name, for messages and profiles.
@@ -126,7 +126,7 @@ impl<'a> Applied<'a> {
     }
 }
 
-/// Applies a formula that computes in `compute`; false where it has no loop for that.
+/// Applies a formula that computes in `compute`; false if it has no loop for that dtype.
 #[inline]
 pub fn run(
     program: &Program,

@@ -80,29 +80,31 @@ pub fn fold(op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     of(same_device([out, x])?)?.reduce(op, x, d, out)
 }
 
-/// A reduction of a formula, and a formula of what it gives.
+/// A reduction whose elements are computed by a formula, optionally followed by a formula of the results.
 ///
 /// Note [Reduced formulas]
-/// What is reduced need not lie in memory: the kernel of a reduction computes a block of it when it comes to that block, and
-/// applies the formula of the results while it has them. Nothing else differs, so the results have the bits of the
-/// formula evaluated into memory, reduced, and evaluated again, which is what [`in_turn`] does.
+/// A reduction of a formula would usually store the formula's elements in memory and read them again. Instead, the
+/// reduction kernel computes a block of elements when it needs it, and applies the formula of the results while they
+/// are in the cache or in registers. The order of all operations is unchanged, so the results are bit-identical to
+/// those of evaluating the formula into memory, reducing, and evaluating the second formula, which is what [`in_turn`]
+/// does.
 #[derive(Clone, Copy)]
 pub struct Fold<'a> {
     pub op: ReduceOp,
-    /// The dtype that the formulas compute in.
+    /// The dtype in which the formulas compute.
     pub compute: DType,
-    /// What the operands of `of` are expanded to; its elements, in row-major order, are `dims`.
+    /// The shape to which the operands of `of` are expanded; its elements in row-major order are viewed as `dims`.
     pub shape: &'a Dims,
     pub dims: ReduceDims,
-    /// What is reduced. Integers and truth values are reduced as [`ReduceOp`] says.
+    /// The formula of the elements. Integers and bools are reduced as described at [`ReduceOp`].
     pub of: Applied<'a>,
-    /// What becomes of the reduced values, which take the place of the first operand; that may be any number. The others
-    /// have the shape of the result.
+    /// The formula of the results. Its first operand is replaced by the reduced values and may be any number; the
+    /// others have the shape of the result.
     pub then: Option<Applied<'a>>,
 }
 
 impl Fold<'_> {
-    /// Whether truth values are reduced.
+    /// Whether the elements are bools.
     fn is_of_truth(&self) -> bool {
         self.of.formula.is_truth(0)
     }
@@ -117,7 +119,7 @@ impl Fold<'_> {
         }
     }
 
-    /// The dtype of the reduced values, and of the result where no formula follows.
+    /// The dtype of the reduced values, and of the result if `then` is None.
     pub fn reduced(&self) -> DType {
         match self.op {
             ReduceOp::All | ReduceOp::Any => DType::U8,
@@ -130,7 +132,7 @@ impl Fold<'_> {
 /// Reduces a formula of any number of operands to `out`, which is dense and of dtype [`Fold::reduced`].
 ///
 /// # Errors
-/// Where a step is not defined in the dtype computed in.
+/// If a step is not defined for the compute dtype.
 pub fn fold_formula(fold: &Fold, out: View) -> Result<()> {
     for a in [Some(&fold.of), fold.then.as_ref()].into_iter().flatten() {
         a.views().try_for_each(|v| same_device([out, v]).map(drop))?;
@@ -138,7 +140,12 @@ pub fn fold_formula(fold: &Fold, out: View) -> Result<()> {
     of(out.device())?.reduce_formula(fold, out)
 }
 
-/// [`fold_formula`] by way of memory: see Note [Reduced formulas].
+/// Whether fusing the formula into a reduction of `n` elements is faster on the device of `x` than storing its elements.
+pub fn is_worth_folding(x: View, n: usize) -> bool {
+    of(x.device()).is_ok_and(|backend| n >= backend.folds_from())
+}
+
+/// [`fold_formula`] with the elements stored in memory: see Note [Reduced formulas].
 pub(super) fn in_turn<B: Backend + ?Sized>(backend: &B, fold: &Fold, out: View) -> Result<()> {
     let (dtype, layout) = (fold.stored(), Layout::contiguous(fold.shape.clone()));
     let values = backend.allocate(out.device(), fold.dims.len() * dtype.size())?;

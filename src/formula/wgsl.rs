@@ -522,7 +522,7 @@ fn infix(p: Prim) -> Option<&'static str> {
     })
 }
 
-/// Errors where a formula that computes in `compute` has a step that no shader has.
+/// Errors if a formula that computes in `compute` has a step that shaders do not support.
 pub fn supports(formula: &Formula, compute: DType) -> Result<(), String> {
     let library = library(compute)?;
     formula.steps().iter().try_for_each(|step| match *step {

@@ -193,18 +193,18 @@ impl SavedTensor {
     pub fn register_hooks(&self, hooks: &dyn SavedTensorHooks) -> Result<()> {
         let (tensor, history) = match self.0.with(|slot| slot.clone()) {
             Slot::Unused | Slot::Mark => {
-                bail!(Runtime, "OpScope register_hooks on a saved tensor with value None is forbidden")
+                bail!(Runtime, "Calling register_hooks on a saved tensor with value None is forbidden")
             }
             Slot::Freed => bail!(
                 Runtime,
-                "OpScope register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph \
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph \
                  are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward \
                  through the graph a second time or if you need to access saved variables after calling backward."
             ),
             Slot::Packed(_) => {
                 bail!(
                     Runtime,
-                    "OpScope register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks \
+                    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks \
                      is allowed at a time."
                 )
             }

@@ -8,14 +8,12 @@ mod table;
 use super::pointwise::{Arg, result_type};
 use super::rows;
 use super::schema::{Args, Out};
-use crate::backend::memory;
-use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::layout::MemoryFormat;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
+pub use super::cast::{clone, clone_in, to, to_copy, to_dtype};
 pub use power::pow;
 pub use table::OPS;
 
@@ -398,58 +396,4 @@ fn positive(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     ensure!(t.dtype() != DType::Bool, NotImplemented, "The `+` operator, on a bool tensor is not supported.");
     Ok(t.clone().into())
-}
-
-struct CloneBackward;
-
-impl crate::graph::Function for CloneBackward {
-    fn name(&self) -> &'static str {
-        "CloneBackward0"
-    }
-
-    fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
-        Ok(grads)
-    }
-}
-
-/// A copy with the history and the strides of the original.
-pub fn clone(t: &Tensor) -> Result<Tensor> {
-    clone_in(t, MemoryFormat::Preserve)
-}
-
-/// A copy with the history of the original, in memory format `format`.
-pub fn clone_in(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
-    crate::graph::record(t.copied_in(format, t.dtype())?, &[t], |_| CloneBackward)
-}
-
-struct ToCopy {
-    from: DType,
-    device: Device,
-}
-
-impl crate::graph::Function for ToCopy {
-    fn name(&self) -> &'static str {
-        "ToCopyBackward0"
-    }
-
-    fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
-        grads.into_iter().map(|g| g.map(|g| to(&g, self.device, self.from)).transpose()).collect()
-    }
-}
-
-/// Casts `t` to a dtype; returns `t` itself if it has the dtype.
-pub fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
-    if t.dtype() == dtype { Ok(t.clone()) } else { to_copy(t, t.device(), dtype, MemoryFormat::Preserve) }
-}
-
-/// Moves `t` to a device and casts it; returns `t` itself if nothing changes.
-pub fn to(t: &Tensor, device: Device, dtype: DType) -> Result<Tensor> {
-    if t.device() == device { to_dtype(t, dtype) } else { to_copy(t, device, dtype, MemoryFormat::Preserve) }
-}
-
-/// A copy on a device, in a dtype and memory format.
-pub fn to_copy(t: &Tensor, device: Device, dtype: DType, format: MemoryFormat) -> Result<Tensor> {
-    let out = Tensor::empty_dense(t.layout().in_format(format)?, dtype, device)?;
-    memory::transfer(t.raw(), out.raw())?;
-    crate::graph::record(out, &[t], |_| ToCopy { from: t.dtype(), device: t.device() })
 }

@@ -54,13 +54,13 @@ pub fn install(casts: Casts) {
 
 /// The dtype that products on this type of device are cast to on this thread.
 pub fn dtype(device: Device) -> Option<DType> {
-    casts().of(device != Device::Cpu)
+    casts().of(device.is_accelerator())
 }
 
 /// Sets that dtype and returns the previous one.
 pub fn set(device: Device, dtype: Option<DType>) -> Option<DType> {
     let mut now = casts();
-    let slot = if device == Device::Cpu { &mut now.cpu } else { &mut now.gpu };
+    let slot = if device.is_accelerator() { &mut now.gpu } else { &mut now.cpu };
     let before = std::mem::replace(slot, dtype);
     restore(now);
     before
@@ -98,6 +98,9 @@ impl CastPolicy {
     pub const WIDEST: CastPolicy = CastPolicy::on(Cast::Widest, Cast::Widest);
     pub const WIDEST_ON_GPU: CastPolicy = CastPolicy::on(Cast::Unchanged, Cast::Widest);
 
+    pub const LOWER_OR_WIDEST: CastPolicy = CastPolicy::on(Cast::Lower, Cast::Widest);
+    pub const FULL_OR_REFUSED: CastPolicy = CastPolicy::on(Cast::Full, Cast::Refused);
+
     /// Separate casts for the CPU and for GPUs.
     pub const fn on(cpu: Cast, gpu: Cast) -> CastPolicy {
         CastPolicy { cpu, gpu }
@@ -134,7 +137,7 @@ impl Interpreter for Autocast {
     fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out> {
         let mut values = values.to_vec();
         let device = Device::of_result(tensors(&mut values).map(|t| t.device()));
-        let gpu = device != Device::Cpu;
+        let gpu = device.is_accelerator();
         let cast = call.op.autocast.of(gpu);
         let Some(half) = casts().of(gpu).filter(|_| cast != Cast::Unchanged) else {
             return next.call(call, &values);

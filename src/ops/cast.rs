@@ -2,10 +2,9 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::arith;
 use super::default_dtype;
 use super::pointwise::Arg;
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use super::view::as_strided;
 use crate::backend::{copy, memory};
 use crate::device::Device;
@@ -14,7 +13,7 @@ use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, NotImplemented, grad_enabled, record};
 use crate::layout::{Layout, MemoryFormat, broadcast, checked_numel, dense_numel};
 use crate::tensor::{Overlap, Tensor, assign, check_apart, check_inplace};
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 
 // ---- casts
 
@@ -29,10 +28,10 @@ fn converted(t: &Tensor, dtype: DType, copy: bool, format: MemoryFormat) -> Resu
     if t.dtype() == dtype && fits && !copy {
         return Ok(t.clone());
     }
-    arith::to_copy(t, t.device(), dtype, format)
+    to_copy_impl(t, t.device(), dtype, format)
 }
 
-fn to_dtype(a: &Args) -> Result<Out> {
+fn to_same_device(a: &Args) -> Result<Out> {
     Ok(converted(a.tensor(0)?, a.dtype(1)?, a.bool(3)?, format_or_preserve(a, 4)?)?.into())
 }
 
@@ -41,7 +40,7 @@ fn moved(t: &Tensor, device: Device, dtype: DType, copy: bool, format: MemoryFor
     if t.device() == device {
         Ok(converted(t, dtype, copy, format)?.into())
     } else {
-        Ok(arith::to_copy(t, device, dtype, format)?.into())
+        Ok(to_copy_impl(t, device, dtype, format)?.into())
     }
 }
 
@@ -62,7 +61,7 @@ fn cpu(a: &Args) -> Result<Out> {
 }
 
 fn type_as(a: &Args) -> Result<Out> {
-    Ok(arith::to_dtype(a.tensor(0)?, a.tensor(1)?.dtype())?.into())
+    Ok(to_dtype(a.tensor(0)?, a.tensor(1)?.dtype())?.into())
 }
 
 /// The tensor type name of a tensor, or a cast to the type with that name.
@@ -73,7 +72,7 @@ fn type_name(a: &Args) -> Result<Out> {
     let Some(wanted) = a.opt_str(1)? else { return Ok(Out::Str(module.to_owned() + &name_of(t.dtype()))) };
     // A dtype leaves the device unchanged.
     if let Some(d) = DType::ALL.into_iter().find(|d| d.to_string() == wanted) {
-        return Ok(arith::to_dtype(t, d)?.into());
+        return Ok(to_dtype(t, d)?.into());
     }
     let (device, name) = match wanted.strip_prefix("torch.cuda.") {
         Some(name) if module == "torch.cuda." => (t.device(), name),
@@ -82,7 +81,7 @@ fn type_name(a: &Args) -> Result<Out> {
     };
     let plain = (name == "Tensor").then(default_dtype);
     match plain.or_else(|| DType::ALL.into_iter().find(|&d| name_of(d) == name)) {
-        Some(d) => Ok(arith::to(t, device, d)?.into()),
+        Some(d) => Ok(to(t, device, d)?.into()),
         None => bail!(Value, "invalid type: '{wanted}'"),
     }
 }
@@ -93,7 +92,7 @@ fn cuda(a: &Args) -> Result<Out> {
         Some(device) => device,
         None => Device::parse("cuda")?,
     };
-    ensure!(device != Device::Cpu, Value, "Invalid device, must be cuda device");
+    ensure!(device.is_accelerator(), Value, "Invalid device, must be cuda device");
     moved(t, device, t.dtype(), false, format_or_preserve(a, 3)?)
 }
 
@@ -115,7 +114,7 @@ impl Function for Copy {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
         let kept = cx.needs(0).then(|| g.new_zeros(g.shape().clone())).transpose()?;
-        Ok(smallvec![kept, Some(arith::to(g, self.from, g.dtype())?)])
+        Ok(smallvec![kept, Some(to(g, self.from, g.dtype())?)])
     }
 }
 
@@ -130,7 +129,7 @@ pub fn copy_tracked(t: &Tensor, src: &Tensor, wide: &Tensor) -> Result<()> {
 }
 
 /// Writes `src`, broadcast and cast, into `t`.
-pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
+fn copy_into_impl(t: &Tensor, src: &Tensor) -> Result<()> {
     check_inplace(t, src.requires_grad())?;
     check_apart(t, src)?;
     let shape = broadcast("copy_", t.shape(), src.shape())?;
@@ -152,8 +151,8 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
 fn copy_in_place(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     match a.operand(1)? {
-        Arg::T(src) => copy_into(t, src)?,
-        Arg::S(s) => copy_into(t, &t.new_full([0usize; 0], s)?)?,
+        Arg::T(src) => copy_into_impl(t, src)?,
+        Arg::S(s) => copy_into_impl(t, &t.new_full([0usize; 0], s)?)?,
     }
     Ok(t.clone().into())
 }
@@ -279,40 +278,64 @@ fn is_set_to(a: &Args) -> Result<Out> {
     })
 }
 
-const fn op(name: &'static str, exposure: Exposure, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, exposure, overloads, ..Op::NEW }
-}
-
-macro_rules! overload {
-    ($sig:expr, $f:expr) => {
-        Overload { sig: $sig, call: Call::Fn($f) }
-    };
-}
-
 /// `x.float()` and similar methods.
-macro_rules! cast_method {
-    ($name:literal, $dtype:expr) => {
-        op(
-            $name,
-            Exposure::METHOD,
-            concat!("`input` cast as `to` does it; `", $name, "` names the dtype."),
-            &[overload!("input: Tensor, *, memory_format: memory_format? = None", |a| Ok(converted(
-                a.tensor(0)?,
-                $dtype,
-                false,
-                format_or_preserve(a, 1)?
-            )?
-            .into()))],
-        )
-    };
+fn cast_to(a: &Args, dtype: DType) -> Result<Out> {
+    Ok(converted(a.tensor(0)?, dtype, false, format_or_preserve(a, 1)?)?.into())
 }
 
-/// Operations without effect: there are no conjugate or negative views, and all memory is CPU or GPU memory of this
-/// process.
-macro_rules! identity {
-    ($name:literal, $exposure:expr, $sig:literal, $doc:literal) => {
-        op($name, $exposure, $doc, &[overload!($sig, identity)])
-    };
+// ---- copies
+
+struct CloneBackward;
+
+impl Function for CloneBackward {
+    fn name(&self) -> &'static str {
+        "CloneBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        Ok(grads)
+    }
+}
+
+/// A copy with the history of the original that lies in memory as `format` says.
+fn clone_impl(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
+    record(t.copied_in(format, t.dtype())?, &[t], |_| CloneBackward)
+}
+
+struct ToCopy {
+    from: DType,
+    device: Device,
+}
+
+impl Function for ToCopy {
+    fn name(&self) -> &'static str {
+        "ToCopyBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        grads.into_iter().map(|g| g.map(|g| to(&g, self.device, self.from)).transpose()).collect()
+    }
+}
+
+/// `t` in another dtype; the same tensor if it has it.
+pub fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
+    if t.dtype() == dtype { Ok(t.clone()) } else { to_copy(t, t.device(), dtype, MemoryFormat::Preserve) }
+}
+
+/// `t` on a device, in a dtype; the same tensor if it is so already.
+pub fn to(t: &Tensor, device: Device, dtype: DType) -> Result<Tensor> {
+    if t.device() == device { to_dtype(t, dtype) } else { to_copy(t, device, dtype, MemoryFormat::Preserve) }
+}
+
+/// A copy on a device, in a dtype, that lies in memory as `format` says.
+fn to_copy_impl(t: &Tensor, device: Device, dtype: DType, format: MemoryFormat) -> Result<Tensor> {
+    let out = Tensor::empty_dense(t.layout().in_format(format)?, dtype, device)?;
+    memory::transfer(t.raw(), out.raw())?;
+    record(out, &[t], |_| ToCopy { from: t.dtype(), device: t.device() })
+}
+
+fn cloned(t: &Tensor) -> Result<Tensor> {
+    clone_impl(t, MemoryFormat::Preserve)
 }
 
 fn contiguous(a: &Args) -> Result<Out> {
@@ -325,185 +348,178 @@ fn contiguous(a: &Args) -> Result<Out> {
         Runtime,
         "preserve memory format is unsupported by the contiguous operator"
     );
-    Ok(arith::clone_in(t, format)?.into())
+    Ok(clone_in(t, format)?.into())
 }
 
-fn clone(a: &Args) -> Result<Out> {
-    Ok(arith::clone_in(a.tensor(0)?, format_or_preserve(a, 1)?)?.into())
+fn clone_op(a: &Args) -> Result<Out> {
+    Ok(clone_impl(a.tensor(0)?, format_or_preserve(a, 1)?)?.into())
 }
 
-pub static OPS: &[Op] = &[
-    op(
-        "to",
-        Exposure::METHOD,
-        "The tensor in another dtype or on another device; itself if it is there already.",
-        &[
-            overload!(
-                "input: Tensor, dtype: dtype, non_blocking: bool = False, copy: bool = False, *, memory_format: \
-             memory_format? = None",
-                to_dtype
-            ),
-            overload!(
-                "input: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, *, memory_format: \
-             memory_format? = None",
-                to_other
-            ),
-            overload!(
-                "input: Tensor, device: device? = None, dtype: dtype? = None, non_blocking: bool = False, copy: bool = \
-             False, *, memory_format: memory_format? = None",
-                to_device
-            ),
-        ],
-    ),
-    op(
-        "type",
-        Exposure::METHOD,
-        "The tensor cast to a dtype; the name of its tensor type if none is given.",
-        &[overload!("input: Tensor, dtype: typename? = None, non_blocking: bool = False", type_name)],
-    ),
-    op(
-        "type_as",
-        Exposure::METHOD,
-        "The tensor cast to the dtype of `other`.",
-        &[overload!("input: Tensor, other: Tensor", type_as)],
-    ),
-    cast_method!("float", DType::F32),
-    cast_method!("double", DType::F64),
-    cast_method!("half", DType::F16),
-    cast_method!("bfloat16", DType::BF16),
-    cast_method!("int", DType::I32),
-    cast_method!("long", DType::I64),
-    cast_method!("short", DType::I16),
-    cast_method!("char", DType::I8),
-    cast_method!("byte", DType::U8),
-    cast_method!("bool", DType::Bool),
-    op(
-        "cpu",
-        Exposure::METHOD,
-        "The tensor in the memory of the CPU; itself if it is there already.",
-        &[overload!("input: Tensor, *, memory_format: memory_format? = None", cpu)],
-    ),
-    op(
-        "cuda",
-        Exposure::METHOD,
-        "The tensor on a GPU of any vendor; an error where there is none.",
-        &[overload!(
-            "input: Tensor, device: device? = None, non_blocking: bool = False, memory_format: memory_format? = None",
-            cuda
-        )],
-    ),
-    op(
-        "contiguous",
-        Exposure::METHOD,
-        "The tensor with its elements dense in row-major order, or in the order of `memory_format`.",
-        &[overload!("input: Tensor, *, memory_format: memory_format? = None", contiguous)],
-    ),
-    op(
-        "clone",
-        Exposure::BOTH,
-        "A copy of the tensor, with its history.",
-        &[overload!("input: Tensor, *, memory_format: memory_format? = None", clone)],
-    ),
-    // Declared as a function as well: a pure method whose name ends in `_` is taken to replace the tensor's layout.
-    op(
-        "copy_",
-        Exposure::BOTH,
-        "Writes `other` into `input`, broadcast and cast as needed.",
-        &[overload!("input: Tensor, other: Operand, non_blocking: bool = False", copy_in_place)],
-    ),
-    op(
-        "resize_",
-        Exposure::METHOD,
-        "Changes the size of `input`; elements beyond the old ones are unspecified.",
-        &[overload!("input: Tensor, size: size, *, memory_format: memory_format? = None", resize)],
-    ),
-    op(
-        "resize_as_",
-        Exposure::METHOD,
-        "Changes the size of `input` to that of `the_template`.",
-        &[overload!(
-            "input: Tensor, the_template: Tensor, *, memory_format: memory_format? = None",
-            resize_as
-        )],
-    ),
-    op(
-        "set_",
-        Exposure::METHOD,
-        "Makes `input` share the memory and the geometry of `source`.",
-        &[
-            overload!("input: Tensor", set_to_nothing),
-            overload!("input: Tensor, source: Storage", set_storage),
-            overload!(
-                "input: Tensor, source: Storage, storage_offset: int, size: size, stride: size? = None",
-                set_storage_strided
-            ),
-            overload!("input: Tensor, source: Tensor", set),
-            overload!(
-                "input: Tensor, source: Tensor, storage_offset: int, size: size, stride: size? = None",
-                set_strided
-            ),
-        ],
-    ),
-    identity!("conj", Exposure::BOTH, "input: Tensor", "The tensor: its numbers are real."),
-    identity!("real", Exposure::FUNCTION, "input: Tensor", "The tensor: its numbers are real."),
-    identity!("resolve_conj", Exposure::BOTH, "input: Tensor", "The tensor: there are no conjugate views."),
-    identity!("resolve_neg", Exposure::BOTH, "input: Tensor", "The tensor: there are no negated views."),
-    identity!(
-        "pin_memory",
-        Exposure::METHOD,
-        "input: Tensor, device: any? = None",
-        "The tensor: all memory is the host's."
-    ),
-    op("numel", Exposure::FUNCTION, "The number of elements.", &[overload!("input: Tensor", numel)]),
-    op(
-        "is_nonzero",
-        Exposure::BOTH,
-        "Whether the only element of the tensor is other than zero.",
-        &[overload!("input: Tensor", is_nonzero)],
-    ),
-    op(
-        "is_same_size",
-        Exposure::BOTH,
-        "Whether two tensors have one shape.",
-        &[overload!("input: Tensor, other: Tensor", is_same_size)],
-    ),
-    op(
-        "is_set_to",
-        Exposure::METHOD,
-        "Whether `tensor` is the same memory with the same geometry.",
-        &[overload!("input: Tensor, tensor: Tensor", is_set_to)],
-    ),
-    op(
-        "is_conj",
-        Exposure::BOTH,
-        "Whether the tensor is a conjugate view: none is.",
-        &[overload!("input: Tensor", |a| ask(a, |_| false))],
-    ),
-    op(
-        "is_neg",
-        Exposure::BOTH,
-        "Whether the tensor is a negated view: none is.",
-        &[overload!("input: Tensor", |a| ask(a, |_| false))],
-    ),
-    op(
-        "is_floating_point",
-        Exposure::FUNCTION,
-        "Whether the elements are floating point numbers.",
-        &[overload!("input: Tensor", |a| ask(a, |t| t.dtype().is_float()))],
-    ),
-    op(
-        "is_signed",
-        Exposure::FUNCTION,
-        "Whether the dtype has negative numbers.",
-        &[overload!("input: Tensor", |a| ask(a, |t| t.dtype().is_signed()))],
-    ),
-    op(
-        "is_complex",
-        Exposure::FUNCTION,
-        "Whether the elements are complex numbers; none are.",
-        &[overload!("input: Tensor", |a| ask(a, |_| false))],
-    ),
-];
+ops! {
+    /// The tensor in another dtype or on another device; itself if it is there already.
+    "to" METHOD {
+        (input: Tensor, dtype: dtype, non_blocking: bool = False, copy: bool = False, *,
+         memory_format: memory_format? = None) =>
+            to_same_device;
+        (input: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, *,
+         memory_format: memory_format? = None) =>
+            to_other;
+        (input: Tensor, device: device? = None, dtype: dtype? = None, non_blocking: bool = False, copy: bool = False,
+         *, memory_format: memory_format? = None) =>
+            to_device;
+        /// A copy on a device, in a dtype, that lies in memory as `format` says.
+        pub fn to_copy(t: &Tensor, device: Device, dtype: DType, format: MemoryFormat) -> Tensor
+            as (t, Some(device), Some(dtype), false, true, Some(format)) = to_copy_impl;
+    }
+    /// The tensor cast to a dtype; the name of its tensor type if none is given.
+    "type" METHOD {
+        (input: Tensor, dtype: typename? = None, non_blocking: bool = False) => type_name;
+    }
+    /// The tensor cast to the dtype of `other`.
+    "type_as" METHOD {
+        (input: Tensor, other: Tensor) => type_as;
+    }
+    /// `input` cast as `to` does it; `float` names the dtype.
+    "float" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::F32);
+    }
+    /// `input` cast as `to` does it; `double` names the dtype.
+    "double" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::F64);
+    }
+    /// `input` cast as `to` does it; `half` names the dtype.
+    "half" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::F16);
+    }
+    /// `input` cast as `to` does it; `bfloat16` names the dtype.
+    "bfloat16" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::BF16);
+    }
+    /// `input` cast as `to` does it; `int` names the dtype.
+    "int" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::I32);
+    }
+    /// `input` cast as `to` does it; `long` names the dtype.
+    "long" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::I64);
+    }
+    /// `input` cast as `to` does it; `short` names the dtype.
+    "short" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::I16);
+    }
+    /// `input` cast as `to` does it; `char` names the dtype.
+    "char" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::I8);
+    }
+    /// `input` cast as `to` does it; `byte` names the dtype.
+    "byte" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::U8);
+    }
+    /// `input` cast as `to` does it; `bool` names the dtype.
+    "bool" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::Bool);
+    }
+    /// The tensor in the memory of the CPU; itself if it is there already.
+    "cpu" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => cpu;
+    }
+    /// The tensor on a GPU of any vendor; an error where there is none.
+    "cuda" METHOD {
+        (input: Tensor, device: device? = None, non_blocking: bool = False, memory_format: memory_format? = None) =>
+            cuda;
+    }
+    /// The tensor with its elements dense in row-major order, or in the order of `memory_format`.
+    "contiguous" METHOD {
+        (input: Tensor, *, memory_format: memory_format? = None) => contiguous;
+    }
+    /// A copy of the tensor, with its history.
+    "clone" BOTH {
+        (input: Tensor, *, memory_format: memory_format? = None) => clone_op;
+        /// A copy with the history of the original that lies in memory as it does.
+        pub fn clone(t: &Tensor) -> Tensor as (t, None::<MemoryFormat>) = cloned;
+        /// A copy with the history of the original that lies in memory as `format` says.
+        pub fn clone_in(t: &Tensor, format: MemoryFormat) -> Tensor as (t, Some(format)) = clone_impl;
+    }
+    /// Writes `other` into `input`, broadcast and cast as needed.
+    "copy_" BOTH {
+        (input: Tensor, other: Operand, non_blocking: bool = False) => copy_in_place;
+        /// Writes `src`, broadcast and cast, into `t`.
+        pub fn copy_into(t: &Tensor, src: &Tensor) -> () as (t, src, false) = copy_into_impl;
+    }
+    /// Changes the size of `input`; elements beyond the old ones are unspecified.
+    "resize_" METHOD {
+        (input: Tensor, size: size, *, memory_format: memory_format? = None) => resize;
+    }
+    /// Changes the size of `input` to that of `the_template`.
+    "resize_as_" METHOD {
+        (input: Tensor, the_template: Tensor, *, memory_format: memory_format? = None) => resize_as;
+    }
+    /// Makes `input` share the memory and the geometry of `source`.
+    "set_" METHOD {
+        (input: Tensor) => set_to_nothing;
+        (input: Tensor, source: Storage) => set_storage;
+        (input: Tensor, source: Storage, storage_offset: int, size: size, stride: size? = None) =>
+            set_storage_strided;
+        (input: Tensor, source: Tensor) => set;
+        (input: Tensor, source: Tensor, storage_offset: int, size: size, stride: size? = None) => set_strided;
+    }
+    /// The tensor: its numbers are real.
+    "conj" BOTH {
+        (input: Tensor) => identity;
+    }
+    /// The tensor: its numbers are real.
+    "real" FUNCTION {
+        (input: Tensor) => identity;
+    }
+    /// The tensor: there are no conjugate views.
+    "resolve_conj" BOTH {
+        (input: Tensor) => identity;
+    }
+    /// The tensor: there are no negated views.
+    "resolve_neg" BOTH {
+        (input: Tensor) => identity;
+    }
+    /// The tensor: all memory is the host's.
+    "pin_memory" METHOD {
+        (input: Tensor, device: any? = None) => identity;
+    }
+    /// The number of elements.
+    "numel" FUNCTION {
+        (input: Tensor) => numel;
+    }
+    /// Whether the only element of the tensor is other than zero.
+    "is_nonzero" BOTH {
+        (input: Tensor) => is_nonzero;
+    }
+    /// Whether two tensors have one shape.
+    "is_same_size" BOTH {
+        (input: Tensor, other: Tensor) => is_same_size;
+    }
+    /// Whether `tensor` is the same memory with the same geometry.
+    "is_set_to" METHOD {
+        (input: Tensor, tensor: Tensor) => is_set_to;
+    }
+    /// Whether the tensor is a conjugate view: none is.
+    "is_conj" BOTH {
+        (input: Tensor) => |a| ask(a, |_| false);
+    }
+    /// Whether the tensor is a negated view: none is.
+    "is_neg" BOTH {
+        (input: Tensor) => |a| ask(a, |_| false);
+    }
+    /// Whether the elements are floating point numbers.
+    "is_floating_point" FUNCTION {
+        (input: Tensor) => |a| ask(a, |t| t.dtype().is_float());
+    }
+    /// Whether the dtype has negative numbers.
+    "is_signed" FUNCTION {
+        (input: Tensor) => |a| ask(a, |t| t.dtype().is_signed());
+    }
+    /// Whether the elements are complex numbers; none are.
+    "is_complex" FUNCTION {
+        (input: Tensor) => |a| ask(a, |_| false);
+    }
+}
 
 #[cfg(test)]
 mod tests {

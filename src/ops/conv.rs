@@ -4,15 +4,14 @@ mod product;
 
 use smallvec::SmallVec;
 
-use super::autocast::CastPolicy;
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use super::{nn, view};
 use crate::backend::conv::ConvShape;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::layout::Dims;
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 use product::Product;
 
 /// The parameters of a convolution, one number per spatial dimension.
@@ -240,7 +239,7 @@ pub fn convolution(op: &str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, o: &
     );
     if x.rank() == n + 1 {
         let y = convolution(op, &view::unsqueeze(x, 0)?, w, bias, o)?;
-        return view::squeeze(&y, Some(&[0]));
+        return view::squeeze(&y, &[0]);
     }
     o.check()?;
     o.check_operands(x, w, bias)?;
@@ -321,42 +320,50 @@ fn conv_transpose(a: &Args, op: &str, n: usize) -> Result<Out> {
     Ok(convolution(op, a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?, &options)?.into())
 }
 
-const BY_NUMBERS: &str = "input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0, \
-                          dilation: int[] = 1, groups: int = 1";
-const BY_NAME: &str = "input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: str = 'valid', \
-                       dilation: int[] = 1, groups: int = 1";
-const TRANSPOSED: &str = "input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0, \
-                          output_padding: int[] = 0, groups: int = 1, dilation: int[] = 1";
-
-macro_rules! convolutions {
-    ($($name:literal, $transposed:literal, $n:literal, $dims:literal;)*) => {
-        pub static OPS: &[Op] = &[$(
-            Op {
-                name: $name,
-                doc: concat!("Convolution over ", $dims, " spatial dimensions."),
-                exposure: Exposure::NN.and(Exposure::FUNCTION),
-                autocast: CastPolicy::LOWER,
-                overloads: &[
-                    Overload { sig: BY_NUMBERS, call: Call::Fn(|a| conv(a, $name, $n)) },
-                    Overload { sig: BY_NAME, call: Call::Fn(|a| conv(a, $name, $n)) },
-                ],
-                ..Op::NEW
-            },
-            Op {
-                name: $transposed,
-                doc: concat!("The transpose of a convolution over ", $dims, " spatial dimensions."),
-                exposure: Exposure::NN.and(Exposure::FUNCTION),
-                autocast: CastPolicy::LOWER,
-                overloads: &[
-                    Overload { sig: TRANSPOSED, call: Call::Fn(|a| conv_transpose(a, $transposed, $n)) },
-                ],
-                ..Op::NEW
-            },
-        )*];
-    };
-}
-convolutions! {
-    "conv1d", "conv_transpose1d", 1, "one";
-    "conv2d", "conv_transpose2d", 2, "two";
-    "conv3d", "conv_transpose3d", 3, "three";
+ops! {
+    /// Convolution over one spatial dimensions.
+    "conv1d" FUNCTION | NN, autocast LOWER {
+        (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
+         dilation: int[] = 1, groups: int = 1) =>
+            |a| conv(a, "conv1d", 1);
+        (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: str = "valid",
+         dilation: int[] = 1, groups: int = 1) =>
+            |a| conv(a, "conv1d", 1);
+    }
+    /// The transpose of a convolution over one spatial dimensions.
+    "conv_transpose1d" FUNCTION | NN, autocast LOWER {
+        (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
+         output_padding: int[] = 0, groups: int = 1, dilation: int[] = 1) =>
+            |a| conv_transpose(a, "conv_transpose1d", 1);
+    }
+    /// Convolution over two spatial dimensions.
+    "conv2d" FUNCTION | NN, autocast LOWER {
+        (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
+         dilation: int[] = 1, groups: int = 1) =>
+            |a| conv(a, "conv2d", 2);
+        (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: str = "valid",
+         dilation: int[] = 1, groups: int = 1) =>
+            |a| conv(a, "conv2d", 2);
+    }
+    /// The transpose of a convolution over two spatial dimensions.
+    "conv_transpose2d" FUNCTION | NN, autocast LOWER {
+        (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
+         output_padding: int[] = 0, groups: int = 1, dilation: int[] = 1) =>
+            |a| conv_transpose(a, "conv_transpose2d", 2);
+    }
+    /// Convolution over three spatial dimensions.
+    "conv3d" FUNCTION | NN, autocast LOWER {
+        (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
+         dilation: int[] = 1, groups: int = 1) =>
+            |a| conv(a, "conv3d", 3);
+        (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: str = "valid",
+         dilation: int[] = 1, groups: int = 1) =>
+            |a| conv(a, "conv3d", 3);
+    }
+    /// The transpose of a convolution over three spatial dimensions.
+    "conv_transpose3d" FUNCTION | NN, autocast LOWER {
+        (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
+         output_padding: int[] = 0, groups: int = 1, dilation: int[] = 1) =>
+            |a| conv_transpose(a, "conv_transpose3d", 3);
+    }
 }

@@ -4,7 +4,7 @@ mod fill;
 
 use super::cast::format_or_preserve;
 use super::pointwise::Arg;
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use super::{default_device, default_dtype};
 use crate::backend::{copy, memory};
 use crate::device::Device;
@@ -12,28 +12,16 @@ use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, Layout, MemoryFormat, Strides, dense_numel};
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 
 /// The keyword arguments common to all constructors; the first is argument `at` of a call.
-macro_rules! options {
-    ($sig:literal) => {
-        concat!(
-            $sig,
-            "dtype: dtype? = None, layout: layout? = None, device: device? = None, pin_memory: bool? = False, \
-             requires_grad: bool = False"
-        )
-    };
-    ($sig:literal, memory_format) => {
-        concat!(
-            $sig,
-            "dtype: dtype? = None, layout: layout? = None, device: device? = None, pin_memory: bool? = False, \
-             requires_grad: bool = False, memory_format: memory_format? = None"
-        )
-    };
-}
-pub use fill::fill_all;
+pub(super) const OPTIONS: &str = "dtype: dtype? = None, layout: layout? = None, device: device? = None, pin_memory: \
+                                  bool? = False, requires_grad: bool = False";
+/// As above, with the memory format.
+pub(super) const OPTIONS_LIKE: &str = "dtype: dtype? = None, layout: layout? = None, device: device? = None, \
+                                       pin_memory: bool? = False, requires_grad: bool = False, memory_format: \
+                                       memory_format? = None";
 pub(super) use fill::overwrite;
-pub(super) use options;
 
 /// The offset of `requires_grad` from `dtype` among the options.
 const REQUIRES_GRAD: usize = 4;
@@ -364,166 +352,116 @@ fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
     finish(a, options, out)
 }
 
-const fn function(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, exposure: Exposure::FUNCTION, overloads, ..Op::NEW }
-}
-
-const fn factory(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { exposure: Exposure::FUNCTION.and(Exposure::OUT), ..function(name, doc, overloads) }
-}
-
-const fn method(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { exposure: Exposure::METHOD, ..function(name, doc, overloads) }
-}
-
-macro_rules! overload {
-    ($sig:expr, $f:expr) => {
-        Overload { sig: $sig, call: Call::Fn($f) }
-    };
-}
-
-pub static OPS: &[Op] = &[
-    factory(
-        "zeros",
-        "A tensor of the given size filled with 0.",
-        &[overload!(options!("size: size, *, "), |a| {
+ops! {
+    /// A tensor of the given size filled with 0.
+    "zeros" FUNCTION | OUT {
+        (size: size, *, ..OPTIONS) => |a| {
             let negative = a.ints(0)?.iter().any(|&n| n < 0);
             ensure!(!negative, Runtime, "zeros: Dimension size must be non-negative.");
             filled(a, Scalar::Int(0))
-        })],
-    ),
-    factory(
-        "ones",
-        "A tensor of the given size filled with 1.",
-        &[overload!(options!("size: size, *, "), |a| { filled(a, Scalar::Int(1)) })],
-    ),
-    factory(
-        "full",
-        "A tensor of the given size filled with `fill_value`.",
-        &[overload!(options!("size: size, fill_value: Number, *, "), full)],
-    ),
-    factory(
-        "empty",
-        "A tensor of the given size and of unspecified contents.",
-        &[overload!(options!("size: size, *, ", memory_format), empty)],
-    ),
-    function(
-        "zeros_like",
-        "A tensor of the shape and dtype of `input` filled with 0.",
-        &[overload!(options!("input: Tensor, *, ", memory_format), |a| filled_like(a, Scalar::Int(0)))],
-    ),
-    function(
-        "ones_like",
-        "A tensor of the shape and dtype of `input` filled with 1.",
-        &[overload!(options!("input: Tensor, *, ", memory_format), |a| filled_like(a, Scalar::Int(1)))],
-    ),
-    function(
-        "full_like",
-        "A tensor of the shape and dtype of `input` filled with `fill_value`.",
-        &[overload!(options!("input: Tensor, fill_value: Number, *, ", memory_format), full_like)],
-    ),
-    function(
-        "empty_like",
-        "A tensor of the shape and dtype of `input` and of unspecified contents.",
-        &[overload!(options!("input: Tensor, *, ", memory_format), empty_like)],
-    ),
-    method(
-        "new_zeros",
-        "A tensor of the given size and the dtype of `input` filled with 0.",
-        &[overload!(options!("input: Tensor, size: size, *, "), |a| new_filled(a, Scalar::Int(0)))],
-    ),
-    method(
-        "new_ones",
-        "A tensor of the given size and the dtype of `input` filled with 1.",
-        &[overload!(options!("input: Tensor, size: size, *, "), |a| new_filled(a, Scalar::Int(1)))],
-    ),
-    method(
-        "new_full",
-        "A tensor of the given size and the dtype of `input` filled with `fill_value`.",
-        &[overload!(options!("input: Tensor, size: size, fill_value: Number, *, "), new_full)],
-    ),
-    method(
-        "new_empty",
-        "A tensor of the given size and the dtype of `input`, of unspecified contents.",
-        &[overload!(options!("input: Tensor, size: size, *, "), new_empty)],
-    ),
-    method(
-        "new_empty_strided",
-        "A tensor of the given size and strides and the dtype of `input`.",
-        &[overload!(options!("input: Tensor, size: size, stride: size, *, "), new_empty_strided)],
-    ),
-    function(
-        "empty_strided",
-        "A tensor of the given size and strides, of unspecified contents.",
-        &[overload!(options!("size: size, stride: size, *, "), empty_strided)],
-    ),
-    function(
-        "empty_permuted",
-        "A tensor of unspecified contents that is dense with its dimensions in the order `physical_layout`.",
-        &[overload!(options!("size: size, physical_layout: size, *, "), empty_permuted)],
-    ),
-    function(
-        "scalar_tensor",
-        "A 0-d tensor that holds the number `s`.",
-        &[overload!(options!("s: Number, *, "), scalar_tensor)],
-    ),
-    factory(
-        "arange",
-        "The numbers from `start` to `end`, which is excluded, `step` apart.",
-        &[
-            overload!(options!("end: Number, *, "), arange_op),
-            overload!(options!("start: Number, end: Number, step: Number = 1, *, "), arange_from_op),
-        ],
-    ),
-    factory(
-        "range",
-        "The numbers from `start` to `end`, which is included, `step` apart.",
-        &[overload!(options!("start: Number, end: Number, step: Number = 1, *, "), range)],
-    ),
-    factory(
-        "linspace",
-        "`steps` numbers from `start` to `end`, both included, at equal distances.",
-        &[overload!(options!("start: Operand, end: Operand, steps: int, *, "), linspace)],
-    ),
-    factory(
-        "logspace",
-        "`base` to the power of each of `steps` numbers from `start` to `end`.",
-        &[overload!(options!("start: Operand, end: Operand, steps: int, base: float = 10.0, *, "), logspace)],
-    ),
-    factory(
-        "eye",
-        "A matrix with ones on the diagonal and zeros elsewhere.",
-        &[
-            overload!(options!("n: int, *, "), |a| eye(a, None, 1)),
-            overload!(options!("n: int, m: int, *, "), |a| eye(a, Some(a.int(1)?), 2)),
-        ],
-    ),
-    Op {
-        name: "fill",
-        doc: "A tensor of the shape and dtype of `input` with every element equal to `value`.",
-        exposure: Exposure::FUNCTION,
-        overloads: &[overload!("input: Tensor, value: Operand", fill::fill)],
-        ..Op::NEW
-    },
-    Op {
-        name: "fill_",
-        doc: "Sets every element of `input` to `value`.",
-        overloads: &[overload!("input: Tensor, value: Operand", fill::fill_in_place)],
-        ..Op::NEW
-    },
-    Op {
-        name: "fill_diagonal_",
-        doc: "Sets the diagonal of `input` to `fill_value`.",
-        overloads: &[overload!("input: Tensor, fill_value: Number, wrap: bool = False", fill::fill_diagonal)],
-        ..Op::NEW
-    },
-    Op {
-        name: "zero_",
-        doc: "Sets every element of `input` to 0.",
-        overloads: &[overload!("input: Tensor", fill::zero_in_place)],
-        ..Op::NEW
-    },
-];
+        };
+    }
+    /// A tensor of the given size filled with 1.
+    "ones" FUNCTION | OUT {
+        (size: size, *, ..OPTIONS) => |a| filled(a, Scalar::Int(1));
+    }
+    /// A tensor of the given size filled with `fill_value`.
+    "full" FUNCTION | OUT {
+        (size: size, fill_value: Number, *, ..OPTIONS) => full;
+    }
+    /// A tensor of the given size and of unspecified contents.
+    "empty" FUNCTION | OUT {
+        (size: size, *, ..OPTIONS_LIKE) => empty;
+    }
+    /// A tensor of the shape and dtype of `input` filled with 0.
+    "zeros_like" FUNCTION {
+        (input: Tensor, *, ..OPTIONS_LIKE) => |a| filled_like(a, Scalar::Int(0));
+    }
+    /// A tensor of the shape and dtype of `input` filled with 1.
+    "ones_like" FUNCTION {
+        (input: Tensor, *, ..OPTIONS_LIKE) => |a| filled_like(a, Scalar::Int(1));
+    }
+    /// A tensor of the shape and dtype of `input` filled with `fill_value`.
+    "full_like" FUNCTION {
+        (input: Tensor, fill_value: Number, *, ..OPTIONS_LIKE) => full_like;
+    }
+    /// A tensor of the shape and dtype of `input` and of unspecified contents.
+    "empty_like" FUNCTION {
+        (input: Tensor, *, ..OPTIONS_LIKE) => empty_like;
+    }
+    /// A tensor of the given size and the dtype of `input` filled with 0.
+    "new_zeros" METHOD {
+        (input: Tensor, size: size, *, ..OPTIONS) => |a| new_filled(a, Scalar::Int(0));
+    }
+    /// A tensor of the given size and the dtype of `input` filled with 1.
+    "new_ones" METHOD {
+        (input: Tensor, size: size, *, ..OPTIONS) => |a| new_filled(a, Scalar::Int(1));
+    }
+    /// A tensor of the given size and the dtype of `input` filled with `fill_value`.
+    "new_full" METHOD {
+        (input: Tensor, size: size, fill_value: Number, *, ..OPTIONS) => new_full;
+    }
+    /// A tensor of the given size and the dtype of `input`, of unspecified contents.
+    "new_empty" METHOD {
+        (input: Tensor, size: size, *, ..OPTIONS) => new_empty;
+    }
+    /// A tensor of the given size and strides and the dtype of `input`.
+    "new_empty_strided" METHOD {
+        (input: Tensor, size: size, stride: size, *, ..OPTIONS) => new_empty_strided;
+    }
+    /// A tensor of the given size and strides, of unspecified contents.
+    "empty_strided" FUNCTION {
+        (size: size, stride: size, *, ..OPTIONS) => empty_strided;
+    }
+    /// A tensor of unspecified contents that is dense with its dimensions in the order `physical_layout`.
+    "empty_permuted" FUNCTION {
+        (size: size, physical_layout: size, *, ..OPTIONS) => empty_permuted;
+    }
+    /// A 0-d tensor that holds the number `s`.
+    "scalar_tensor" FUNCTION {
+        (s: Number, *, ..OPTIONS) => scalar_tensor;
+    }
+    /// The numbers from `start` to `end`, which is excluded, `step` apart.
+    "arange" FUNCTION | OUT {
+        (end: Number, *, ..OPTIONS) => arange_op;
+        (start: Number, end: Number, step: Number = 1, *, ..OPTIONS) => arange_from_op;
+    }
+    /// The numbers from `start` to `end`, which is included, `step` apart.
+    "range" FUNCTION | OUT {
+        (start: Number, end: Number, step: Number = 1, *, ..OPTIONS) => range;
+    }
+    /// `steps` numbers from `start` to `end`, both included, at equal distances.
+    "linspace" FUNCTION | OUT {
+        (start: Operand, end: Operand, steps: int, *, ..OPTIONS) => linspace;
+    }
+    /// `base` to the power of each of `steps` numbers from `start` to `end`.
+    "logspace" FUNCTION | OUT {
+        (start: Operand, end: Operand, steps: int, base: float = 10.0, *, ..OPTIONS) => logspace;
+    }
+    /// A matrix with ones on the diagonal and zeros elsewhere.
+    "eye" FUNCTION | OUT {
+        (n: int, *, ..OPTIONS) => |a| eye(a, None, 1);
+        (n: int, m: int, *, ..OPTIONS) => |a| eye(a, Some(a.int(1)?), 2);
+    }
+    /// A tensor of the shape and dtype of `input` with every element equal to `value`.
+    "fill" FUNCTION {
+        (input: Tensor, value: Operand) => fill::fill;
+    }
+    /// Sets every element of `input` to `value`.
+    "fill_" BOTH {
+        (input: Tensor, value: Operand) => fill::fill_in_place;
+        /// Overwrites every element of `t` with a number.
+        pub fn fill_all(t: &Tensor, value: Scalar) -> () as (t, value) = fill::fill_all_impl;
+    }
+    /// Sets the diagonal of `input` to `fill_value`.
+    "fill_diagonal_" BOTH {
+        (input: Tensor, fill_value: Number, wrap: bool = False) => fill::fill_diagonal;
+    }
+    /// Sets every element of `input` to 0.
+    "zero_" BOTH {
+        (input: Tensor) => fill::zero_in_place;
+    }
+}
 
 #[cfg(test)]
 mod tests {

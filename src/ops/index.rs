@@ -23,7 +23,6 @@ use super::schema::Op;
 use super::view;
 use super::view::cut::{self, Cut};
 use crate::backend::{copy, index as kernel};
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{ModeGuard, grad_enabled};
@@ -178,10 +177,10 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
     Ok((view, picks))
 }
 
-/// Moves an index to the device of `t`: CPU indices may index any tensor.
+/// An index on the device of `t`.
 fn beside(t: &Tensor, by: &Tensor) -> Result<Tensor> {
     ensure!(
-        by.device() == t.device() || by.device() == Device::Cpu,
+        by.device() == t.device() || by.device().lends_operands(),
         Runtime,
         "indices should be either on cpu or on the same device as the indexed tensor ({})",
         t.device()

@@ -1,10 +1,11 @@
 //! Interpreters: code that intercepts the calls of operations, such as autocast, transforms and modes.
 //!
-//! Note [One door] Every call of an [`Op`] checks with [`active`], one relaxed load, whether any thread has
-//! interpreters. If so, the innermost interpreter of this thread that handles the call receives it. While it runs,
-//! only the interpreters below it are on the stack, so only these see its calls of operations, including the operation
-//! itself when it calls `next`. Calls by the core (backward functions, composite operations) pass through here too,
-//! marked as [`Caller::Core`].
+//! Note [One door]
+//! Every call of an [`Op`] asks [`active`], one relaxed load, whether some thread has interpreters. If so, the innermost
+//! one of this thread that the call concerns is handed the call, and while it runs, the stack is what lies below it:
+//! what it calls is seen by those below alone, and so is the operation itself once it calls `next`. Calls that the core
+//! makes itself (backward functions, operations made of others) pass here as well, marked [`Caller::Core`]: they go to the
+//! functions that `ops!` declares, or to `call` of a row, and never to what stands behind these in another family.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -165,7 +166,17 @@ fn innermost(call: &OpCall) -> Option<usize> {
     STACK.with(|s| s.0.borrow().iter().rposition(|i| i.concerns(call)))
 }
 
-/// As [`interpreted`], for a call by the core; its values are created only if an interpreter handles the call.
+/// Whether this thread has no interpreter.
+pub fn none_here() -> bool {
+    STACK.with(|s| s.0.borrow().is_empty())
+}
+
+/// Whether a call concerns an interpreter of this thread.
+pub fn concerned(call: &OpCall) -> Option<()> {
+    innermost(call).map(drop)
+}
+
+/// As [`interpreted`], for a row that the core calls; its values are made only where somebody looks at them.
 #[cold]
 pub fn interpreted_core<'v, V: AsRef<[Value]> + 'v>(
     op: &'static Op,

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
-use crate::{ensure, table};
+use crate::{ensure, ops};
 
 /// As in PyTorch, an empty vector may be concatenated with tensors of any rank and is ignored.
 fn is_left_out(t: &Tensor) -> bool {
@@ -27,7 +27,7 @@ fn common_format(tensors: &[Tensor]) -> MemoryFormat {
 }
 
 /// Concatenates tensors along `dim` in their promoted dtype.
-pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+fn cat_impl(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), Value, "torch.cat(): expected a non-empty list of Tensors");
     for (i, t) in tensors.iter().enumerate() {
         ensure!(t.rank() > 0, Runtime, "zero-dimensional tensor (at position {i}) cannot be concatenated");
@@ -109,7 +109,7 @@ impl Function for Cat {
 }
 
 /// Stacks tensors of one shape along a new dimension.
-pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+fn stack_impl(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), Runtime, "stack expects a non-empty TensorList");
     let model = tensors[0].shape();
     for (i, t) in tensors.iter().enumerate() {
@@ -235,26 +235,33 @@ impl Function for BlockDiag {
     }
 }
 
-table! {
-    "cat" FUNCTION | OUT "The tensors one after the other along a dimension." ["concat", "concatenate"] {
-        "tensors: Tensor[], dim: int = 0" => |a| Ok(cat(a.tensors(0)?, a.int(1)?)?.into());
+ops! {
+    /// The tensors one after the other along a dimension.
+    "cat" FUNCTION | OUT, aliases ["concat", "concatenate"] {
+        pub fn cat(tensors: Tensor[], dim: int = 0) -> Tensor = cat_impl;
     }
-    "stack" FUNCTION | OUT "The tensors, which have one shape, along a new dimension." [] {
-        "tensors: Tensor[], dim: int = 0" => |a| Ok(stack(a.tensors(0)?, a.int(1)?)?.into());
+    /// The tensors, which have one shape, along a new dimension.
+    "stack" FUNCTION | OUT {
+        pub fn stack(tensors: Tensor[], dim: int = 0) -> Tensor = stack_impl;
     }
-    "hstack" FUNCTION | OUT "The tensors one beside the other: along the second dimension, vectors along the first." [] {
-        "tensors: Tensor[]" => |a| cat_raised(a, view::atleast_1d, |t| i64::from(t.rank() > 1));
+    /// The tensors one beside the other: along the second dimension, vectors along the first.
+    "hstack" FUNCTION | OUT {
+        (tensors: Tensor[]) => |a| cat_raised(a, view::atleast_1d, |t| i64::from(t.rank() > 1));
     }
-    "vstack" FUNCTION | OUT "The tensors one below the other; vectors are rows." ["row_stack"] {
-        "tensors: Tensor[]" => |a| cat_raised(a, view::atleast_2d, |_| 0);
+    /// The tensors one below the other; vectors are rows.
+    "vstack" FUNCTION | OUT, aliases ["row_stack"] {
+        (tensors: Tensor[]) => |a| cat_raised(a, view::atleast_2d, |_| 0);
     }
-    "dstack" FUNCTION | OUT "The tensors one behind the other, along the third dimension." [] {
-        "tensors: Tensor[]" => |a| cat_raised(a, view::atleast_3d, |_| 2);
+    /// The tensors one behind the other, along the third dimension.
+    "dstack" FUNCTION | OUT {
+        (tensors: Tensor[]) => |a| cat_raised(a, view::atleast_3d, |_| 2);
     }
-    "column_stack" FUNCTION | OUT "The tensors one beside the other; vectors are columns." [] {
-        "tensors: Tensor[]" => |a| cat_raised(a, as_column, |_| 1);
+    /// The tensors one beside the other; vectors are columns.
+    "column_stack" FUNCTION | OUT {
+        (tensors: Tensor[]) => |a| cat_raised(a, as_column, |_| 1);
     }
-    "block_diag" FUNCTION "Zeros with the matrices on the diagonal." [] {
-        "tensors: Tensor*" => |a| Ok(block_diag(a.tensors(0)?)?.into());
+    /// Zeros with the matrices on the diagonal.
+    "block_diag" FUNCTION {
+        (tensors: Tensor*) => |a| Ok(block_diag(a.tensors(0)?)?.into());
     }
 }

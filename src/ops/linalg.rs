@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use smallvec::smallvec;
 
-use super::reduce::{pick, sum_mask, vector_norm};
+use super::reduce::{pick, sum_mask};
 use super::schema::{Args, Op, Out};
 use super::{arith, matmul, reduce, rows, view};
 use crate::backend::triangle as kernel;
@@ -25,21 +25,35 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
 pub use einsum::einsum;
-pub use products::tensordot;
-pub use svd::{svd, svdvals};
+pub use svd::svd;
+pub use table::{svdvals, tensordot, vector_norm};
 
 pub static OPS: &[Op] = &Op::concat::<
     { table::OPS.len() + statistics::OPS.len() + factor::OPS.len() + orthogonal::OPS.len() },
 >(&[table::OPS, statistics::OPS, factor::OPS, orthogonal::OPS]);
 
 /// The lower (or upper) triangle of each matrix, up to (from) diagonal `k`, with zeros elsewhere.
-pub fn triangle(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {
+fn triangle_impl(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {
     let op = if lower { "tril" } else { "triu" };
     ensure!(t.rank() >= 2, Runtime, "{op}: input tensor must have at least 2 dimensions");
     let (rows, columns) = (t.shape()[t.rank() - 2], t.shape()[t.rank() - 1]);
     let (x, out) = (t.dense(t.dtype())?, t.empty_as(t.dtype())?);
     kernel::triangle(x.raw(), rows, columns, k, lower, out.raw())?;
     record(out, &[t], |_| TriangleBackward { k, lower })
+}
+
+/// A triangle of each matrix; see `tril` and `triu`.
+#[inline]
+pub fn triangle(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {
+    if lower { table::tril(t, k) } else { table::triu(t, k) }
+}
+
+fn lower_triangle(t: &Tensor, k: i64) -> Result<Tensor> {
+    triangle_impl(t, k, true)
+}
+
+fn upper_triangle(t: &Tensor, k: i64) -> Result<Tensor> {
+    triangle_impl(t, k, false)
 }
 
 struct TriangleBackward {
@@ -75,7 +89,7 @@ fn identity(rows: usize, columns: usize, like: &Tensor) -> Result<Tensor> {
 }
 
 /// The sum of the diagonal of a matrix.
-pub fn trace(t: &Tensor) -> Result<Tensor> {
+fn trace_impl(t: &Tensor) -> Result<Tensor> {
     ensure!(t.rank() == 2, Runtime, "trace: expected a matrix, but got a tensor with {} dims", t.rank());
     let (rows, columns) = (t.shape()[0], t.shape()[1]);
     let diagonal = Layout {

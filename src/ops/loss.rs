@@ -2,11 +2,10 @@
 
 mod class;
 
-use crate::ops::autocast::{Cast, CastPolicy};
 use smallvec::smallvec;
 
 use super::pointwise::{Arg, PointwiseOp, result_type};
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use super::{arith, reduce, rows, view};
 use crate::backend::inspect::{Question, known};
 use crate::dtype::{DType, Scalar};
@@ -14,7 +13,7 @@ use crate::error::{Error, Result, warn};
 use crate::graph::{Attribute, Cx, Function, GradFn, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 
 pub use class::{cross_entropy, nll_loss};
 
@@ -71,7 +70,7 @@ struct Pointwise {
 // Note [A reduced loss is one node] The element losses are computed by a pointwise operation, whose node implements
 // the derivative: fused normally, composed of operations if backward itself is differentiated. The node of the reduced
 // loss owns that node, which is in no graph, and calls it with the gradient of the result, scaled and expanded. The
-// element losses are not kept.
+// element losses are not kept; above a size they are not even stored, but fused into the reduction.
 impl Pointwise {
     fn call(
         &self,
@@ -83,6 +82,13 @@ impl Pointwise {
     ) -> Result<Tensor> {
         let common = result_type(&[a.into(), b.into()]);
         ensure!(common.is_float(), Error::DtypeNotImplemented { op: self.kernel, dtype: common });
+        if weight.is_none()
+            && how != Reduction::None
+            && let Some((out, row)) =
+                self.row.reduced(&[a.into(), b.into()], params, how == Reduction::Mean)?
+        {
+            return self.recorded(out, row, [a, b], None, how, (a.shape().clone(), common));
+        }
         let losses = self.row.call(&[a.into(), b.into()], params)?;
         match weight {
             None if how == Reduction::None => return Ok(losses),
@@ -92,7 +98,6 @@ impl Pointwise {
         let (row, plain) = (losses.grad_fn(), losses.detach());
         let plain = weight.map_or(Ok(plain.clone()), |w| arith::mul(&plain, &w.detach()))?;
         let count = plain.numel() as f64;
-        let scale = if how == Reduction::Mean { 1.0 / count } else { 1.0 };
         let out = if how == Reduction::None {
             plain
         } else {
@@ -101,15 +106,23 @@ impl Pointwise {
             let value = if how == Reduction::Mean { arith::div(&sum, count)? } else { sum };
             super::nn::rounded(value, common)?
         };
+        self.recorded(out, row, [a, b], weight, how, (losses.shape().clone(), common))
+    }
+
+    /// The reduced loss of losses of a shape and dtype, whose node is `row`.
+    fn recorded(
+        &self,
+        out: Tensor,
+        row: Option<GradFn>,
+        [a, b]: [&Tensor; 2],
+        weight: Option<&Tensor>,
+        how: Reduction,
+        (shape, dtype): (Dims, DType),
+    ) -> Result<Tensor> {
         let Some(row) = row else { return Ok(out) };
-        record(out, &[a, b], |_| ReducedLoss {
-            row,
-            weight: SavedTensor::optional(weight),
-            scale,
-            shape: losses.shape().clone(),
-            dtype: common,
-            how,
-        })
+        let weight = SavedTensor::optional(weight);
+        let scale = if how == Reduction::Mean { 1.0 / shape.iter().product::<usize>() as f64 } else { 1.0 };
+        record(out, &[a, b], |_| ReducedLoss { row, weight, scale, shape, dtype, how })
     }
 }
 
@@ -314,103 +327,58 @@ fn kl_div(a: &Args) -> Result<Out> {
     Ok(Reduction::parse(how)?.of(losses)?.into())
 }
 
-const fn op(
-    name: &'static str,
-    doc: &'static str,
-    autocast: CastPolicy,
-    overloads: &'static [Overload],
-) -> Op {
-    Op { name, doc, exposure: Exposure::NN, autocast, overloads, ..Op::NEW }
+ops! {
+    /// Squared differences.
+    "mse_loss" NN, autocast FULL {
+        (input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = "mean",
+         weight: Tensor? = None) =>
+            mse_loss;
+    }
+    /// Absolute differences.
+    "l1_loss" NN, autocast FULL {
+        (input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = "mean",
+         weight: Tensor? = None) =>
+            l1_loss;
+    }
+    /// Squared differences below `beta`, absolute ones above.
+    "smooth_l1_loss" NN, autocast FULL {
+        (input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = "mean",
+         beta: float = 1.0) =>
+            smooth_l1_loss;
+    }
+    /// Huber's function of the differences.
+    "huber_loss" NN, autocast FULL {
+        (input: Tensor, target: Tensor, reduction: str? = "mean", delta: float = 1.0, weight: Tensor? = None) =>
+            huber_loss;
+    }
+    /// Cross entropy of probabilities of two classes.
+    "binary_cross_entropy" NN, autocast FULL_OR_REFUSED {
+        (input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = None,
+         reduction: str? = "mean") =>
+            binary_cross_entropy;
+    }
+    /// Cross entropy of two classes, from logits.
+    "binary_cross_entropy_with_logits" NN, autocast FULL {
+        (input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = None,
+         reduction: str? = "mean", pos_weight: Tensor? = None) =>
+            binary_cross_entropy_with_logits;
+    }
+    /// Kullback-Leibler divergence of the target from log-probabilities.
+    "kl_div" NN, autocast FULL {
+        (input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = "mean",
+         log_target: bool = False) =>
+            kl_div;
+    }
+    /// Negative log-probabilities of the target classes.
+    "nll_loss" NN, autocast FULL {
+        (input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int = -100,
+         reduce: bool? = None, reduction: str? = "mean") =>
+            class::nll_loss_op;
+    }
+    /// Cross entropy of logits with target classes or probabilities.
+    "cross_entropy" NN, autocast FULL {
+        (input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int = -100,
+         reduce: bool? = None, reduction: str? = "mean", label_smoothing: float = 0.0) =>
+            class::cross_entropy_op;
+    }
 }
-
-pub static OPS: &[Op] = &[
-    op(
-        "mse_loss",
-        "Squared differences.",
-        CastPolicy::FULL,
-        &[Overload {
-            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
-                  'mean', weight: Tensor? = None",
-            call: Call::Fn(mse_loss),
-        }],
-    ),
-    op(
-        "l1_loss",
-        "Absolute differences.",
-        CastPolicy::FULL,
-        &[Overload {
-            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
-                  'mean', weight: Tensor? = None",
-            call: Call::Fn(l1_loss),
-        }],
-    ),
-    op(
-        "smooth_l1_loss",
-        "Squared differences below `beta`, absolute ones above.",
-        CastPolicy::FULL,
-        &[Overload {
-            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
-                  'mean', beta: float = 1.0",
-            call: Call::Fn(smooth_l1_loss),
-        }],
-    ),
-    op(
-        "huber_loss",
-        "Huber's function of the differences.",
-        CastPolicy::FULL,
-        &[Overload {
-            sig: "input: Tensor, target: Tensor, reduction: str? = 'mean', delta: float = 1.0, weight: Tensor? = None",
-            call: Call::Fn(huber_loss),
-        }],
-    ),
-    op(
-        "binary_cross_entropy",
-        "Cross entropy of probabilities of two classes.",
-        CastPolicy::on(Cast::Full, Cast::Refused),
-        &[Overload {
-            sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
-                  None, reduction: str? = 'mean'",
-            call: Call::Fn(binary_cross_entropy),
-        }],
-    ),
-    op(
-        "binary_cross_entropy_with_logits",
-        "Cross entropy of two classes, from logits.",
-        CastPolicy::FULL,
-        &[Overload {
-            sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
-                  None, reduction: str? = 'mean', pos_weight: Tensor? = None",
-            call: Call::Fn(binary_cross_entropy_with_logits),
-        }],
-    ),
-    op(
-        "kl_div",
-        "Kullback-Leibler divergence of the target from log-probabilities.",
-        CastPolicy::FULL,
-        &[Overload {
-            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
-                  'mean', log_target: bool = False",
-            call: Call::Fn(kl_div),
-        }],
-    ),
-    op(
-        "nll_loss",
-        "Negative log-probabilities of the target classes.",
-        CastPolicy::FULL,
-        &[Overload {
-            sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
-                  = -100, reduce: bool? = None, reduction: str? = 'mean'",
-            call: Call::Fn(class::nll_loss_op),
-        }],
-    ),
-    op(
-        "cross_entropy",
-        "Cross entropy of logits with target classes or probabilities.",
-        CastPolicy::FULL,
-        &[Overload {
-            sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
-                  = -100, reduce: bool? = None, reduction: str? = 'mean', label_smoothing: float = 0.0",
-            call: Call::Fn(class::cross_entropy_op),
-        }],
-    ),
-];

@@ -5,8 +5,7 @@ mod linear;
 
 use smallvec::smallvec;
 
-use super::autocast::CastPolicy;
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use super::{arith, view};
 use crate::backend::matmul::{compute_type, product as matmul_kernel};
 use crate::dtype::{DType, Scalar};
@@ -14,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record};
 use crate::layout::{Dims, Layout, MemoryFormat, broadcast};
 use crate::tensor::Tensor;
-use crate::{ensure, op};
+use crate::{ensure, ops};
 
 pub(super) use added::record_added;
 
@@ -243,7 +242,7 @@ fn product_of_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// The only matrix of a batch of one.
 fn only(t: &Tensor) -> Result<Tensor> {
-    view::squeeze(t, Some(&[0]))
+    view::squeeze(t, &[0])
 }
 
 /// The product of every row of `a`, of any rank, with the vector `x`.
@@ -425,63 +424,39 @@ fn scaled_sum(
     arith::add(&multiplied(input.clone(), beta)?, &product)
 }
 
-const ADD_PRODUCT: &str = "input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1";
-
-op! {
-    /// Product of two tensors: inner product, matrix product, or a broadcast batch of matrix products.
-    pub fn matmul(input: Tensor, other: Tensor) -> Tensor = product_of_any;
-    MATMUL: BOTH | OUT | LINALG, autocast LOWER;
+ops! {
+    ///  Product of two tensors: inner product, matrix product, or a broadcast batch of matrix products.
+    "matmul" BOTH | LINALG | OUT, autocast LOWER {
+        pub fn matmul(input: Tensor, other: Tensor) -> Tensor = product_of_any;
+    }
+    ///  Product of two matrices.
+    "mm" BOTH | OUT, autocast LOWER {
+        pub fn mm(input: Tensor, mat2: Tensor) -> Tensor = recorded_mm;
+    }
+    ///  Products of two batches of matrices.
+    "bmm" BOTH | OUT, autocast LOWER {
+        pub fn bmm(input: Tensor, mat2: Tensor) -> Tensor = recorded_bmm;
+    }
+    ///  Product of a matrix and a vector.
+    "mv" BOTH | OUT, autocast LOWER_ON_GPU {
+        pub fn mv(input: Tensor, vec: Tensor) -> Tensor = recorded_mv;
+    }
+    ///  Inner product of two vectors.
+    "dot" BOTH | OUT, autocast WIDEST_ON_GPU {
+        pub fn dot(input: Tensor, tensor: Tensor) -> Tensor = recorded_dot;
+    }
+    /// `beta * input + alpha * mat1 @ mat2`.
+    "addmm" ALL, autocast LOWER {
+        (input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) =>
+            |a| add_product(a, recorded_mm);
+    }
+    /// `beta * input + alpha * batch1 @ batch2` for each matrix of a batch.
+    "baddbmm" ALL, autocast LOWER {
+        (input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) =>
+            |a| add_product(a, recorded_bmm);
+    }
+    ///  `input @ weightᵀ + bias`.
+    "linear" NN | OUT, autocast LOWER {
+        pub fn linear(input: Tensor, weight: Tensor, bias: Tensor? = None) -> Tensor = linear::linear;
+    }
 }
-op! {
-    /// Product of two matrices.
-    pub fn mm(input: Tensor, mat2: Tensor) -> Tensor = recorded_mm;
-    MM: BOTH | OUT, autocast LOWER;
-}
-op! {
-    /// Products of two batches of matrices.
-    pub fn bmm(input: Tensor, mat2: Tensor) -> Tensor = recorded_bmm;
-    BMM: BOTH | OUT, autocast LOWER;
-}
-op! {
-    /// Product of a matrix and a vector.
-    pub fn mv(input: Tensor, vec: Tensor) -> Tensor = recorded_mv;
-    MV: BOTH | OUT, autocast LOWER_ON_GPU;
-}
-op! {
-    /// Inner product of two vectors.
-    pub fn dot(input: Tensor, tensor: Tensor) -> Tensor = recorded_dot;
-    DOT: BOTH | OUT, autocast WIDEST_ON_GPU;
-}
-op! {
-    /// `input @ weightᵀ + bias`.
-    pub fn linear(input: Tensor, weight: Tensor, bias: Tensor? = None) -> Tensor = linear::linear;
-    LINEAR: NN | OUT, autocast LOWER;
-}
-
-pub static OPS: &[Op] = &[
-    MATMUL,
-    MM,
-    BMM,
-    MV,
-    DOT,
-    Op {
-        name: "addmm",
-        doc: "`beta * input + alpha * mat1 @ mat2`.",
-        exposure: Exposure::ALL,
-        autocast: CastPolicy::LOWER,
-        overloads: &[Overload { sig: ADD_PRODUCT, call: Call::Fn(|a| add_product(a, recorded_mm)) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "baddbmm",
-        doc: "`beta * input + alpha * batch1 @ batch2` for each matrix of a batch.",
-        exposure: Exposure::ALL,
-        autocast: CastPolicy::LOWER,
-        overloads: &[Overload {
-            sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1",
-            call: Call::Fn(|a| add_product(a, recorded_bmm)),
-        }],
-        ..Op::NEW
-    },
-    LINEAR,
-];

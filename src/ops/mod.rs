@@ -5,6 +5,7 @@ pub mod autocast;
 pub mod cast;
 pub mod conv;
 pub mod creation;
+pub mod declare;
 pub mod index;
 pub mod interpreter;
 pub mod join;

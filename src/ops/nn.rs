@@ -61,12 +61,14 @@ pub(super) fn axes(values: [i64; 3], n: usize, fill: usize) -> [usize; 3] {
     std::array::from_fn(|a| if a < 3 - n { fill } else { values[a].max(0) as usize })
 }
 
-pub static OPS: &[Op] = &[
-    attention::OP,
-    dropout::OP,
-    embedding::OP,
-    interpolate::OP,
-    pad::CONSTANT_PAD_ND,
-    pad::PAD,
-    recurrent::OP,
-];
+pub static OPS: &[Op] =
+    &Op::concat::<
+        {
+            attention::OPS.len()
+                + dropout::OPS.len()
+                + embedding::OPS.len()
+                + interpolate::OPS.len()
+                + pad::OPS.len()
+                + recurrent::OPS.len()
+        },
+    >(&[attention::OPS, dropout::OPS, embedding::OPS, interpolate::OPS, pad::OPS, recurrent::OPS]);

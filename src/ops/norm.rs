@@ -5,11 +5,10 @@
 
 mod composite;
 
-use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use super::{arith, reduce, rows, view};
 use crate::backend::norm::{self as kernel, Kind, Made};
 use crate::dtype::{DType, Scalar};
@@ -17,7 +16,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record_optional};
 use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::{Tensor, write_untracked};
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 
 const fn node(kind: Kind) -> &'static str {
     match kind {
@@ -476,38 +475,21 @@ fn batch_norm_op(a: &Args) -> Result<Out> {
     Ok(batch_norm(x, running, a.opt_tensor(3)?, a.opt_tensor(4)?, a.bool(5)?, a.float(7)?)?.into())
 }
 
-pub static OPS: &[Op] = &[
-    Op {
-        name: "layer_norm",
-        doc: "Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements.",
-        exposure: Exposure::NN.and(Exposure::FUNCTION),
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[Overload {
-            sig: "input: Tensor, normalized_shape: size, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
-            call: Call::Fn(layer_norm_op),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "group_norm",
-        doc: "Normalises groups of channels of each sample, then scales and shifts each channel.",
-        exposure: Exposure::NN.and(Exposure::FUNCTION),
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[Overload {
-            sig: "input: Tensor, num_groups: int, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
-            call: Call::Fn(group_norm_op),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "batch_norm",
-        doc: "Normalises each channel over the batch or by running statistics, then scales and shifts it.",
-        exposure: Exposure::NN,
-        overloads: &[Overload {
-            sig: "input: Tensor, running_mean: Tensor?, running_var: Tensor?, weight: Tensor? = None, bias: Tensor? = \
-                  None, training: bool = False, momentum: float = 0.1, eps: float = 1e-05",
-            call: Call::Fn(batch_norm_op),
-        }],
-        ..Op::NEW
-    },
-];
+ops! {
+    /// Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements.
+    "layer_norm" FUNCTION | NN, autocast FULL_ON_GPU {
+        (input: Tensor, normalized_shape: size, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05) =>
+            layer_norm_op;
+    }
+    /// Normalises groups of channels of each sample, then scales and shifts each channel.
+    "group_norm" FUNCTION | NN, autocast FULL_ON_GPU {
+        (input: Tensor, num_groups: int, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05) =>
+            group_norm_op;
+    }
+    /// Normalises each channel over the batch or by running statistics, then scales and shifts it.
+    "batch_norm" NN {
+        (input: Tensor, running_mean: Tensor?, running_var: Tensor?, weight: Tensor? = None, bias: Tensor? = None,
+         training: bool = False, momentum: float = 0.1, eps: float = 1e-05) =>
+            batch_norm_op;
+    }
+}

@@ -31,7 +31,7 @@ use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
 pub use backward::prim_row;
-pub use fold::{Applied, Rule, fold};
+pub use fold::{Applied, Rule, fold, sum_of};
 pub use formula::{evaluate, primitive};
 use order::{empty_among, lie_plainly};
 
@@ -161,7 +161,7 @@ pub struct PointwiseOp {
     pub op: OnceLock<Op>,
 }
 
-/// What the recorded derivatives read.
+/// The recorded formula and derivatives of an operation, and which values the derivatives read.
 pub struct Plan {
     /// The formula of the operation itself.
     formula: Formula,
@@ -261,10 +261,10 @@ fn common_device(args: &[Arg]) -> Device {
     Device::of_result(args.iter().filter_map(|a| if let Arg::T(t) = a { Some(t.device()) } else { None }))
 }
 
-/// An operand for a kernel on `device`: there a 0-d CPU tensor is passed as a number.
+/// An operand for a kernel on `device`: a 0-d tensor of another device may be a number there.
 #[inline(always)]
 fn operand<'a>(t: &'a Tensor, layout: Option<&'a Layout>, device: Device) -> Result<Operand<'a>> {
-    if t.device() != device && t.rank() == 0 && t.device() == Device::Cpu {
+    if t.device() != device && t.rank() == 0 && t.device().lends_operands() {
         return Ok(Operand::Number(t.item()?));
     }
     let view = t.raw();

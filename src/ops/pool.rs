@@ -1,20 +1,19 @@
 //! Pooling: maximum and average over fixed or adaptive windows.
 
-use crate::ops::autocast::CastPolicy;
 use std::sync::Arc;
 
 use super::nn::{
     Asked, Named, SavedLinearMap, axes, map_planes, number_compute, per_axis, record_map, rounded,
 };
 use super::reduce::{dim_mask, mean_of_planes};
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use super::view;
 use crate::backend::plane::{self as kernel, Divisor, PoolShape, ResizeShape, Windows};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 
 /// The product of the leading dimensions and the sizes of the last `n` of three dimensions, with 1 for the others.
 fn planes(t: &Tensor, n: usize) -> (usize, [usize; 3]) {
@@ -260,7 +259,7 @@ fn with_indices(a: &Args, (out, indices): (Tensor, Tensor)) -> Result<Out> {
 
 /// Converts the result of a one-row plane to that of a line.
 fn line(t: &Tensor) -> Result<Tensor> {
-    view::squeeze(t, Some(&[-2]))
+    view::squeeze(t, &[-2])
 }
 
 fn maxima_of(t: &Tensor, window: &Window) -> Result<(Tensor, Tensor)> {
@@ -398,54 +397,68 @@ fn adaptive_max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
     Ok(if a.bool(2)? { Out::Tuple(vec![out, indices]) } else { out.into() })
 }
 
-const MAX: &str = "input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, dilation: int[] = 1, \
-                   ceil_mode: bool = False, return_indices: bool = False";
-const AVG_1D: &str = "input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = \
-                      False, count_include_pad: bool = True";
-const AVG: &str = "input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = \
-                   False, count_include_pad: bool = True, divisor_override: int? = None";
-const ADAPTIVE_AVG: &str = "input: Tensor, output_size: int[]";
-const ADAPTIVE_MAX: &str = "input: Tensor, output_size: int[], return_indices: bool = False";
-
-const MAX_DOC: &str = "The maximum of each window, with its index in the plane if `return_indices`.";
-const AVG_DOC: &str = "The mean of each window.";
-const ADAPTIVE_AVG_DOC: &str = "Means of as many windows as the result is to have elements.";
-const ADAPTIVE_MAX_DOC: &str = "Maxima of as many windows as the result is to have elements.";
-
-/// Functions that PyTorch also has in the `torch` namespace.
-const TWICE: Exposure = Exposure::NN.and(Exposure::FUNCTION);
-/// Functions that take `out=`.
-const OUT: Exposure = Exposure::NN.and(Exposure::OUT);
-const NN: Exposure = Exposure::NN;
-
-const fn op(
-    name: &'static str,
-    doc: &'static str,
-    exposure: Exposure,
-    autocast: CastPolicy,
-    overloads: &'static [Overload],
-) -> Op {
-    Op { name, doc, exposure, autocast, overloads, ..Op::NEW }
-}
-
-macro_rules! pools {
-    ($($name:literal $exposure:ident $doc:ident $sig:ident $f:ident $n:literal $cast:ident;)*) => {
-        pub static OPS: &[Op] = &[$(
-            op($name, $doc, $exposure, CastPolicy::$cast, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
-        )*];
-    };
-}
-pools! {
-    "max_pool1d" TWICE MAX_DOC MAX max_pool 1 UNCHANGED;
-    "max_pool2d" TWICE MAX_DOC MAX max_pool 2 UNCHANGED;
-    "max_pool3d" TWICE MAX_DOC MAX max_pool 3 FULL_ON_CPU;
-    "avg_pool1d" TWICE AVG_DOC AVG_1D avg_pool 1 UNCHANGED;
-    "avg_pool2d" OUT AVG_DOC AVG avg_pool 2 UNCHANGED;
-    "avg_pool3d" OUT AVG_DOC AVG avg_pool 3 FULL_ON_CPU;
-    "adaptive_avg_pool1d" TWICE ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 1 UNCHANGED;
-    "adaptive_avg_pool2d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 2 UNCHANGED;
-    "adaptive_avg_pool3d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 3 FULL_ON_CPU;
-    "adaptive_max_pool1d" NN ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 1 UNCHANGED;
-    "adaptive_max_pool2d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 2 UNCHANGED;
-    "adaptive_max_pool3d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 3 UNCHANGED;
+ops! {
+    /// The maximum of each window, with its index in the plane if `return_indices`.
+    "max_pool1d" FUNCTION | NN {
+        (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, dilation: int[] = 1,
+         ceil_mode: bool = False, return_indices: bool = False) =>
+            |a| max_pool(a, "max_pool1d", 1);
+    }
+    /// The maximum of each window, with its index in the plane if `return_indices`.
+    "max_pool2d" FUNCTION | NN {
+        (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, dilation: int[] = 1,
+         ceil_mode: bool = False, return_indices: bool = False) =>
+            |a| max_pool(a, "max_pool2d", 2);
+    }
+    /// The maximum of each window, with its index in the plane if `return_indices`.
+    "max_pool3d" FUNCTION | NN, autocast FULL_ON_CPU {
+        (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, dilation: int[] = 1,
+         ceil_mode: bool = False, return_indices: bool = False) =>
+            |a| max_pool(a, "max_pool3d", 3);
+    }
+    /// The mean of each window.
+    "avg_pool1d" FUNCTION | NN {
+        (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
+         count_include_pad: bool = True) =>
+            |a| avg_pool(a, "avg_pool1d", 1);
+    }
+    /// The mean of each window.
+    "avg_pool2d" NN | OUT {
+        (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
+         count_include_pad: bool = True, divisor_override: int? = None) =>
+            |a| avg_pool(a, "avg_pool2d", 2);
+    }
+    /// The mean of each window.
+    "avg_pool3d" NN | OUT, autocast FULL_ON_CPU {
+        (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
+         count_include_pad: bool = True, divisor_override: int? = None) =>
+            |a| avg_pool(a, "avg_pool3d", 3);
+    }
+    /// Means of as many windows as the result is to have elements.
+    "adaptive_avg_pool1d" FUNCTION | NN {
+        (input: Tensor, output_size: int[]) => |a| adaptive_avg_pool(a, "adaptive_avg_pool1d", 1);
+    }
+    /// Means of as many windows as the result is to have elements.
+    "adaptive_avg_pool2d" NN | OUT {
+        (input: Tensor, output_size: int[]) => |a| adaptive_avg_pool(a, "adaptive_avg_pool2d", 2);
+    }
+    /// Means of as many windows as the result is to have elements.
+    "adaptive_avg_pool3d" NN | OUT, autocast FULL_ON_CPU {
+        (input: Tensor, output_size: int[]) => |a| adaptive_avg_pool(a, "adaptive_avg_pool3d", 3);
+    }
+    /// Maxima of as many windows as the result is to have elements.
+    "adaptive_max_pool1d" NN {
+        (input: Tensor, output_size: int[], return_indices: bool = False) =>
+            |a| adaptive_max_pool(a, "adaptive_max_pool1d", 1);
+    }
+    /// Maxima of as many windows as the result is to have elements.
+    "adaptive_max_pool2d" NN | OUT {
+        (input: Tensor, output_size: int[], return_indices: bool = False) =>
+            |a| adaptive_max_pool(a, "adaptive_max_pool2d", 2);
+    }
+    /// Maxima of as many windows as the result is to have elements.
+    "adaptive_max_pool3d" NN | OUT {
+        (input: Tensor, output_size: int[], return_indices: bool = False) =>
+            |a| adaptive_max_pool(a, "adaptive_max_pool3d", 3);
+    }
 }

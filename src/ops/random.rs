@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::{SmallVec, smallvec};
 
-use super::creation::{device_or, dtype_or, finish, finish_like, like, options, overwrite};
+use super::creation::{OPTIONS, OPTIONS_LIKE, device_or, dtype_or, finish, finish_like, like, overwrite};
 use super::pointwise::Arg;
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use super::{arith, default_device, default_dtype, rows};
 use crate::backend::copy;
 use crate::backend::inspect::{Question, known};
@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 
 /// A random number generator: a seed and the number of counters used.
 #[derive(Debug)]
@@ -333,205 +333,98 @@ fn bernoulli_in_place_each(a: &Args) -> Result<Out> {
     Ok(overwrite(t, "BernoulliBackward1", |t| bernoulli_each(t, &probs, a.opt_generator(2)?))?.into())
 }
 
-const fn op(name: &'static str, exposure: Exposure, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, exposure, overloads, ..Op::NEW }
+ops! {
+    /// Uniform random numbers in [0, 1).
+    "rand" FUNCTION | OUT {
+        (size: size, *, generator: Generator? = None, ..OPTIONS) => |a| drawn(a, Uniform(0.0, 1.0));
+    }
+    /// Normal random numbers of mean 0 and standard deviation 1.
+    "randn" FUNCTION | OUT {
+        (size: size, *, generator: Generator? = None, ..OPTIONS) => |a| drawn(a, Normal(0.0, 1.0));
+    }
+    /// As `rand`, of the shape and dtype of `input`.
+    "rand_like" FUNCTION {
+        (input: Tensor, *, generator: Generator? = None, ..OPTIONS_LIKE) => |a| drawn_like(a, Uniform(0.0, 1.0));
+    }
+    /// As `randn`, of the shape and dtype of `input`.
+    "randn_like" FUNCTION {
+        (input: Tensor, *, generator: Generator? = None, ..OPTIONS_LIKE) => |a| drawn_like(a, Normal(0.0, 1.0));
+    }
+    /// Random integers from `low` to `high`, which is excluded.
+    "randint" FUNCTION | OUT {
+        (high: int, size: size, *, generator: Generator? = None, ..OPTIONS) =>
+            |a| integers::randint(a, 0, a.int(0)?, 1);
+        (low: int, high: int, size: size, *, generator: Generator? = None, ..OPTIONS) =>
+            |a| integers::randint(a, a.int(0)?, a.int(1)?, 2);
+    }
+    /// As `randint`, of the shape and dtype of `input`.
+    "randint_like" FUNCTION {
+        (input: Tensor, high: int, *, generator: Generator? = None, ..OPTIONS_LIKE) =>
+            |a| integers::randint_like(a, 0, a.int(1)?, 2);
+        (input: Tensor, low: int, high: int, *, generator: Generator? = None, ..OPTIONS_LIKE) =>
+            |a| integers::randint_like(a, a.int(1)?, a.int(2)?, 3);
+    }
+    /// The integers from 0 to `n`, which is excluded, in random order.
+    "randperm" FUNCTION | OUT {
+        (n: int, *, generator: Generator? = None, ..OPTIONS) => integers::randperm;
+    }
+    /// 1 with the probability that `input` holds, else 0.
+    "bernoulli" BOTH | OUT {
+        (input: Tensor, *, generator: Generator? = None) => bernoulli;
+        (input: Tensor, p: float, *, generator: Generator? = None) => bernoulli_p;
+    }
+    /// Sets each element to 1 with the probability `p`, else to 0.
+    "bernoulli_" BOTH {
+        (input: Tensor, p: Tensor, *, generator: Generator? = None) => bernoulli_in_place_each;
+        (input: Tensor, p: float = 0.5, *, generator: Generator? = None) => bernoulli_in_place;
+    }
+    /// Indices drawn with the weights that the rows of `input` hold.
+    "multinomial" BOTH | OUT {
+        (input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator? = None) =>
+            multinomial::multinomial;
+    }
+    /// Normal random numbers of means `mean` and standard deviations `std`.
+    "normal" FUNCTION | OUT {
+        (mean: Tensor, std: Tensor, *, generator: Generator? = None) =>
+            |a| Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward3")?.into());
+        (mean: Tensor, std: float = 1, *, generator: Generator? = None) =>
+            |a| Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward1")?.into());
+        (mean: float, std: Tensor, *, generator: Generator? = None) =>
+            |a| Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward2")?.into());
+        (mean: float, std: float, size: size, *, generator: Generator? = None, ..OPTIONS) => normal_size;
+    }
+    /// Sets each element to a uniform random number in [from, to).
+    "uniform_" BOTH {
+        (input: Tensor, from: float = 0, to: float = 1, *, generator: Generator? = None) => uniform_;
+    }
+    /// Sets each element to a normal random number.
+    "normal_" BOTH {
+        (input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator? = None) => normal_;
+    }
+    /// Sets each element to an exponential random number of rate `lambd`.
+    "exponential_" BOTH {
+        (input: Tensor, lambd: float = 1, *, generator: Generator? = None) => exponential_;
+    }
+    /// Sets each element to a number whose logarithm is normal.
+    "log_normal_" BOTH {
+        (input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator? = None) => log_normal_;
+    }
+    /// Sets each element to a random number of the Cauchy distribution.
+    "cauchy_" BOTH {
+        (input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator? = None) => cauchy_;
+    }
+    /// Sets each element to the number of trials up to a success of probability `p`.
+    "geometric_" BOTH {
+        (input: Tensor, p: float, *, generator: Generator? = None) => geometric_;
+    }
+    /// Sets each element to a random whole number.
+    "random_" BOTH {
+        (input: Tensor, *, generator: Generator? = None) => |a| integers::random_(a, 0, None, 1);
+        (input: Tensor, to: int, *, generator: Generator? = None) => |a| integers::random_(a, 0, Some(a.int(1)?), 2);
+        (input: Tensor, from: int, to: int?, *, generator: Generator? = None) =>
+            |a| integers::random_(a, a.int(1)?, a.opt_int(2)?, 3);
+    }
 }
-
-macro_rules! overload {
-    ($sig:expr, $f:expr) => {
-        Overload { sig: $sig, call: Call::Fn($f) }
-    };
-}
-
-const FACTORY: Exposure = Exposure::FUNCTION.and(Exposure::OUT);
-/// Operations that are defined as writes. A pure method whose name ends in `_` would be taken to replace the layout.
-const WRITES: Exposure = Exposure::BOTH;
-
-pub static OPS: &[Op] = &[
-    op(
-        "rand",
-        FACTORY,
-        "Uniform random numbers in [0, 1).",
-        &[overload!(options!("size: size, *, generator: Generator? = None, "), |a| drawn(
-            a,
-            Uniform(0.0, 1.0)
-        ))],
-    ),
-    op(
-        "randn",
-        FACTORY,
-        "Normal random numbers of mean 0 and standard deviation 1.",
-        &[overload!(options!("size: size, *, generator: Generator? = None, "), |a| drawn(
-            a,
-            Normal(0.0, 1.0)
-        ))],
-    ),
-    op(
-        "rand_like",
-        Exposure::FUNCTION,
-        "As `rand`, of the shape and dtype of `input`.",
-        &[overload!(options!("input: Tensor, *, generator: Generator? = None, ", memory_format), |a| {
-            drawn_like(a, Uniform(0.0, 1.0))
-        })],
-    ),
-    op(
-        "randn_like",
-        Exposure::FUNCTION,
-        "As `randn`, of the shape and dtype of `input`.",
-        &[overload!(options!("input: Tensor, *, generator: Generator? = None, ", memory_format), |a| {
-            drawn_like(a, Normal(0.0, 1.0))
-        })],
-    ),
-    op(
-        "randint",
-        FACTORY,
-        "Random integers from `low` to `high`, which is excluded.",
-        &[
-            overload!(options!("high: int, size: size, *, generator: Generator? = None, "), |a| {
-                integers::randint(a, 0, a.int(0)?, 1)
-            }),
-            overload!(options!("low: int, high: int, size: size, *, generator: Generator? = None, "), |a| {
-                integers::randint(a, a.int(0)?, a.int(1)?, 2)
-            }),
-        ],
-    ),
-    op(
-        "randint_like",
-        Exposure::FUNCTION,
-        "As `randint`, of the shape and dtype of `input`.",
-        &[
-            overload!(
-                options!("input: Tensor, high: int, *, generator: Generator? = None, ", memory_format),
-                |a| integers::randint_like(a, 0, a.int(1)?, 2)
-            ),
-            overload!(
-                options!(
-                    "input: Tensor, low: int, high: int, *, generator: Generator? = None, ",
-                    memory_format
-                ),
-                |a| integers::randint_like(a, a.int(1)?, a.int(2)?, 3)
-            ),
-        ],
-    ),
-    op(
-        "randperm",
-        FACTORY,
-        "The integers from 0 to `n`, which is excluded, in random order.",
-        &[overload!(options!("n: int, *, generator: Generator? = None, "), integers::randperm)],
-    ),
-    op(
-        "bernoulli",
-        Exposure::BOTH.and(Exposure::OUT),
-        "1 with the probability that `input` holds, else 0.",
-        &[
-            overload!("input: Tensor, *, generator: Generator? = None", bernoulli),
-            overload!("input: Tensor, p: float, *, generator: Generator? = None", bernoulli_p),
-        ],
-    ),
-    op(
-        "bernoulli_",
-        WRITES,
-        "Sets each element to 1 with the probability `p`, else to 0.",
-        &[
-            overload!("input: Tensor, p: Tensor, *, generator: Generator? = None", bernoulli_in_place_each),
-            overload!("input: Tensor, p: float = 0.5, *, generator: Generator? = None", bernoulli_in_place),
-        ],
-    ),
-    op(
-        "multinomial",
-        Exposure::BOTH.and(Exposure::OUT),
-        "Indices drawn with the weights that the rows of `input` hold.",
-        &[overload!(
-            "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator? = None",
-            multinomial::multinomial
-        )],
-    ),
-    op(
-        "normal",
-        FACTORY,
-        "Normal random numbers of means `mean` and standard deviations `std`.",
-        &[
-            overload!("mean: Tensor, std: Tensor, *, generator: Generator? = None", |a| {
-                Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward3")?.into())
-            }),
-            overload!("mean: Tensor, std: float = 1, *, generator: Generator? = None", |a| {
-                Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward1")?.into())
-            }),
-            overload!("mean: float, std: Tensor, *, generator: Generator? = None", |a| {
-                Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward2")?.into())
-            }),
-            overload!(
-                options!("mean: float, std: float, size: size, *, generator: Generator? = None, "),
-                normal_size
-            ),
-        ],
-    ),
-    op(
-        "uniform_",
-        WRITES,
-        "Sets each element to a uniform random number in [from, to).",
-        &[overload!(
-            "input: Tensor, from: float = 0, to: float = 1, *, generator: Generator? = None",
-            uniform_
-        )],
-    ),
-    op(
-        "normal_",
-        WRITES,
-        "Sets each element to a normal random number.",
-        &[overload!(
-            "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator? = None",
-            normal_
-        )],
-    ),
-    op(
-        "exponential_",
-        WRITES,
-        "Sets each element to an exponential random number of rate `lambd`.",
-        &[overload!("input: Tensor, lambd: float = 1, *, generator: Generator? = None", exponential_)],
-    ),
-    op(
-        "log_normal_",
-        WRITES,
-        "Sets each element to a number whose logarithm is normal.",
-        &[overload!(
-            "input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator? = None",
-            log_normal_
-        )],
-    ),
-    op(
-        "cauchy_",
-        WRITES,
-        "Sets each element to a random number of the Cauchy distribution.",
-        &[overload!(
-            "input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator? = None",
-            cauchy_
-        )],
-    ),
-    op(
-        "geometric_",
-        WRITES,
-        "Sets each element to the number of trials up to a success of probability `p`.",
-        &[overload!("input: Tensor, p: float, *, generator: Generator? = None", geometric_)],
-    ),
-    op(
-        "random_",
-        WRITES,
-        "Sets each element to a random whole number.",
-        &[
-            overload!("input: Tensor, *, generator: Generator? = None", |a| integers::random_(a, 0, None, 1)),
-            overload!("input: Tensor, to: int, *, generator: Generator? = None", |a| integers::random_(
-                a,
-                0,
-                Some(a.int(1)?),
-                2
-            )),
-            overload!("input: Tensor, from: int, to: int?, *, generator: Generator? = None", |a| {
-                integers::random_(a, a.int(1)?, a.opt_int(2)?, 3)
-            }),
-        ],
-    ),
-];
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ mod ranks;
 mod select;
 mod table;
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::schema::{Args, Out};
 use super::{arith, rows, view};
@@ -21,12 +21,15 @@ use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-pub use extremum::{amax, amin, argument_extremum, extremum_along};
+pub use crate::ops::linalg::vector_norm;
+pub use extremum::{argument_extremum, extremum_along};
 pub use moments::{mean_and_var, std_mask, var_mask};
-pub use norms::{linalg_matrix_norm, linalg_norm, linalg_vector_norm, logsumexp, vector_norm};
-pub use products::{all, any, prod};
+pub(super) use norms::{linalg_matrix_norm, linalg_norm, vector_norm_impl};
 pub use select::{Chosen, lanes, pick, place};
-pub use table::OPS;
+use table::sum_over_some;
+pub use table::{
+    OPS, all, amax, amin, any, logsumexp, mean_all, mean_mask, norm_except_dim, prod, prod_all, sum_all,
+};
 
 /// The mask of every dimension.
 pub fn all_dims(rank: usize) -> u64 {
@@ -61,7 +64,7 @@ pub fn reduced_shape(shape: &Dims, mask: u64, keepdim: bool) -> Dims {
         .collect()
 }
 
-/// The dimensions of `mask` from its highest one down to the first gap.
+/// The topmost group of adjacent dimensions of `mask`.
 pub fn last_run(mask: u64) -> u64 {
     if mask == 0 {
         return 0;
@@ -167,8 +170,24 @@ fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor
 }
 
 /// Sum over the dimensions of `mask`, in `dtype`.
-pub fn sum_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+fn sum_mask_impl(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     sum_named("SumBackward1", t, mask, keepdim, dtype)
+}
+
+/// Sum over the dimensions of `mask`, in `dtype`.
+#[inline]
+pub fn sum_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    // No dimensions are a list that would name all of them.
+    if mask & all_dims(t.rank()) == 0 {
+        sum_mask_impl(t, mask, keepdim, dtype)
+    } else {
+        sum_over_some(t, mask, keepdim, dtype)
+    }
+}
+
+/// The dimensions of a mask, as a call names them.
+fn dims_of(t: &Tensor, mask: u64) -> SmallVec<[i64; 6]> {
+    (0..t.rank() as i64).filter(|d| mask >> d & 1 == 1).collect()
 }
 
 fn sum_named(
@@ -183,7 +202,7 @@ fn sum_named(
 }
 
 /// Sum of all elements.
-pub fn sum_all(t: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+fn sum_all_impl(t: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     sum_named("SumBackward0", t, dim_mask(None, t.rank())?, false, dtype)
 }
 
@@ -256,13 +275,13 @@ fn show_reduced(mask: u64, visit: &mut Visit<'_>) {
 fn sum_whole(a: &Args) -> Result<Out> {
     let (t, dtype) = (a.tensor(0)?, a.opt_dtype(1)?);
     check_sum(t, dtype)?;
-    Ok(sum_all(t, dtype)?.into())
+    Ok(sum_all_impl(t, dtype)?.into())
 }
 
 fn sum(a: &Args) -> Result<Out> {
     let (t, dtype) = (a.tensor(0)?, a.opt_dtype(3)?);
     check_sum(t, dtype)?;
-    Ok(sum_mask(t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, dtype)?.into())
+    Ok(sum_mask_impl(t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, dtype)?.into())
 }
 
 fn check_sum(t: &Tensor, dtype: Option<DType>) -> Result<()> {
@@ -276,7 +295,7 @@ fn check_sum(t: &Tensor, dtype: Option<DType>) -> Result<()> {
 }
 
 /// Mean over the dimensions of `mask`.
-pub fn mean_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+fn mean_mask_impl(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     mean_named("MeanBackward1", t, mask, keepdim, dtype, MemoryFormat::Contiguous)
 }
 
@@ -286,7 +305,7 @@ pub fn mean_of_planes(t: &Tensor, mask: u64) -> Result<Tensor> {
 }
 
 /// Mean of all elements.
-pub fn mean_all(t: &Tensor) -> Result<Tensor> {
+fn mean_all_impl(t: &Tensor) -> Result<Tensor> {
     mean_named("MeanBackward0", t, dim_mask(None, t.rank())?, false, None, MemoryFormat::Contiguous)
 }
 
@@ -355,7 +374,7 @@ fn mean(a: &Args) -> Result<Out> {
     let (t, dtype) = (a.tensor(0)?, a.opt_dtype(3)?);
     // Checked before the dimensions, as in PyTorch.
     dtype_of_mean(t, dtype)?;
-    Ok(mean_mask(t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, dtype)?.into())
+    Ok(mean_mask_impl(t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, dtype)?.into())
 }
 
 fn isnan(t: &Tensor) -> Result<Tensor> {

@@ -2,14 +2,14 @@
 
 mod differences;
 
-use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::join::cat;
 use super::reduce::{Chosen, compute_float, lanes, sum_to};
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
+use super::view::copies::flip;
 use super::view::cut::narrow;
-use super::{arith, rows};
+use super::{arith, interpreter, rows};
 use crate::backend::copy;
 use crate::backend::inspect::{Question, known};
 use crate::backend::reduce::extremum_dtype;
@@ -18,6 +18,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record, record_all};
 use crate::layout::wrap_dim;
+use crate::ops;
 use crate::tensor::Tensor;
 
 /// Integers and bools accumulate in int64.
@@ -26,7 +27,7 @@ fn dtype_of_scan(t: &Tensor, dtype: Option<DType>) -> DType {
 }
 
 /// The cumulative sum along `dim`; with `reverse`, from the end.
-pub fn cumsum(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Result<Tensor> {
+fn summed(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Result<Tensor> {
     let result = dtype_of_scan(t, dtype);
     let d = lanes(t.shape(), dim);
     let out = if result.is_float() {
@@ -43,6 +44,18 @@ pub fn cumsum(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Re
     record(out.dense(result)?, &[t], |_| CumsumBackward { dim, reverse })
 }
 
+fn cumsum_impl(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
+    summed(t, dim, false, dtype)
+}
+
+/// The running sum from the end; an interpreter sees it as the operations that it could be made of.
+fn sum_from_end(t: &Tensor, dim: usize) -> Result<Tensor> {
+    if interpreter::active() {
+        return flipped(&cumsum(&flipped(t, dim)?, dim, None)?, dim);
+    }
+    summed(t, dim, true, None)
+}
+
 struct CumsumBackward {
     dim: usize,
     reverse: bool,
@@ -55,7 +68,11 @@ impl Function for CumsumBackward {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(cumsum(g, self.dim, !self.reverse, None)?)])
+        Ok(smallvec![Some(if self.reverse {
+            cumsum(g, self.dim, None)?
+        } else {
+            sum_from_end(g, self.dim)?
+        })])
     }
 
     fn attributes(&self, visit: &mut Visit<'_>) {
@@ -64,7 +81,7 @@ impl Function for CumsumBackward {
 }
 
 /// The cumulative product along `dim`.
-pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
+fn cumprod_impl(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
     let result = dtype_of_scan(t, dtype);
     let d = lanes(t.shape(), dim);
     let out = if result.is_float() {
@@ -105,7 +122,7 @@ impl Function for CumprodBackward {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let (x, y, dim) = (self.input.get(cx)?, self.result.get(cx)?, self.dim);
-        let sums = |y: &Tensor| cumsum(&arith::mul(g, y)?, dim, true, None);
+        let sums = |y: &Tensor| sum_from_end(&arith::mul(g, y)?, dim);
         let smooth = arith::div(&sums(&y)?, &x)?;
         match known(Question::AnyZero, x.raw())? {
             Some(false) => return Ok(smallvec![Some(smooth)]),
@@ -113,7 +130,7 @@ impl Function for CumprodBackward {
             _ => {}
         }
         let zero = rows::eq.call(&[(&x).into(), 0.0.into()], &[])?;
-        let zeros = cumsum(&zero, dim, false, None)?;
+        let zeros = cumsum(&zero, dim, None)?;
         let before = rows::eq.call(&[(&zeros).into(), 0i64.into()], &[])?;
         let one = rows::eq.call(&[(&zeros).into(), 1i64.into()], &[])?;
         let first = rows::logical_and.call(&[(&zero).into(), (&one).into()], &[])?;
@@ -168,7 +185,7 @@ fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
 }
 
 /// `log(cumsum(exp(t)))` along `dim`, without overflow.
-pub fn logcumsumexp(t: &Tensor, dim: usize) -> Result<Tensor> {
+fn logcumsumexp_impl(t: &Tensor, dim: usize) -> Result<Tensor> {
     t.expect_float("logcumsumexp_out_cpu")?;
     let compute = compute_float(t.dtype());
     let (x, out) = (t.dense(compute)?, t.empty_as(compute)?);
@@ -230,7 +247,12 @@ impl Function for LogcumsumexpBackward {
 }
 
 /// The elements in reverse order along `dim`.
+#[inline]
 pub fn flipped(t: &Tensor, dim: usize) -> Result<Tensor> {
+    if interpreter::active() { flip(t, &[dim as i64]) } else { flipped_impl(t, dim) }
+}
+
+fn flipped_impl(t: &Tensor, dim: usize) -> Result<Tensor> {
     let mut layout = t.layout().clone();
     if let Some(&n) = layout.shape.get(dim)
         && n > 0
@@ -284,112 +306,63 @@ impl Function for ShiftBackward {
 
 fn cumsum_op(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    Ok(cumsum(t, wrap_dim(a.int(1)?, t.rank())?, false, a.opt_dtype(2)?)?.into())
+    Ok(summed(t, wrap_dim(a.int(1)?, t.rank())?, false, a.opt_dtype(2)?)?.into())
 }
 
 fn cumprod_op(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    Ok(cumprod(t, wrap_dim(a.int(1)?, t.rank())?, a.opt_dtype(2)?)?.into())
+    Ok(cumprod_impl(t, wrap_dim(a.int(1)?, t.rank())?, a.opt_dtype(2)?)?.into())
 }
 
 fn logcumsumexp_op(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    Ok(logcumsumexp(t, wrap_dim(a.int(1)?, t.rank())?)?.into())
+    Ok(logcumsumexp_impl(t, wrap_dim(a.int(1)?, t.rank())?)?.into())
 }
 
 const EXTREMA: &[&str] = &["values", "indices"];
 
-pub static OPS: &[Op] = &[
-    Op {
-        name: "cumsum",
-        doc: "The sum of the elements up to each one along `dim`.",
-        exposure: Exposure::ALL,
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[Overload {
-            sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
-            call: Call::Fn(cumsum_op),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "cumprod",
-        doc: "The product of the elements up to each one along `dim`.",
-        exposure: Exposure::ALL,
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[Overload {
-            sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
-            call: Call::Fn(cumprod_op),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "cummax",
-        doc: "The largest element up to each one along `dim`, and where it stands.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, dim: int -> tuple[Tensor, Tensor]",
-            call: Call::Fn(|a| Ok(Out::Named("cummax", EXTREMA, cum_extremum(a, true)?))),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "cummin",
-        doc: "The smallest element up to each one along `dim`, and where it stands.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, dim: int -> tuple[Tensor, Tensor]",
-            call: Call::Fn(|a| Ok(Out::Named("cummin", EXTREMA, cum_extremum(a, false)?))),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "logcumsumexp",
-        doc: "The logarithm of the sum of exponentials up to each element along `dim`, without overflow.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload { sig: "input: Tensor, dim: int", call: Call::Fn(logcumsumexp_op) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "diff",
-        doc: "The `n`-th difference of neighbours along `dim`.",
-        exposure: Exposure::BOTH.and(Exposure::OUT).and(Exposure::COMPOSITE),
-        overloads: &[Overload {
-            sig: "input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor? = None, append: Tensor? = None",
-            call: Call::Fn(differences::diff),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "trapezoid",
-        doc: "The integral along `dim` by trapezoids, at points `x` or `dx` apart.",
-        exposure: Exposure::FUNCTION,
-        aliases: &["trapz"],
-        overloads: &[
-            Overload {
-                sig: "y: Tensor, x: Tensor, *, dim: int = -1",
-                call: Call::Fn(|a| differences::trapezoid(a, true)),
-            },
-            Overload {
-                sig: "y: Tensor, *, dx: Number = 1, dim: int = -1",
-                call: Call::Fn(|a| differences::trapezoid(a, false)),
-            },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "cumulative_trapezoid",
-        doc: "The integrals up to each point along `dim` by trapezoids, at points `x` or `dx` apart.",
-        exposure: Exposure::FUNCTION,
-        overloads: &[
-            Overload {
-                sig: "y: Tensor, x: Tensor, *, dim: int = -1",
-                call: Call::Fn(|a| differences::cumulative_trapezoid(a, true)),
-            },
-            Overload {
-                sig: "y: Tensor, *, dx: Number = 1, dim: int = -1",
-                call: Call::Fn(|a| differences::cumulative_trapezoid(a, false)),
-            },
-        ],
-        ..Op::NEW
-    },
-];
+ops! {
+    /// The sum of the elements up to each one along `dim`.
+    "cumsum" ALL, autocast FULL_ON_GPU {
+        (input: Tensor, dim: int, *, dtype: dtype? = None) => cumsum_op;
+        /// As `cumsum`.
+        pub fn cumsum(t: &Tensor, dim: usize, dtype: Option<DType>) -> Tensor as (t, dim, dtype) = cumsum_impl;
+    }
+    /// The product of the elements up to each one along `dim`.
+    "cumprod" ALL, autocast FULL_ON_GPU {
+        (input: Tensor, dim: int, *, dtype: dtype? = None) => cumprod_op;
+        /// As `cumprod`.
+        pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Tensor as (t, dim, dtype) = cumprod_impl;
+    }
+    /// The largest element up to each one along `dim`, and where it stands.
+    "cummax" BOTH | OUT {
+        (input: Tensor, dim: int) -> tuple[Tensor, Tensor] =>
+            |a| Ok(Out::Named("cummax", EXTREMA, cum_extremum(a, true)?));
+    }
+    /// The smallest element up to each one along `dim`, and where it stands.
+    "cummin" BOTH | OUT {
+        (input: Tensor, dim: int) -> tuple[Tensor, Tensor] =>
+            |a| Ok(Out::Named("cummin", EXTREMA, cum_extremum(a, false)?));
+    }
+    /// The logarithm of the sum of exponentials up to each element along `dim`, without overflow.
+    "logcumsumexp" BOTH | OUT {
+        (input: Tensor, dim: int) => logcumsumexp_op;
+        /// As `logcumsumexp`.
+        pub fn logcumsumexp(t: &Tensor, dim: usize) -> Tensor as (t, dim) = logcumsumexp_impl;
+    }
+    /// The `n`-th difference of neighbours along `dim`.
+    "diff" BOTH | OUT | COMPOSITE {
+        (input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor? = None, append: Tensor? = None) =>
+            differences::diff;
+    }
+    /// The integral along `dim` by trapezoids, at points `x` or `dx` apart.
+    "trapezoid" FUNCTION, aliases ["trapz"] {
+        (y: Tensor, x: Tensor, *, dim: int = -1) => |a| differences::trapezoid(a, true);
+        (y: Tensor, *, dx: Number = 1, dim: int = -1) => |a| differences::trapezoid(a, false);
+    }
+    /// The integrals up to each point along `dim` by trapezoids, at points `x` or `dx` apart.
+    "cumulative_trapezoid" FUNCTION {
+        (y: Tensor, x: Tensor, *, dim: int = -1) => |a| differences::cumulative_trapezoid(a, true);
+        (y: Tensor, *, dx: Number = 1, dim: int = -1) => |a| differences::cumulative_trapezoid(a, false);
+    }
+}

@@ -1,16 +1,16 @@
 //! Softmax and log-softmax.
 
-use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use super::{arith, reduce, rows};
 use crate::backend::softmax::{self as kernel, Kind, ReduceDims};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{self, Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record};
 use crate::layout::wrap_dim;
+use crate::ops;
 use crate::tensor::Tensor;
 
 /// The shape of `t` around dimension `dim`, for the kernels.
@@ -23,21 +23,21 @@ pub fn lanes(t: &Tensor, dim: usize) -> ReduceDims {
 }
 
 /// `exp(t) / sum(exp(t))` along `dim`.
-pub fn softmax(t: &Tensor, dim: i64) -> Result<Tensor> {
+fn softmax_impl(t: &Tensor, dim: i64) -> Result<Tensor> {
     let dim = wrap_dim(dim, t.rank())?;
     let out = forward(t, dim, Kind::Softmax)?;
     record(out, &[t], |y| SoftmaxBackward { y: SavedTensor::output(y), dim, kind: Kind::Softmax })
 }
 
 /// `t - log(sum(exp(t)))` along `dim`.
-pub fn log_softmax(t: &Tensor, dim: i64) -> Result<Tensor> {
+fn log_softmax_impl(t: &Tensor, dim: i64) -> Result<Tensor> {
     let dim = wrap_dim(dim, t.rank())?;
     let out = forward(t, dim, Kind::LogSoftmax)?;
     record(out, &[t], |y| SoftmaxBackward { y: SavedTensor::output(y), dim, kind: Kind::LogSoftmax })
 }
 
 /// As [`log_softmax`], for a loss that computes its first-order backward; see Note [Cross entropy in one pass].
-pub(super) fn log_softmax_under_loss(t: &Tensor, dim: i64) -> Result<Tensor> {
+fn log_softmax_under_loss_impl(t: &Tensor, dim: i64) -> Result<Tensor> {
     let dim = wrap_dim(dim, t.rank())?;
     let out = forward(t, dim, Kind::LogSoftmax)?;
     record(out, &[t], |y| {
@@ -159,43 +159,28 @@ fn implicit(a: &Args, f: Along1) -> Result<Out> {
     converted(a, a.opt_int(1)?.unwrap_or(by_rank), a.opt_dtype(3)?, f)
 }
 
-const EXPLICIT: &str = "input: Tensor, dim: int, dtype: dtype? = None";
-const IMPLICIT: &str = "input: Tensor, dim: int? = None, _stacklevel: int = 3, dtype: dtype? = None";
-
-const SOFTMAX_DOC: &str = "Exponentials divided by their sum along `dim`.";
-const LOG_SOFTMAX_DOC: &str = "Logarithm of the softmax along `dim`, without overflow.";
-
-pub static OPS: &[Op] = &[
-    Op {
-        name: "softmax",
-        doc: SOFTMAX_DOC,
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, softmax)) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "softmax",
-        doc: SOFTMAX_DOC,
-        exposure: Exposure::NN,
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, softmax)) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "log_softmax",
-        doc: LOG_SOFTMAX_DOC,
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, log_softmax)) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "log_softmax",
-        doc: LOG_SOFTMAX_DOC,
-        exposure: Exposure::NN,
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, log_softmax)) }],
-        ..Op::NEW
-    },
-];
+ops! {
+    /// Exponentials divided by their sum along `dim`.
+    "softmax" BOTH | OUT, autocast FULL_ON_GPU {
+        (input: Tensor, dim: int, dtype: dtype? = None) => |a| explicit(a, softmax_impl);
+        /// As `softmax`.
+        pub fn softmax(t: &Tensor, dim: i64) -> Tensor as (t, dim, None::<DType>) = softmax_impl;
+    }
+    /// Exponentials divided by their sum along `dim`.
+    "softmax" NN, autocast FULL_ON_GPU {
+        (input: Tensor, dim: int? = None, _stacklevel: int = 3, dtype: dtype? = None) => |a| implicit(a, softmax_impl);
+    }
+    /// Logarithm of the softmax along `dim`, without overflow.
+    "log_softmax" BOTH | OUT, autocast FULL_ON_GPU {
+        (input: Tensor, dim: int, dtype: dtype? = None) => |a| explicit(a, log_softmax_impl);
+        /// As `log_softmax`.
+        pub fn log_softmax(t: &Tensor, dim: i64) -> Tensor as (t, dim, None::<DType>) = log_softmax_impl;
+        /// As `log_softmax`, for a loss that takes over its first-order backward; see Note [Cross entropy in one pass].
+        pub(super) fn log_softmax_under_loss(t: &Tensor, dim: i64) -> Tensor as (t, dim, None::<DType>) =
+            log_softmax_under_loss_impl;
+    }
+    /// Logarithm of the softmax along `dim`, without overflow.
+    "log_softmax" NN, autocast FULL_ON_GPU {
+        (input: Tensor, dim: int? = None, _stacklevel: int = 3, dtype: dtype? = None) => |a| implicit(a, log_softmax_impl);
+    }
+}

@@ -1,7 +1,7 @@
 //! Sorting and selection along a dimension, and binary search in sorted rows.
 
 use super::reduce::{Chosen, argument_extremum};
-use super::schema::{Args, Call, Exposure, Op, Out, Overload};
+use super::schema::{Args, Out};
 use crate::backend::sort as kernels;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::graph::record_all;
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::{Arg, result_type};
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 
 /// The rows of `t` along `dim`, dense, as `[…, n]`, in the dtype in which elements are compared; and `n`. A 0-d tensor
 /// is one row of one element.
@@ -48,7 +48,7 @@ fn outputs(rows: &Tensor, k: usize) -> Result<(Tensor, Tensor)> {
 }
 
 /// Sorted values and their original indices; stable.
-pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Result<Vec<Tensor>> {
+fn sort_impl(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Result<Vec<Tensor>> {
     let dim = wrap_dim(dim, t.rank())?;
     let (x, n) = to_rows(t, dim)?;
     let (values, indices) = outputs(&x, n)?;
@@ -61,11 +61,11 @@ pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Resul
 }
 
 fn sort_op(a: &Args) -> Result<Out> {
-    Ok(Out::Named("sort", CHOSEN, sort(a.tensor(0)?, a.int(1)?, a.bool(2)?, "SortBackward0")?))
+    Ok(Out::Named("sort", CHOSEN, sort_impl(a.tensor(0)?, a.int(1)?, a.bool(2)?, "SortBackward0")?))
 }
 
 fn sort_stable(a: &Args) -> Result<Out> {
-    Ok(Out::Named("sort", CHOSEN, sort(a.tensor(0)?, a.int(2)?, a.bool(3)?, "SortBackward1")?))
+    Ok(Out::Named("sort", CHOSEN, sort_impl(a.tensor(0)?, a.int(2)?, a.bool(3)?, "SortBackward1")?))
 }
 
 fn argsort(a: &Args) -> Result<Out> {
@@ -74,7 +74,7 @@ fn argsort(a: &Args) -> Result<Out> {
 }
 
 fn msort(a: &Args) -> Result<Out> {
-    Ok(sort(a.tensor(0)?, 0, false, "SortBackward0")?.swap_remove(0).into())
+    Ok(sort_impl(a.tensor(0)?, 0, false, "SortBackward0")?.swap_remove(0).into())
 }
 
 fn topk(a: &Args) -> Result<Out> {
@@ -139,7 +139,7 @@ fn right_side(op: &str, right: bool, side: Option<&str>) -> Result<bool> {
 }
 
 /// Insertion points of `values` in the sorted rows of `sorted`.
-pub(super) fn search(
+fn search_impl(
     sorted: &Tensor,
     values: Arg,
     sorter: Option<&Tensor>,
@@ -202,7 +202,7 @@ fn searchsorted(a: &Args) -> Result<Out> {
             s.dtype().scalar_name()
         );
     }
-    Ok(search(sorted, values, sorter, right, a.bool(2)?)?.into())
+    Ok(search_impl(sorted, values, sorter, right, a.bool(2)?)?.into())
 }
 
 fn bucketize(a: &Args) -> Result<Out> {
@@ -213,7 +213,7 @@ fn bucketize(a: &Args) -> Result<Out> {
         "boundaries tensor must be 1 dimension, but got dim({})",
         boundaries.rank()
     );
-    Ok(search(boundaries, a.operand(0)?, None, a.bool(3)?, a.bool(2)?)?.into())
+    Ok(search_impl(boundaries, a.operand(0)?, None, a.bool(3)?, a.bool(2)?)?.into())
 }
 
 fn argmax(a: &Args) -> Result<Out> {
@@ -226,98 +226,52 @@ fn argmin(a: &Args) -> Result<Out> {
 
 const CHOSEN: &[&str] = &["values", "indices"];
 
-pub static OPS: &[Op] = &[
-    Op {
-        name: "sort",
-        doc: "The elements in ascending or descending order along `dim`, and where they stood.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[
-            Overload {
-                sig: "input: Tensor, dim: int = -1, descending: bool = False -> tuple[Tensor, Tensor]",
-                call: Call::Fn(sort_op),
-            },
-            Overload {
-                sig: "input: Tensor, *, stable: bool?, dim: int = -1, descending: bool = False -> tuple[Tensor, Tensor]",
-                call: Call::Fn(sort_stable),
-            },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "argsort",
-        doc: "The indices that sort a tensor along `dim`.",
-        overloads: &[Overload {
-            sig: "input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False",
-            call: Call::Fn(argsort),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "msort",
-        doc: "The elements in ascending order along the first dimension.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(msort) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "topk",
-        doc: "The `k` largest or smallest elements along `dim`, and where they stood.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True -> tuple[Tensor, Tensor]",
-            call: Call::Fn(topk),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "kthvalue",
-        doc: "The `k`-th smallest element along `dim`, counted from 1, and where it stood.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, k: int, dim: int = -1, keepdim: bool = False -> tuple[Tensor, Tensor]",
-            call: Call::Fn(kthvalue),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "argmax",
-        doc: "The index of the first largest element, of all or along `dim`.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, dim: int? = None, keepdim: bool = False",
-            call: Call::Fn(argmax),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "argmin",
-        doc: "The index of the first smallest element, of all or along `dim`.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, dim: int? = None, keepdim: bool = False",
-            call: Call::Fn(argmin),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "searchsorted",
-        doc: "Where values would go into sorted rows: before equal elements, or after them if `right`.",
-        exposure: Exposure::FUNCTION.and(Exposure::OUT),
-        overloads: &[Overload {
-            sig: "sorted_sequence: Tensor, input: Operand, *, out_int32: bool = False, right: bool = False, side: str? = None, \
-                  sorter: Tensor? = None",
-            call: Call::Fn(searchsorted),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "bucketize",
-        doc: "The bucket between sorted `boundaries` that each element falls into.",
-        exposure: Exposure::FUNCTION.and(Exposure::OUT),
-        overloads: &[Overload {
-            sig: "input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False",
-            call: Call::Fn(bucketize),
-        }],
-        ..Op::NEW
-    },
-];
+ops! {
+    /// The elements in ascending or descending order along `dim`, and where they stood.
+    "sort" BOTH | OUT {
+        (input: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor] => sort_op;
+        /// As `sort`, with the node's name; stable.
+        pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Vec<Tensor> as (t, dim, descending) =
+            sort_impl;
+        (input: Tensor, *, stable: bool?, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor] =>
+            sort_stable;
+    }
+    /// The indices that sort a tensor along `dim`.
+    "argsort" BOTH {
+        (input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) => argsort;
+    }
+    /// The elements in ascending order along the first dimension.
+    "msort" BOTH | OUT {
+        (input: Tensor) => msort;
+    }
+    /// The `k` largest or smallest elements along `dim`, and where they stood.
+    "topk" BOTH | OUT {
+        (input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor] =>
+            topk;
+    }
+    /// The `k`-th smallest element along `dim`, counted from 1, and where it stood.
+    "kthvalue" BOTH | OUT {
+        (input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor] => kthvalue;
+    }
+    /// The index of the first largest element, of all or along `dim`.
+    "argmax" BOTH | OUT {
+        (input: Tensor, dim: int? = None, keepdim: bool = False) => argmax;
+    }
+    /// The index of the first smallest element, of all or along `dim`.
+    "argmin" BOTH | OUT {
+        (input: Tensor, dim: int? = None, keepdim: bool = False) => argmin;
+    }
+    /// Where values would go into sorted rows: before equal elements, or after them if `right`.
+    "searchsorted" FUNCTION | OUT {
+        (sorted_sequence: Tensor, input: Operand, *, out_int32: bool = False, right: bool = False, side: str? = None,
+         sorter: Tensor? = None) =>
+            searchsorted;
+        /// Where values would go into sorted rows, as numbers of 32 bits if `narrow`.
+        pub fn search(sorted: &Tensor, values: Arg, sorter: Option<&Tensor>, right: bool, narrow: bool) -> Tensor
+            as (sorted, values, narrow, right, None::<&str>, sorter) = search_impl;
+    }
+    /// The bucket between sorted `boundaries` that each element falls into.
+    "bucketize" FUNCTION | OUT {
+        (input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) => bucketize;
+    }
+}

@@ -18,6 +18,12 @@ use crate::layout::{Dims, Layout, MemoryFormat, checked_numel, wrap_dim};
 use crate::tensor::{Tensor, as_view, scatter_view};
 use crate::{bail, ensure};
 
+pub use table::{
+    as_strided, atleast_1d, atleast_2d, atleast_3d, broadcast_tensors, expand, expand_to, flatten, movedim,
+    permute, permute_dims, ravel, reshape_to, squeeze, squeeze_all, swap, t_of, transpose, unflatten,
+    unsqueeze, view_as, view_dtype,
+};
+
 pub static OPS: &[Op] = &Op::concat::<
     { table::OPS.len() + cut::OPS.len() + split::OPS.len() + copies::OPS.len() },
 >(&[table::OPS, cut::OPS, split::OPS, copies::OPS]);
@@ -61,7 +67,7 @@ fn reshaped_at(t: &Tensor, layout: Layout, node: &'static str, dim: Option<usize
 }
 
 /// `t` viewed in `shape`.
-pub fn view_as(t: &Tensor, shape: &Dims) -> Result<Tensor> {
+fn view_as_impl(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     match t.layout().reshape(shape) {
         Some(l) => reshaped(t, l, "ViewBackward0"),
         None => bail!(
@@ -73,7 +79,7 @@ pub fn view_as(t: &Tensor, shape: &Dims) -> Result<Tensor> {
 }
 
 /// A view if possible, else a copy.
-pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
+fn reshape_to_impl(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     match t.layout().reshape(shape) {
         Some(l) => {
             reshaped(t, l, if t.looks_contiguous() { "ViewBackward0" } else { "ReshapeAliasBackward0" })
@@ -83,7 +89,7 @@ pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
 }
 
 /// All elements as a vector: a view if possible, else a copy.
-pub fn ravel(t: &Tensor) -> Result<Tensor> {
+fn ravel_impl(t: &Tensor) -> Result<Tensor> {
     let shape = Dims::from([t.numel()]);
     match t.layout().reshape(&shape) {
         Some(_) => reshape_to(t, &shape),
@@ -135,7 +141,7 @@ fn legacy_type(dtype: DType) -> String {
 }
 
 /// Expands `t` in dimensions of size 1 and new leading dimensions, without a copy.
-pub fn expand_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
+fn expand_to_impl(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     if t.shape() == shape {
         return as_view(t, t.layout().clone(), || Expand { shape: t.shape().clone() });
     }
@@ -197,7 +203,7 @@ impl Function for Permute {
 }
 
 /// Permutes dimensions: dimension `d` of the result is dimension `order[d]` of `t`.
-pub fn permute_dims(t: &Tensor, order: &[usize], node: &'static str) -> Result<Tensor> {
+fn permute_dims_impl(t: &Tensor, order: &[usize], node: &'static str) -> Result<Tensor> {
     as_view(t, t.layout().permute(order), || {
         let mut inverse: Order = SmallVec::from_elem(0, order.len());
         order.iter().enumerate().for_each(|(d, &o)| inverse[o] = d);
@@ -206,7 +212,7 @@ pub fn permute_dims(t: &Tensor, order: &[usize], node: &'static str) -> Result<T
 }
 
 /// `t` with two dimensions exchanged.
-pub fn swap(t: &Tensor, a: usize, b: usize) -> Result<Tensor> {
+fn swap_impl(t: &Tensor, a: usize, b: usize) -> Result<Tensor> {
     swap_as(t, a, b, "TransposeBackward0")
 }
 
@@ -215,11 +221,11 @@ fn swap_as(t: &Tensor, a: usize, b: usize, node: &'static str) -> Result<Tensor>
     if a != b {
         order.swap(a, b);
     }
-    permute_dims(t, &order, node)
+    permute_dims_impl(t, &order, node)
 }
 
 /// The transpose of a matrix; vectors and 0-d tensors are returned unchanged.
-pub fn t_of(t: &Tensor) -> Result<Tensor> {
+fn t_of_impl(t: &Tensor) -> Result<Tensor> {
     t_as(t, "TBackward0")
 }
 
@@ -230,7 +236,7 @@ fn t_as(t: &Tensor, node: &'static str) -> Result<Tensor> {
         1 => &[0],
         _ => &[],
     };
-    permute_dims(t, order, node)
+    permute_dims_impl(t, order, node)
 }
 
 /// A view with the dimensions reversed.
@@ -245,7 +251,7 @@ pub fn reversed(t: &Tensor) -> Result<Tensor> {
         )?;
     }
     let order: Order = (0..t.rank()).rev().collect();
-    permute_dims(t, &order, "PermuteBackward0")
+    permute_dims_impl(t, &order, "PermuteBackward0")
 }
 
 /// A view with the last two dimensions exchanged, for the attribute `name`.
@@ -257,7 +263,7 @@ fn matrix_transposed(t: &Tensor, name: &str) -> Result<Tensor> {
             "Consider using x.conj()."
         };
         warn(&format!("Tensor.{name} is deprecated on 0-D tensors. {instead}"))?;
-        return permute_dims(t, &[], "PermuteBackward0");
+        return permute_dims_impl(t, &[], "PermuteBackward0");
     }
     let of_matrices = name == "H";
     ensure!(
@@ -268,11 +274,11 @@ fn matrix_transposed(t: &Tensor, name: &str) -> Result<Tensor> {
         t.rank(),
         if of_matrices && t.rank() > 2 { " For batches of matrices, consider using tensor.mH" } else { "" }
     );
-    swap(t, t.rank() - 2, t.rank() - 1)
+    swap_impl(t, t.rank() - 2, t.rank() - 1)
 }
 
 /// A view with the dimensions in the order `dims`.
-pub fn permute(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
+fn permute_impl(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
     ensure!(
         dims.len() == t.rank(),
         Runtime,
@@ -284,11 +290,11 @@ pub fn permute(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let order: Order = dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<_>>()?;
     let repeated = order.iter().enumerate().any(|(i, d)| order[..i].contains(d));
     ensure!(!repeated, Runtime, "permute(): duplicate dims are not allowed.");
-    permute_dims(t, &order, "PermuteBackward0")
+    permute_dims_impl(t, &order, "PermuteBackward0")
 }
 
 /// A view with two dimensions exchanged.
-pub fn transpose(t: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+fn transpose_impl(t: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     transpose_as(t, dim0, dim1, "TransposeBackward0")
 }
 
@@ -299,7 +305,7 @@ fn transpose_as(t: &Tensor, dim0: i64, dim1: i64, node: &'static str) -> Result<
 }
 
 /// Moves each dimension of `source` to its position in `destination`; the others keep their order.
-pub fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
+fn movedim_impl(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
     ensure!(
         source.len() == destination.len(),
         Runtime,
@@ -318,15 +324,15 @@ pub fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor
     let order: Order = (0..rank)
         .filter_map(|d| to.iter().position(|&x| x == d).map(|i| from[i]).or_else(|| others.next()))
         .collect();
-    permute_dims(t, &order, "PermuteBackward0")
+    permute_dims_impl(t, &order, "PermuteBackward0")
 }
 
 /// Merges the dimensions from `start` to `end`; a 0-d tensor becomes a vector.
-pub fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
+fn flatten_impl(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     let (start, end) = (wrap_dim(start, t.rank())?, wrap_dim(end, t.rank())?);
     ensure!(start <= end, Runtime, "flatten() has invalid args: start_dim cannot come after end_dim");
     if t.rank() == 0 {
-        return reshape_to(t, &Dims::from([1]));
+        return reshape_to_impl(t, &Dims::from([1]));
     }
     if start == end {
         return Ok(t.clone());
@@ -334,11 +340,11 @@ pub fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     let s = t.shape();
     let merged = s[start..=end].iter().product();
     let shape = s[..start].iter().copied().chain([merged]).chain(s[end + 1..].iter().copied()).collect();
-    reshape_to(t, &shape)
+    reshape_to_impl(t, &shape)
 }
 
 /// Splits dimension `dim` into several of sizes `sizes`, one of which may be -1.
-pub fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
+fn unflatten_impl(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
     ensure!(!sizes.is_empty(), Runtime, "unflatten: sizes must be non-empty");
     ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
@@ -352,7 +358,7 @@ pub fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     };
     let s = t.shape();
     let shape = s[..d].iter().chain(inner.iter()).chain(&s[d + 1..]).copied().collect();
-    view_as(t, &shape)
+    view_as_impl(t, &shape)
 }
 
 /// The view of `t` without those dimensions of size 1 for which `drop` holds.
@@ -366,12 +372,7 @@ fn squeezed(
     reshaped_at(t, t.layout().permute(&kept), node, dim)
 }
 
-/// Removes dimensions of size 1: all of them, or those in `dims`.
-pub fn squeeze(t: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
-    squeeze_as(t, dims, ["SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2"])
-}
-
-/// As [`squeeze`], with the names of the node for all dimensions, for one, and for several.
+/// Without the dimensions of size 1: all of them, or those among `dims`; with the names of the node for all dimensions, for one, and for several.
 fn squeeze_as(t: &Tensor, dims: Option<&[i64]>, nodes: [&'static str; 3]) -> Result<Tensor> {
     let Some(dims) = dims else { return squeezed(t, nodes[0], None, |_| true) };
     let wrapped: Order = dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<_>>()?;
@@ -384,7 +385,7 @@ fn squeeze_as(t: &Tensor, dims: Option<&[i64]>, nodes: [&'static str; 3]) -> Res
 }
 
 /// Inserts a dimension of size 1 at `dim`.
-pub fn unsqueeze(t: &Tensor, dim: i64) -> Result<Tensor> {
+fn unsqueeze_impl(t: &Tensor, dim: i64) -> Result<Tensor> {
     unsqueeze_as(t, dim, "UnsqueezeBackward0")
 }
 
@@ -394,7 +395,7 @@ fn unsqueeze_as(t: &Tensor, dim: i64, node: &'static str) -> Result<Tensor> {
 }
 
 /// Expands `t` to `sizes` without a copy; -1 keeps a size.
-pub fn expand(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+fn expand_impl(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     let lead = sizes.len().saturating_sub(t.rank());
     let mut shape = Dims::default();
     for (d, &n) in sizes.iter().enumerate() {
@@ -407,16 +408,16 @@ pub fn expand(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
             ),
         });
     }
-    expand_to(t, &shape)
+    expand_to_impl(t, &shape)
 }
 
 /// A 0-d tensor as a vector; others unchanged.
-pub fn atleast_1d(t: &Tensor) -> Result<Tensor> {
+fn atleast_1d_impl(t: &Tensor) -> Result<Tensor> {
     if t.rank() == 0 { reshape_to(t, &Dims::from([1])) } else { Ok(t.clone()) }
 }
 
 /// At least a matrix: a vector becomes a row.
-pub fn atleast_2d(t: &Tensor) -> Result<Tensor> {
+fn atleast_2d_impl(t: &Tensor) -> Result<Tensor> {
     match t.rank() {
         0 => reshape_to(t, &Dims::from([1, 1])),
         1 => unsqueeze(t, 0),
@@ -425,7 +426,7 @@ pub fn atleast_2d(t: &Tensor) -> Result<Tensor> {
 }
 
 /// At least three dimensions: a vector becomes `[1, n, 1]`, a matrix gets a last dimension.
-pub fn atleast_3d(t: &Tensor) -> Result<Tensor> {
+fn atleast_3d_impl(t: &Tensor) -> Result<Tensor> {
     match t.rank() {
         0 => reshape_to(t, &Dims::from([1, 1, 1])),
         1 => unsqueeze(&unsqueeze(t, 0)?, -1),
@@ -442,7 +443,7 @@ pub fn broadcast_shape<'a>(shapes: impl IntoIterator<Item = &'a Dims>) -> Result
 }
 
 /// Views of the tensors, expanded to their broadcast shape.
-pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+fn broadcast_tensors_impl(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let shape = broadcast_shape(tensors.iter().map(Tensor::shape))?;
     tensors.iter().map(|t| expand_to(t, &shape)).collect()
 }
@@ -475,7 +476,7 @@ impl Function for Strided {
 }
 
 /// A view of the storage of `t` with any layout that stays within it.
-pub fn as_strided(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor> {
+fn as_strided_impl(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor> {
     as_strided_as(t, size, stride, offset, "AsStridedBackward0")
 }
 
@@ -580,7 +581,7 @@ impl Function for StridedScatter {
 }
 
 /// Reinterprets the bits of the elements as another dtype.
-pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
+fn view_dtype_impl(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
     let (from, to) = (t.dtype().size(), dtype.size());
     let mut layout = t.layout().clone();
     if from != to {

@@ -9,6 +9,70 @@ use crate::error::Result;
 use crate::formula::Num;
 use crate::tensor::Tensor;
 
+/// The optimizers: the lists of tensors that a step takes (`gaps` may lack some), what it makes, and its settings. From here
+/// come the settings' types and the functions of `rgrad._C._optim`.
+macro_rules! optimizers {
+    ($with:ident) => { $with! {
+        sgd(params: tensors, grads: tensors, momentum_buffers: gaps) -> Option<Vec<Tensor>>, Sgd {
+            lr: f64,
+            momentum: f64,
+            dampening: f64,
+            weight_decay: f64,
+            nesterov: bool,
+            maximize: bool,
+        }
+        adam(params: tensors, grads: tensors, exp_avgs: tensors, exp_avg_sqs: tensors, max_exp_avg_sqs: tensors,
+             steps: tensors) -> (), Adam {
+            lr: f64,
+            beta1: f64,
+            beta2: f64,
+            eps: f64,
+            weight_decay: f64,
+            amsgrad: bool,
+            maximize: bool,
+            /// Decay acts on the parameter itself, as in AdamW.
+            decoupled: bool,
+        }
+        rmsprop(params: tensors, grads: tensors, square_avgs: tensors, grad_avgs: tensors, momentum_buffers: tensors,
+                steps: tensors) -> (), RmsProp {
+            lr: f64,
+            alpha: f64,
+            eps: f64,
+            weight_decay: f64,
+            momentum: f64,
+            centered: bool,
+            maximize: bool,
+        }
+        adagrad(params: tensors, grads: tensors, state_sums: tensors, steps: tensors) -> (), Adagrad {
+            lr: f64,
+            lr_decay: f64,
+            eps: f64,
+            weight_decay: f64,
+            maximize: bool,
+        }
+        adadelta(params: tensors, grads: tensors, square_avgs: tensors, acc_deltas: tensors, steps: tensors) -> (), Adadelta {
+            lr: f64,
+            rho: f64,
+            eps: f64,
+            weight_decay: f64,
+            maximize: bool,
+        }
+    } };
+}
+#[cfg_attr(not(feature = "python"), allow(unused_imports))]
+pub(crate) use optimizers;
+
+macro_rules! settings {
+    ($($name:ident($($list:ident: $kind:ident),+) -> $made:ty, $settings:ident { $($(#[$note:meta])* $field:ident: $type:ty,)+ })*) => { $(
+        #[doc = concat!("The settings of [`", stringify!($name), "`].")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $settings {
+            $($(#[$note])* pub $field: $type,)+
+        }
+    )* };
+}
+optimizers!(settings);
+
 /// The given numbers, padded with zeros.
 fn numbers<const N: usize>(of: [f64; N]) -> Numbers {
     let mut all = [0.0; NUMBERS];
@@ -37,17 +101,6 @@ impl Prepare {
 }
 
 // ---- SGD
-
-/// The settings of [`sgd`].
-#[derive(Clone, Copy, Debug)]
-pub struct Sgd {
-    pub lr: f64,
-    pub momentum: f64,
-    pub dampening: f64,
-    pub weight_decay: f64,
-    pub nesterov: bool,
-    pub maximize: bool,
-}
 
 #[derive(Clone, Copy, PartialEq)]
 struct SgdPlain(Prepare);
@@ -120,20 +173,6 @@ pub fn sgd(
 
 // ---- Adam
 
-/// The settings of [`adam`].
-#[derive(Clone, Copy, Debug)]
-pub struct Adam {
-    pub lr: f64,
-    pub beta1: f64,
-    pub beta2: f64,
-    pub eps: f64,
-    pub weight_decay: f64,
-    pub amsgrad: bool,
-    pub maximize: bool,
-    /// Whether weight decay applies to the parameter directly, as in AdamW.
-    pub decoupled: bool,
-}
-
 /// With `MAX` (amsgrad), the maximum of the second moment is kept and used as the divisor.
 #[derive(Clone, Copy, PartialEq)]
 struct AdamRule<const MAX: bool>(Prepare);
@@ -186,18 +225,6 @@ pub fn adam(
 }
 
 // ---- RMSprop
-
-/// The settings of [`rmsprop`].
-#[derive(Clone, Copy, Debug)]
-pub struct RmsProp {
-    pub lr: f64,
-    pub alpha: f64,
-    pub eps: f64,
-    pub weight_decay: f64,
-    pub momentum: f64,
-    pub centered: bool,
-    pub maximize: bool,
-}
 
 #[derive(Clone, Copy, PartialEq)]
 struct RmsPropRule<const CENTERED: bool, const MOMENTUM: bool>(Prepare);
@@ -255,16 +282,6 @@ pub fn rmsprop(
 
 // ---- Adagrad
 
-/// The settings of [`adagrad`].
-#[derive(Clone, Copy, Debug)]
-pub struct Adagrad {
-    pub lr: f64,
-    pub lr_decay: f64,
-    pub eps: f64,
-    pub weight_decay: f64,
-    pub maximize: bool,
-}
-
 #[derive(Clone, Copy, PartialEq)]
 struct AdagradRule(Prepare);
 
@@ -296,16 +313,6 @@ pub fn adagrad(
 }
 
 // ---- Adadelta
-
-/// The settings of [`adadelta`].
-#[derive(Clone, Copy, Debug)]
-pub struct Adadelta {
-    pub lr: f64,
-    pub rho: f64,
-    pub eps: f64,
-    pub weight_decay: f64,
-    pub maximize: bool,
-}
 
 #[derive(Clone, Copy, PartialEq)]
 struct AdadeltaRule(Prepare);

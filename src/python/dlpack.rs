@@ -16,6 +16,7 @@ use super::dtype::{device_of, type_name};
 use super::error::IntoPy;
 use super::interop::adopt;
 use super::tensor::{PyTensor, wrap};
+use crate::backend::memory;
 use crate::dtype::DType;
 use crate::layout::{Dims, Layout};
 use crate::tensor::Tensor;
@@ -192,7 +193,7 @@ unsafe extern "C" fn drop_capsule<M: Managed>(capsule: *mut ffi::PyObject) {
 
 fn export<M: Managed>(py: Python<'_>, t: Tensor, flags: u64) -> PyResult<Py<PyAny>> {
     let (dtype, rank) = (t.dtype(), t.rank());
-    let at = t.storage().data_ptr().wrapping_add(t.layout().offset * dtype.size());
+    let at = memory::lend(t.storage()).wrapping_add(t.layout().offset * dtype.size());
     let mut exported = Box::new(Exported {
         shape: t.shape().iter().map(|&n| n as i64).collect(),
         strides: t.strides().iter().map(|&s| s as i64).collect(),

@@ -13,6 +13,7 @@ use super::dtype::type_name;
 use super::error::{IntoPy, warn};
 use super::subclass::made_by_mode;
 use super::tensor::{PyTensor, TensorObject, wrap};
+use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar, promote};
 use crate::layout::{Dims, Layout, checked_numel};
@@ -65,7 +66,7 @@ impl ArrayInterface {
         let d = PyDict::new(py);
         d.set_item("shape", PyTuple::new(py, t.shape().iter())?)?;
         d.set_item("strides", PyTuple::new(py, t.strides().iter().map(|s| s * size as isize))?)?;
-        let at = t.storage().data_ptr() as usize + t.layout().offset * size;
+        let at = memory::lend(t.storage()) as usize + t.layout().offset * size;
         d.set_item("data", (at, t.storage().is_readonly()))?;
         d.set_item("typestr", self.kind)?;
         d.set_item("version", 3)?;
@@ -75,7 +76,7 @@ impl ArrayInterface {
 
 /// A NumPy array that shares the tensor's memory.
 pub fn to_numpy(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
-    if t.device() != Device::Cpu {
+    if !t.device().is_host_readable() {
         return Err(PyTypeError::new_err(format!(
             "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
             t.device()

@@ -16,6 +16,7 @@ use super::dtype::{PyDevice, device_of, type_name};
 use super::error::IntoPy;
 use super::interop::adopt;
 use super::tensor::{PyTensor, wrap};
+use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::layout::{Dims, Layout};
@@ -94,7 +95,7 @@ impl PyStorage {
 
     /// Address of the first byte; 0 if empty.
     fn data_ptr(&self) -> usize {
-        if self.0.is_empty() { 0 } else { self.0.data_ptr() as usize }
+        if self.0.is_empty() { 0 } else { memory::lend(&self.0) as usize }
     }
 
     /// Identifies the memory: equal for two objects exactly if they share it.
@@ -227,7 +228,7 @@ impl PyStorage {
             ffi::PyBuffer_FillInfo(
                 view,
                 slf.as_ptr(),
-                storage.data_ptr().cast::<c_void>(),
+                memory::lend(storage).cast::<c_void>(),
                 storage.len() as ffi::Py_ssize_t,
                 storage.is_readonly().into(),
                 flags,

@@ -12,6 +12,7 @@ use super::object::as_tensor;
 pub use super::object::{PyTensor, TensorObject, wrap};
 use super::subclass::{is_watched, operator_overridden};
 use super::{index, interop, legacy};
+use crate::backend::memory;
 use crate::dtype::{DType, Scalar};
 use crate::error::interruptible;
 use crate::ops::arith::refuse_bools;
@@ -160,7 +161,7 @@ impl PyTensor {
         if t.numel() == 0 {
             0
         } else {
-            t.storage().data_ptr() as usize + t.layout().offset * t.dtype().size()
+            memory::lend(t.storage()) as usize + t.layout().offset * t.dtype().size()
         }
     }
 

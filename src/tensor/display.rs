@@ -236,7 +236,7 @@ pub fn repr(t: &Tensor, class: &str, default: DType) -> String {
         Err(e) => format!("<{e}>"),
     };
     let mut suffixes = Vec::new();
-    if t.device() != Device::Cpu {
+    if t.device() != Device::default() {
         suffixes.push(format!("device='{}'", t.device()));
     }
     if (empty && t.rank() != 1) || (!empty && o.edgeitems == 0) {

@@ -264,6 +264,7 @@ impl Tensor {
     #[inline]
     pub fn slice<T: Element>(&self) -> Result<&[T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
+        memory::expect_written(self.raw())?;
         Ok(&self.0.storage.slice::<T>().get(self.0.layout.offset..).unwrap_or_default()[..self.numel()])
     }
 
@@ -274,6 +275,7 @@ impl Tensor {
     #[inline]
     pub fn slice_mut<T: Element>(&mut self) -> Result<&mut [T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
+        memory::lend(&self.0.storage);
         let (at, n) = (self.0.layout.offset, self.numel());
         let elements = Shared::get_mut(&mut self.0).and_then(|inner| inner.storage.slice_mut::<T>());
         match elements.map(|all| all.get_mut(at..).unwrap_or_default()) {
@@ -317,10 +319,11 @@ impl Tensor {
             "a Tensor with {} elements cannot be converted to Scalar",
             self.numel()
         );
-        if self.device() != Device::Cpu {
+        if !self.device().is_host_readable() {
             let (host, _) = memory::download(self.raw())?;
             return Ok(with_dtype!(self.0.dtype, T => host.slice::<T>()[0].to_scalar()));
         }
+        memory::expect_written(self.raw())?;
         Ok(self.scalar_at(self.0.layout.offset))
     }
 

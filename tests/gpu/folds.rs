@@ -1,5 +1,5 @@
-//! Reductions of formulas: against formula and reduction one after the other on the same device, bit for bit, and against
-//! the CPU.
+//! Reductions of formulas, compared with a separate formula and reduction on the same device (bit for bit) and on the
+//! CPU.
 
 use rgrad::backend::reduce::{ReduceDims, ReduceOp, fold as reduced};
 use rgrad::formula::Formula;
@@ -46,7 +46,7 @@ const OPS: [ReduceOp; 9] = [
 fn a_reduced_formula_has_the_bits_of_formula_and_reduction_one_after_the_other() {
     needs_gpu!();
     let (chain, after) = (Formula::parse(CHAIN).unwrap(), Formula::parse(AFTER).unwrap());
-    // One invocation for a result, and several; columns; one result of all.
+    // One invocation per result; several; columns; one result in total.
     for shape in [[5, 7, 1], [2, 5000, 1], [3, 9, 20], [1, 300, 3], [1, 1, 1]] {
         let [outer, n, inner] = shape;
         let x = numbers(&shape, 1);
@@ -120,20 +120,28 @@ fn a_mean_of_a_row_takes_one_launch_for_each_pass() {
     use std::sync::atomic::Ordering::Relaxed;
     needs_gpu!();
     let c = &rgrad::backend::gpu::device::gpu(0).unwrap().counters;
+    // Other tests launch kernels at the same time.
+    let launched = |f: &dyn Fn() -> Tensor| {
+        let once = |_| {
+            let before = c.dispatches.load(Relaxed);
+            f();
+            c.dispatches.load(Relaxed) - before
+        };
+        (0..200).map(once).min().unwrap()
+    };
+    // New memory is filled where assertions are compiled in.
+    let made = launched(&|| Tensor::empty_on([1], DType::F32, GPU).unwrap());
     for (n, passes) in [(50, 1), (100_000, 2)] {
         let [x, y] = [1, 2].map(|seed| numbers(&[n], seed).on_device(GPU).unwrap());
         let args = [Arg::T(&x), Arg::T(&y)];
         let by = [Arg::S(Scalar::Int(0)), Arg::S(Scalar::Float(n as f64))];
-        let once = || {
-            let before = c.dispatches.load(Relaxed);
+        let mean = || {
             let of = Applied::new(Rule::Row(&rows::squared_error), &args, &[]);
             let mean = Applied::new(Rule::Row(&rows::div), &by, &[]);
-            fold(ReduceOp::Sum, of, DType::F32, 1, false, Some(mean)).unwrap();
-            c.dispatches.load(Relaxed) - before
+            fold(ReduceOp::Sum, of, DType::F32, 1, false, Some(mean)).unwrap()
         };
-        // Other tests launch kernels at the same time.
-        let launched = (0..200).map(|_| once()).min();
-        assert_eq!(launched, Some(passes), "{n}");
+        // Each writes memory of its own.
+        assert_eq!(launched(&mean), passes * (1 + made), "{n}");
     }
 }
 
@@ -141,7 +149,7 @@ fn a_mean_of_a_row_takes_one_launch_for_each_pass() {
 fn what_no_kernel_of_reductions_takes_goes_by_way_of_memory() {
     needs_gpu!();
     let product = Formula::parse("%0 = x0\n%1 = x1\n%2 = mul %0 %1\nreturn %2").unwrap();
-    // As many tensors as are bound at a time, besides the result.
+    // As many tensors as there are bindings besides the result.
     let many = rgrad::backend::gpu::device::gpu(0).unwrap().caps.max_buffers - 1;
     let steps = (0..many).map(Step::Arg).chain((1..many).map(|k| {
         let so_far = if k == 1 { 0 } else { many + k - 2 };
@@ -156,7 +164,7 @@ fn what_no_kernel_of_reductions_takes_goes_by_way_of_memory() {
         fold(ReduceOp::Sum, of, DType::F32, 1, false, None).unwrap()
     };
     near(&total(&moved), &total(&tensors), 70.0, "many");
-    // Truth values are counted, and integers added, in 64 bits.
+    // Bools are counted and integers summed in 64 bits.
     let (x, y) = (numbers(&[300], 1), numbers(&[300], 2));
     let less = Formula::parse("%0 = x0\n%1 = x1\n%2 = lt %0 %1\nreturn %2").unwrap();
     let sum = |f: &Formula, dtype: DType, x: &Tensor, y: &Tensor| {

@@ -269,7 +269,21 @@ def test_the_nearest_registered_pair_is_taken():
         for pair in [pair for pair in _KL_REGISTRY if pair[0] in (Left, Right)]:
             del _KL_REGISTRY[pair]
     with pytest.raises(TypeError, match="Distribution subclass"):
-        register_kl(int, D.Normal)
+        register_kl("Normal", D.Normal)
+
+
+def test_a_class_that_is_no_distribution_can_be_registered_and_is_found_as_a_base():
+    class Interface:
+        pass
+
+    class Own(D.StudentT, Interface):
+        pass
+
+    register_kl(Own, Interface)(lambda p, q: "by the interface")
+    try:
+        assert kl_divergence(Own(1.0), Own(2.0)) == "by the interface"
+    finally:
+        del _KL_REGISTRY[Own, Interface]
 
 
 def test_pairs_without_a_closed_form_are_refused():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -112,6 +114,11 @@ def test_distribution_functions_end_at_zero_and_one():
     assert D.ContinuousBernoulli(t(0.3), validate_args=False).cdf(t(-1.0, 2.0)).tolist() == [0.0, 1.0]
     gamma = D.Gamma(t(2.0), t(1.0)).cdf(t(0.0, 1e-3, 1e3, math.inf))
     _close(gamma, t(0.0, 1 - math.exp(-1e-3) * 1.001, 1.0, 1.0), 1e-12)
+    assert D.Gamma(t(2.0), t(1.0), validate_args=False).cdf(t(-math.inf, -1.0)).isnan().all()
+    ends = t([0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0])
+    bernoulli = D.ContinuousBernoulli(logits=t(-800.0, -40.0, 40.0, 800.0).unsqueeze(-1))
+    assert torch.equal(bernoulli.icdf(ends), ends)
+    assert D.Kumaraswamy(t(60.0), t(2.0)).icdf(t(0.0, 1.0)).tolist() == [0.0, 1.0]
     # The tail of the normal distribution is not lost.
     _close(D.Normal(t(0.0), t(1.0)).cdf(t(-9.0)) / 1.1285884059538405e-19, t(1.0), 1e-6)
 
@@ -500,3 +507,30 @@ def test_lazy_properties_stay_differentiable_after_a_use_without_gradients():
     d.probs.sum().backward()
     assert torch.equal(logits.grad, torch.full((3,), 0.25))
     assert d.expand((2, 3))._param.shape == (2, 3) and "logits: " in repr(d)
+
+
+def test_programs_find_and_pickle_every_class_where_pytorch_has_it():
+    code = """
+import rgrad.as_torch
+import importlib, pickle, torch
+from torch.distributions import *
+from torch.distributions.beta import Beta
+from torch.distributions.kl import kl_divergence, register_kl
+from torch.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
+from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
+from torch.distributions.studentT import StudentT
+from torch.distributions.utils import _standard_normal, broadcast_all, lazy_property
+classes = [getattr(torch.distributions, n) for n in torch.distributions.__all__]
+classes = [c for c in classes if isinstance(c, type)]
+for c in classes:
+    assert c.__module__.startswith("torch.distributions."), c
+    assert getattr(importlib.import_module(c.__module__), c.__name__) is c
+    assert b"rgrad" not in pickle.dumps(c) and pickle.loads(pickle.dumps(c)) is c
+names = {"studentT": "StudentT", "fishersnedecor": "FisherSnedecor", "log_normal": "LogNormal"}
+for module, name in names.items():
+    assert getattr(torch.distributions, name).__module__ == "torch.distributions." + module
+saved = pickle.dumps(TransformedDistribution(Normal(0.0, 1.0), [ExpTransform(), AffineTransform(0.0, 2.0)]))
+print(len(classes) > 60, b"rgrad.distributions" in saved, pickle.loads(saved))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.split() == ["True", "False", "TransformedDistribution()"], run.stderr

@@ -477,6 +477,51 @@ def test_losses_in_every_reduction(name, options, target, expected):
     close(make(**options)(x, y), expected.mean())
 
 
+REDUCED_AS_COMPUTED = [
+    (F.mse_loss, {}, "MseLossBackward0"),
+    (F.smooth_l1_loss, {"beta": 0.5}, "SmoothL1LossBackward0"),
+    (F.huber_loss, {"delta": 0.7}, "HuberLossBackward0"),
+    (F.binary_cross_entropy, {}, "BinaryCrossEntropyBackward0"),
+    (F.binary_cross_entropy_with_logits, {}, "BinaryCrossEntropyWithLogitsBackward0"),
+]
+
+
+@pytest.mark.parametrize(("loss", "options", "node"), REDUCED_AS_COMPUTED, ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize("shape", [(7, 5), (300, 301), (2, 40, 40, 41)])
+def test_a_reduced_loss_has_the_bits_of_its_elements_reduced(loss, options, node, shape):
+    """The elements of large ones are summed as they are computed."""
+    for dtype in (torch.float32, torch.float64):
+        x, y = torch.rand(shape, dtype=dtype), torch.rand(shape, dtype=dtype)
+        every = loss(x, y, reduction="none", **options)
+        n = every.numel()
+        for reduction, expected, scale in (("sum", every.sum(), 1.0), ("mean", every.sum() / n, 1.0 / n)):
+            assert loss(x, y, reduction=reduction, **options).item() == expected.item()
+            leaf = x.clone().requires_grad_()
+            reduced = loss(leaf, y, reduction=reduction, **options)
+            assert type(reduced.grad_fn).__name__ == node
+            assert reduced.item() == expected.item() and reduced.shape == ()
+            reduced.backward()
+            other = x.clone().requires_grad_()
+            loss(other, y, reduction="none", **options).backward(torch.full(shape, scale, dtype=dtype))
+            assert torch.equal(leaf.grad, other.grad)
+
+
+def test_a_large_reduced_loss_is_differentiated_twice_and_by_both_inputs():
+    x, y = torch.rand(300, 300, requires_grad=True), torch.rand(300, 300, requires_grad=True)
+    loss = F.mse_loss(x, y, reduction="sum")
+    by_x, by_y = torch.autograd.grad(loss, (x, y), create_graph=True)
+    assert torch.equal(by_x, 2 * (x - y)) and torch.equal(by_y, -by_x)
+    assert torch.equal(torch.autograd.grad(by_x.sum(), x)[0], torch.full((300, 300), 2.0))
+
+
+def test_a_large_loss_of_channels_last_images_is_what_it_was():
+    x, y = torch.rand(8, 16, 32, 32), torch.rand(8, 16, 32, 32)
+    turned = [t.contiguous(memory_format=torch.channels_last) for t in (x, y)]
+    every = F.mse_loss(*turned, reduction="none")
+    assert F.mse_loss(*turned, reduction="sum").item() == every.sum().item()
+    assert F.mse_loss(turned[0], y, reduction="sum").item() == F.mse_loss(turned[0], y, reduction="none").sum().item()
+
+
 def test_losses_of_probabilities_and_weights():
     p, y = torch.tensor(sigmoid(X).tolist()), torch.tensor(Y.tolist())
     close(nn.BCELoss()(p, y), BCE.mean())

@@ -636,3 +636,30 @@ def test_skip_init_wants_a_device_argument():
     assert nn.utils.skip_init(nn.Linear, 2, 3).weight.shape == (3, 2)
     with pytest.raises(RuntimeError, match="Module must support a 'device' arg to skip initialization"):
         nn.utils.skip_init(nn.ReLU)
+
+
+def test_a_class_with_a_getattr_of_its_own_is_asked_for_every_member():
+    class Noting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.read = []
+            self.weight = nn.Parameter(torch.ones(2))
+            self.child = nn.Linear(2, 2)
+            self.register_buffer("count", torch.zeros(1))
+
+        def __getattr__(self, name):
+            self.__dict__.get("read", []).append(name)
+            return super().__getattr__(name)
+
+    module = Noting()
+    del module.read[:]
+    assert module.weight is module._parameters["weight"] and module.child is module._modules["child"]
+    assert module.count is module.count and module.read == ["weight", "child", "count", "count"]
+    assert not {"weight", "child", "count"} & vars(module).keys()
+    module.weight = nn.Parameter(torch.zeros(2))
+    assert module.weight.sum() == 0 and list(module.state_dict()) == ["weight", "count", "child.weight", "child.bias"]
+    del module.count
+    with pytest.raises(AttributeError, match="count"):
+        _ = module.count
+    other = copy.deepcopy(module)
+    assert other.weight is not module.weight and not {"weight", "child"} & vars(other).keys()

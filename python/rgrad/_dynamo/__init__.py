@@ -1,4 +1,4 @@
-"""`torch._dynamo`, for packages that check whether they are being compiled: they are not."""
+"""`torch._dynamo` for packages that check whether they are being compiled: they never are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The class of modules that were compiled: none is, `torch.compile` returns the module itself."""
+"""The class of compiled modules. No module has it: `torch.compile` returns the original module."""
 
 from rgrad._absent import absent_class
 

@@ -1,1 +1,1 @@
-"""Operations that a program defines: their schemas, what computes and differentiates them, and checks of both."""
+"""User-defined operations: schemas, implementations, autograd formulas, and checks of these."""

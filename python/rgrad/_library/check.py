@@ -1,4 +1,4 @@
-"""`opcheck`: whether what was registered for an operation agrees with what it does."""
+"""`opcheck`: tests whether the registrations of an operation agree with its behavior."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "te
 
 
 class OpCheckError(Exception):
-    """Something that was registered for an operation is wrong."""
+    """A registration of an operation is wrong."""
 
 
 def _tensors(values: Any) -> list[Tensor]:
@@ -23,7 +23,7 @@ def _tensors(values: Any) -> list[Tensor]:
 
 
 def _copied(values: Any) -> Any:
-    """The same with copies of the tensors, which are leaves of the graph."""
+    """The same structure with copies of the tensors, which are leaves of the graph."""
 
     def copy(leaf: Any) -> Any:
         return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
@@ -95,7 +95,7 @@ def _test_fake(operation: Operation, args: Any, kwargs: Any, close: Any) -> None
 
 
 def _test_again(operation: Operation, args: Any, kwargs: Any, close: Callable[[Tensor, Tensor], None]) -> None:
-    """Two runs, each with its backward, give the same."""
+    """Checks that two runs, each with its backward, give the same results."""
     runs = []
     for _ in range(2):
         own_args, own_kwargs = _copied((args, kwargs))
@@ -126,22 +126,22 @@ def opcheck(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> dict[str, Any]:
-    """Checks what was registered for an operation on one call of it.
+    """Checks the registrations of an operation on one call.
 
     Args:
-        op: the operation, its name or what defined it.
+        op: the operation, its name, or its definition.
         args: arguments of the call; they are copied.
         kwargs: arguments by name.
-        test_utils: which checks: "test_schema" (it writes to nothing but what its schema says, and its results are
-            new memory), "test_autograd_registration" (there is a formula where gradients are wanted),
-            "test_faketensor" (results without values have the shapes and dtypes of real ones),
+        test_utils: the checks to run: "test_schema" (it writes only to arguments that its schema marks, and its results
+            are new memory), "test_autograd_registration" (there is a formula if gradients are required),
+            "test_faketensor" (fake results have the shapes and dtypes of the real ones),
             "test_aot_dispatch_dynamic" (two runs and their gradients agree).
-        raise_exception: whether the first failure is raised; else it is in what is returned.
-        atol: how far two runs may be apart.
-        rtol: the same, in relation to the values.
+        raise_exception: whether to raise the first failure; otherwise failures are returned.
+        atol: absolute tolerance between two runs.
+        rtol: relative tolerance between two runs.
 
     Returns:
-        For each check "SUCCESS" or its error.
+        For each check, "SUCCESS" or its error.
     """
     from rgrad.testing import assert_close
 

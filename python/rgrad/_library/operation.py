@@ -1,17 +1,18 @@
-"""Operations that a program defines, by their names `namespace::name`, and how a call of one is made.
+"""User-defined operations, with names `namespace::name`, and how they are called.
 
 Note [How a custom operation is called]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A call goes through these steps, each of which may end it:
+A call goes through these steps, each of which may complete it:
 
 1. The arguments are bound to the schema.
-2. A mode or an argument with a `__torch_function__` gets the call.
-3. A function that was registered for autograd makes it, and calls the operation again below itself.
-4. A composite implementation makes it: its own calls record what is needed for gradients.
-5. With gradients to record, the operation becomes one node, whose backward is the formula that was registered. Tensors
-   in lists are inputs of the node like others, so the arguments are taken to pieces and put together in its `forward`.
-   An operation of a `Library` without a formula is no node: the calls in its implementation are recorded.
-6. The implementation for the device is called, without recording in all other cases.
+2. If a mode is active or an argument has a `__torch_function__`, the call is passed to it.
+3. If a function is registered for the dispatch key Autograd, it is called; it calls the operation again, which then
+   skips this step.
+4. If there is a composite implementation, it is called; the operations that it calls are recorded individually.
+5. If gradients must be recorded, the operation becomes one node, whose backward is the registered formula. Tensors in
+   lists must be inputs of the node as well, so the arguments are flattened before its `forward` and restored in it.
+   An operation of a `Library` without a formula is not a node: the calls in its implementation are recorded.
+6. Otherwise the implementation for the device is called, without recording.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _below = threading.local()
 
 
 def device_kind(name: str) -> str:
-    """One name for each kind of device, whatever programs call it."""
+    """The canonical name of a kind of device."""
     kind = _KINDS.get(name.lower())
     if kind is None:
         raise ValueError(f"unknown device type {name!r}")
@@ -49,7 +50,7 @@ def _tensors(values: Any) -> list[Tensor]:
 
 @contextmanager
 def _below_autograd(name: str) -> Iterator[None]:
-    """A block in which calls of an operation pass over its function for autograd."""
+    """Within the block, calls of an operation skip its function for autograd."""
     names = _below.__dict__.setdefault("names", [])
     names.append(name)
     try:
@@ -59,10 +60,10 @@ def _below_autograd(name: str) -> Iterator[None]:
 
 
 class Operation:
-    """What is known of an operation.
+    """An operation and its registrations.
 
     Args:
-        schema: its parameters, with its name.
+        schema: its schema, including its name.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -74,22 +75,22 @@ class Operation:
         self.backward: Callable[..., Any] | None = None
         self.setup_context: Callable[..., Any] | None = None
         self.disabled: set[str | None] = set()
-        # Operations of `custom_op` promise not to return what they were given.
+        # Whether results must not be arguments; operations of `custom_op` guarantee this.
         self.checks_aliases = False
         self._node: Any = None
 
     @property
     def name(self) -> str:
-        """As `namespace::name`."""
+        """The name as `namespace::name`."""
         return self.schema.name
 
     @property
     def dotted(self) -> str:
-        """As `namespace.name`, which errors show."""
+        """The name as `namespace.name`, used in errors."""
         return self.name.replace("::", ".")
 
     def kernel_for(self, values: Any) -> Callable[..., Any]:
-        """What computes it for the device of the arguments."""
+        """The implementation for the device of the arguments."""
         kinds = [device_kind(t.device.type) for t in _tensors(values)]
         kind = next((k for k in kinds if k != "cpu"), kinds[0] if kinds else None)
         for key in (kind, None):
@@ -106,7 +107,7 @@ class Operation:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls it: Note [How a custom operation is called]."""
+        """Calls the operation: see Note [How a custom operation is called]."""
         positional, by_name = self.schema.bind(args, kwargs)
         tensors = _tensors((positional, by_name))
         if _C._has_torch_function(tensors):
@@ -123,7 +124,7 @@ class Operation:
         return self.compute(positional, by_name)
 
     def compute(self, positional: list[Any], by_name: dict[str, Any]) -> Any:
-        """The result, without recording."""
+        """Computes the results, without recording."""
         given = {id(t) for t in _tensors((positional, by_name))}
         with no_grad():
             result = self.kernel_for((positional, by_name))(*positional, **by_name)
@@ -134,18 +135,18 @@ class Operation:
         return result
 
     def _record(self, positional: list[Any], by_name: dict[str, Any]) -> Any:
-        """The result, as that of one node of the graph."""
+        """Computes the results as one node of the graph."""
         if self._node is None:
             self._node = _node_of(self)
         leaves, spec = tree_flatten(positional)
-        # What describes the call comes last, so that `needs_input_grad` begins with the arguments.
+        # The description of the call is the last argument, so that `needs_input_grad` begins with the tensors.
         call = _Call(spec, len(leaves), by_name)
         result = self._node.apply(*leaves, call)
         return list(result) if call.makes_list else result
 
 
 class _Call:
-    """What a node needs to know beside the tensors."""
+    """The description of a call that a node needs besides the tensors."""
 
     def __init__(self, spec: Any, count: int, by_name: dict[str, Any]) -> None:
         self.spec, self.count, self.by_name = spec, count, by_name
@@ -153,7 +154,7 @@ class _Call:
 
 
 class _Context:
-    """The context of a node, whose `needs_input_grad` is nested as the arguments are."""
+    """The context of a node; its `needs_input_grad` has the nesting of the arguments."""
 
     def __init__(self, inner: Any, call: _Call) -> None:
         self.__dict__["_inner"] = inner
@@ -172,7 +173,7 @@ class _Context:
 
 
 def _node_of(operation: Operation) -> Any:
-    """The class of the nodes of an operation."""
+    """Creates the class of the nodes of an operation."""
 
     def forward(ctx: Any, *leaves: Any) -> Any:
         *values, call = leaves
@@ -209,7 +210,7 @@ def _node_of(operation: Operation) -> Any:
 
 
 def _flattened(operation: Operation, spec: Any, found: list[Any]) -> list[Any]:
-    """Gradients in the order of the pieces of the arguments; None stands for a whole list of them."""
+    """Gradients in the order of the flattened arguments; None is expanded for a list of tensors."""
     if len(found) != spec.num_children:
         raise RuntimeError(
             f"the backward of {operation.dotted} returned {len(found)} gradients for {spec.num_children} arguments"
@@ -231,7 +232,7 @@ def _flattened(operation: Operation, spec: Any, found: list[Any]) -> list[Any]:
 
 
 class OpOverload:
-    """An operation as handlers see it: `torch.ops.namespace.name.default`."""
+    """The object that handlers receive for an operation: `torch.ops.namespace.name.default`."""
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
@@ -242,11 +243,11 @@ class OpOverload:
 
     @property
     def overloadpacket(self) -> OpOverloadPacket:
-        """The operation with all its overloads: it has one."""
+        """The packet of all overloads; it has only this one."""
         return packet(self._operation)
 
     def name(self) -> str:
-        """As `namespace::name`."""
+        """The name as `namespace::name`."""
         return self._operation.name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -260,7 +261,7 @@ class OpOverload:
 
 
 class OpOverloadPacket:
-    """An operation: `torch.ops.namespace.name`."""
+    """The set of overloads of an operation: `torch.ops.namespace.name`."""
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
@@ -287,7 +288,7 @@ _packets: dict[str, OpOverloadPacket] = {}
 
 
 def packet(operation: Operation) -> OpOverloadPacket:
-    """What `torch.ops` has for an operation."""
+    """The object for an operation in `torch.ops`."""
     found = _packets.get(operation.name)
     if found is None or found._operation is not operation:
         found = _packets[operation.name] = OpOverloadPacket(operation)
@@ -295,12 +296,12 @@ def packet(operation: Operation) -> OpOverloadPacket:
 
 
 def overload(operation: Operation) -> OpOverload:
-    """Its one overload."""
+    """The only overload of an operation."""
     return packet(operation).default
 
 
 def find(op: Any) -> Operation:
-    """The operation that a name, a definition or something of `torch.ops` means."""
+    """The operation given by a name, a definition or an object of `torch.ops`."""
     if isinstance(op, Operation):
         return op
     if isinstance(op, str):
@@ -315,7 +316,7 @@ def find(op: Any) -> Operation:
 
 
 def add(schema: Schema) -> Operation:
-    """A new operation; an error where the name is taken or is none."""
+    """Creates an operation; raises if the name exists or is invalid."""
     if schema.name.count("::") != 1 or not all(part.isidentifier() for part in schema.name.split("::")):
         raise ValueError(f"expected a name like 'namespace::name' but got {schema.name!r}")
     if schema.name in operations:
@@ -325,7 +326,7 @@ def add(schema: Schema) -> Operation:
 
 
 def remove(names: Iterable[str]) -> None:
-    """Forgets operations."""
+    """Deletes operations."""
     for name in names:
         operations.pop(name, None)
         _packets.pop(name, None)

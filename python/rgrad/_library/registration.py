@@ -1,4 +1,4 @@
-"""Defining operations: `custom_op`, `Library`, and what is registered for one."""
+"""Definition of operations: `custom_op`, `Library`, and registrations."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _kinds(device_types: Any) -> list[str | None]:
 
 
 class CustomOpDef:
-    """An operation that :func:`custom_op` defined; to call it is to call the operation.
+    """An operation defined by :func:`custom_op`; calling it calls the operation.
 
     Args:
-        operation: what is known of it.
+        operation: the operation.
         function: its implementation for every device.
     """
 
@@ -51,29 +51,30 @@ class CustomOpDef:
         return f"<CustomOpDef({self._qualname})>"
 
     def register_kernel(self, device_types: Any, fn: _Function | None = None, /) -> _Function:
-        """What computes it on some devices.
+        """Registers an implementation for some devices.
 
         Args:
             device_types: "cpu", "cuda" (a GPU of any vendor), a list of these, or None for every device.
-            fn: takes and returns what the operation does; without it, a decorator is returned.
+            fn: the implementation, with the operation's parameters and results; if absent, a decorator is returned.
         """
         return register_kernel(self, device_types, fn)
 
     def register_fake(self, fn: _Function, /) -> _Function:
-        """What makes results of the right shapes and dtypes, without values."""
+        """Registers a function that creates results of the right shapes and dtypes, without values."""
         return register_fake(self, fn)
 
     def register_autograd(self, backward: _Function, /, *, setup_context: _Function | None = None) -> None:
-        """How gradients are computed; see :func:`rgrad.library.register_autograd`."""
+        """Registers the gradient formula; see :func:`rgrad.library.register_autograd`."""
         register_autograd(self, backward, setup_context=setup_context)
 
     @contextlib.contextmanager
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
-        """A block in which what computes it on a device is used or not; then the one for every device is.
+        """Within the block, enables or disables the implementation for a device; if disabled, the generic one is
+        used.
 
         Args:
             device_type: "cpu", "cuda".
-            enabled: whether it is used.
+            enabled: whether it is enabled.
         """
         kind = _operation.device_kind(device_type)
         disabled = self._operation.disabled
@@ -103,14 +104,14 @@ def custom_op(
     schema: str | None = None,
     tags: Any = None,
 ) -> Any:
-    """Makes a function an operation: autograd and handlers of `__torch_function__` see a call of it as one.
+    """Defines an operation by a function; autograd and `__torch_function__` handlers treat a call as one operation.
 
     Args:
         name: `namespace::name`.
-        fn: computes the results, new tensors; its parameters are annotated. Without it, a decorator is returned.
+        fn: computes the results, which are new tensors; its parameters are annotated. By default, returns a decorator.
         mutates_args: the names of the tensors that it writes to, or "unknown".
-        device_types: the devices for which it does, as "cpu" or "cuda"; all if None.
-        schema: parameters and results, in place of the annotations: `(Tensor x, int n=2) -> Tensor`.
+        device_types: the supported devices, such as "cpu" or "cuda"; all if None.
+        schema: replaces the annotations: `(Tensor x, int n=2) -> Tensor`.
         tags: accepted, without effect.
 
     Example:
@@ -134,7 +135,7 @@ def custom_op(
         text = schema if schema is not None else _schema.infer(function, mutates_args=mutates_args)
         parsed = _schema.parse(text, name)
         _check_mutated(parsed, mutates_args)
-        _operation.remove([name])  # A cell of a notebook may be run again.
+        _operation.remove([name])  # A notebook cell may be executed again.
         operation = _operation.add(parsed)
         operation.checks_aliases = True
         for kind in _kinds(device_types):
@@ -154,12 +155,12 @@ def _check_mutated(parsed: _schema.Schema, mutates_args: Any) -> None:
 
 
 class Library:
-    """Defines operations in a namespace, or adds to those of another library, until the object is gone.
+    """Defines operations in a namespace, or implementations of another library's, until the object is deleted.
 
     Args:
         ns: the namespace.
         kind: "DEF" for a new one, "IMPL" to add implementations, "FRAGMENT" to add operations.
-        dispatch_key: which implementations `impl` adds where it does not say.
+        dispatch_key: default of the argument of `impl`.
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
@@ -200,12 +201,12 @@ class Library:
         """Adds an implementation.
 
         Args:
-            op_name: the name of an operation, or something of `torch.ops`.
-            fn: takes and returns what the operation does.
-            dispatch_key: "CPU", "CUDA" for a device; "CompositeExplicitAutograd" for all; "Autograd" for one that
-                makes nodes itself; "CompositeImplicitAutograd" for one whose own calls do; "Meta" for one without
-                values.
-            with_keyset: refused: there are no sets of keys.
+            op_name: the name of an operation, or an object of `torch.ops`.
+            fn: the implementation, with the operation's parameters and results.
+            dispatch_key: "CPU", "CUDA" for a device; "CompositeExplicitAutograd" for all; "Autograd" for a function
+                that creates nodes itself; "CompositeImplicitAutograd" for one whose calls are recorded; "Meta" for one
+                that creates results without values.
+            with_keyset: must be False: rgrad has no dispatch key sets.
             options: accepted, without effect.
         """
         if with_keyset:
@@ -226,15 +227,15 @@ class Library:
             operation.kernels[_operation.device_kind(key)] = fn
 
     def fallback(self, fn: _Function, dispatch_key: str = "", *, with_keyset: bool = False) -> None:
-        """Refuses: operations that have no implementation are an error."""
+        """Raises: operations without an implementation are an error."""
         refuse("Library.fallback", "there is no dispatcher with keys")
 
     def _destroy(self) -> None:
-        """Forgets what it defined."""
+        """Deletes the operations that the library defined."""
         self._finalizer()
 
 
-# Namespaces that a library of kind "DEF" has.
+# Namespaces that are owned by a library of kind "DEF".
 _spaces: set[str] = set()
 
 
@@ -244,7 +245,7 @@ def _forget(ns: str, kind: str, defined: list[str]) -> None:
         _spaces.discard(ns)
 
 
-# Libraries of operations that were defined without one, which nothing ends.
+# Libraries of operations that were defined without a library; they are never deleted.
 _kept: list[Library] = []
 
 
@@ -254,7 +255,7 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
     Args:
         qualname: `namespace::name`.
         schema: `(Tensor x, int n=2) -> Tensor`.
-        lib: the library that it belongs to; without one it stays.
+        lib: the library that owns it; without one it is never deleted.
         tags: accepted, without effect.
     """
     namespace, _, name = qualname.partition("::")
@@ -271,10 +272,10 @@ def impl(qualname: str, types: Any, func: _Function | None = None, *, lib: Libra
 
     Args:
         qualname: `namespace::name`.
-        types: "cpu", "cuda", several of these, a dispatch key as `Library.impl` takes, or "default" for one whose own
-            calls are recorded for gradients.
-        func: takes and returns what the operation does; without it, a decorator is returned.
-        lib: not needed.
+        types: "cpu", "cuda", several of these, a dispatch key as for `Library.impl`, or "default" for an implementation
+            whose calls are recorded for gradients.
+        func: the implementation, with the operation's parameters and results; if absent, a decorator is returned.
+        lib: ignored.
     """
 
     def register(function: _Function) -> _Function:
@@ -287,13 +288,13 @@ def impl(qualname: str, types: Any, func: _Function | None = None, *, lib: Libra
 
 
 def register_kernel(op: Any, device_types: Any, func: _Function | None = None, /, *, lib: Any = None) -> Any:
-    """Says what computes an operation on some devices.
+    """Registers an implementation of an operation for some devices.
 
     Args:
-        op: its name, or what defined it.
+        op: its name or definition.
         device_types: "cpu", "cuda" (a GPU of any vendor), a list of these, or None for every device.
-        func: takes and returns what the operation does; without it, a decorator is returned.
-        lib: not needed.
+        func: the implementation, with the operation's parameters and results; if absent, a decorator is returned.
+        lib: ignored.
     """
     operation = _operation.find(op)
 
@@ -308,12 +309,12 @@ def register_kernel(op: Any, device_types: Any, func: _Function | None = None, /
 def register_fake(
     op: Any, func: _Function | None = None, /, *, lib: Any = None, _stacklevel: int = 1, **options: Any
 ) -> Any:
-    """Says what makes results of an operation of the right shapes and dtypes, without values.
+    """Registers a function that creates results of the right shapes and dtypes, without values.
 
     Args:
-        op: its name, or what defined it.
-        func: takes what the operation does; without it, a decorator is returned.
-        lib: not needed.
+        op: its name or definition.
+        func: has the operation's parameters; if absent, a decorator is returned.
+        lib: ignored.
         options: accepted, without effect.
     """
     operation = _operation.find(op)
@@ -331,15 +332,15 @@ impl_abstract = register_fake
 def register_autograd(
     op: Any, backward: _Function, /, *, setup_context: _Function | None = None, lib: Any = None
 ) -> None:
-    """Says how gradients of an operation are computed.
+    """Registers the gradient formula of an operation.
 
     Args:
-        op: its name, or what defined it.
-        backward: called with a context and the gradients of the results; returns one for each argument by position,
-            None where there is none, a list for a list of tensors.
+        op: its name or definition.
+        backward: called with a context and the gradients of the results; returns a gradient for each positional
+            argument, None for no gradient, a list for a list of tensors.
         setup_context: called as `setup_context(ctx, inputs, output)` after the operation, with
-            `keyword_only_inputs` too where it has such; keeps what `backward` needs.
-        lib: not needed.
+            `keyword_only_inputs` too if there are any; saves the values that `backward` needs.
+        lib: ignored.
     """
     operation = _operation.find(op)
     if operation.schema.is_mutable and operation.schema.returns:
@@ -351,13 +352,13 @@ def register_autograd(
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
-    """Has floating point arguments of an operation cast in a block of autocast.
+    """Casts floating-point arguments of an operation under autocast.
 
     Args:
-        op: its name, or what defined it.
+        op: its name or definition.
         device_type: "cpu" or "cuda".
-        cast_inputs: the dtype that they get.
-        lib: not needed.
+        cast_inputs: the dtype of the arguments after the cast.
+        lib: ignored.
     """
     from rgrad import Tensor, amp, is_autocast_enabled
 
@@ -392,10 +393,10 @@ def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
 
 
 def get_ctx() -> Any:
-    """Refuses: it is for results whose shape depends on values, without these."""
+    """Raises: the context is for results whose shape depends on values, which cannot be created without values."""
     refuse("torch.library.get_ctx", "shapes are never symbols")
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Refuses its call: there is no other implementation to fall through to."""
+    """Raises when called: there is no other implementation to fall through to."""
     refuse("torch.library.fallthrough_kernel", "there is no dispatcher with keys")

@@ -21,7 +21,7 @@ _PARAMETER = re.compile(r"(\w+)(\([^)]*\))?((?:\[\d*\]|\?)*)\s+(\w+)\s*(?:=\s*(.
 
 @dataclass(frozen=True)
 class Argument:
-    """One parameter: `kind` is its type without what it is written to by, as `Tensor`, `SymInt[]?`."""
+    """A parameter; `kind` is its type without the mutation marker, such as `Tensor` or `SymInt[]?`."""
 
     name: str
     kind: str
@@ -32,12 +32,12 @@ class Argument:
 
     @property
     def kwarg_only(self) -> bool:
-        """Whether it is given by name alone."""
+        """Whether it is keyword-only."""
         return self.keyword_only
 
     @property
     def is_required(self) -> bool:
-        """Whether there is no default."""
+        """Whether it has no default."""
         return self.default is _REQUIRED
 
     def __str__(self) -> str:
@@ -63,10 +63,10 @@ class Schema:
         return self.text
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The values of all parameters: those by position and those by name.
+        """Binds arguments; returns the values of the positional and of the keyword-only parameters.
 
         Raises:
-            RuntimeError: one is missing, unknown or of another type.
+            RuntimeError: an argument is missing, unknown or of another type.
         """
         positional = [a for a in self.arguments if not a.keyword_only]
         if len(args) > len(positional):
@@ -127,7 +127,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    """A list at its commas outside of brackets and quotes."""
+    """Splits a list at its commas outside of brackets and quotes."""
     parts, depth, word, quote = [], 0, "", ""
     for c in text:
         if quote:
@@ -153,14 +153,14 @@ def _default(text: str) -> Any:
 
 
 def parse(text: str, name: str = "") -> Schema:
-    """Reads a schema.
+    """Parses a schema.
 
     Args:
-        text: the schema, with or without a name in front.
-        name: the name that it gets, `namespace::name`.
+        text: the schema, optionally beginning with a name.
+        name: the name of the operation, `namespace::name`.
 
     Raises:
-        RuntimeError: it can't be read.
+        RuntimeError: the text is invalid.
     """
     head = _HEAD.match(text)
     if head is None:
@@ -186,7 +186,7 @@ def parse(text: str, name: str = "") -> Schema:
     return Schema(name, tuple(arguments), kinds, single, f"{name}({head[2].strip()}) -> {head[3]}")
 
 
-# From annotations.
+# Inference from annotations.
 
 _BY_TYPE = {
     Tensor: "Tensor",
@@ -201,7 +201,7 @@ _BY_TYPE = {
 
 
 def _kind(annotation: Any) -> str | None:
-    """The type of a schema that an annotation means; None where there is none."""
+    """The schema type for an annotation, or None if there is none."""
     if annotation in _BY_TYPE:
         return _BY_TYPE[annotation]
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
@@ -225,15 +225,15 @@ def _shown(value: Any) -> str:
 
 
 def infer(function: Any, *, mutates_args: str | Iterable[str], op_name: str | None = None) -> str:
-    """The schema that the annotations of a function tell, in text.
+    """Infers a schema, as text, from the annotations of a function.
 
     Args:
-        function: every parameter and the result are annotated by types that operations take.
+        function: a function whose parameters and result are annotated with supported types.
         mutates_args: the names of the tensors that it writes to, or "unknown" for all.
-        op_name: put in front.
+        op_name: the name at the beginning of the schema.
 
     Raises:
-        ValueError: an annotation is missing or means no type of a schema.
+        ValueError: an annotation is missing or is not supported.
     """
     signature = inspect.signature(function)
     hints = typing.get_type_hints(function)

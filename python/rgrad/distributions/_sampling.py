@@ -31,8 +31,8 @@ def until_accepted(propose: _Proposal, *parameters: Tensor) -> Tensor:
 
 
 def _uniform(like: Tensor) -> Tensor:
-    """Uniform numbers in (0, 1)."""
-    return rgrad.rand_like(like).clamp(min=rgrad.finfo(like.dtype).tiny)
+    """Uniform numbers in (0, 1]."""
+    return 1 - rgrad.rand_like(like)
 
 
 def _propose_gamma(d: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:

@@ -115,7 +115,7 @@ def _lower_gamma(rule: _Rule, a: Tensor, x: Tensor) -> Tensor:
     side, end, phi = _gamma_tail(rule, a, x)
     tail = _log_gamma_density(a, x).exp() * rule.integrate(lambda w: phi(w).exp(), end)
     inside = rgrad.where(side > 0, 1 - tail, tail)
-    return inside.masked_fill(x == 0, 0.0).masked_fill(x.isinf(), 1.0)
+    return inside.masked_fill(x == 0, 0.0).masked_fill(x == rgrad.inf, 1.0)
 
 
 class _GammaInc(rgrad.autograd.Function):

@@ -223,7 +223,7 @@ class NegativeBinomial(Odds):
         value = self._checked(value)
         r, logits = self.total_count, self.logits
         ways = (r + value).lgamma() - (value + 1).lgamma() - r.lgamma()
-        ways = ways.masked_fill((r == 0) & (value == 0), 0.0)
+        ways = ways.masked_fill(r + value == 0, 0.0)
         return r * logsigmoid(-logits) + value * logsigmoid(logits) + ways
 
 

@@ -125,8 +125,10 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         """``log(1 + u (exp(η) - 1)) / η``."""
         near, inner, outer = self._split()
         falling = -outer.abs()
-        share = rgrad.where(outer > 0, 1 - value, value)
-        part = (share * falling.expm1()).log1p() / falling
+        share, rest = rgrad.where(outer > 0, 1 - value, value), rgrad.where(outer > 0, value, 1 - value)
+        # log(1 + share (exp(η) - 1)) in the form that keeps the smaller of share and rest.
+        inside = (share * falling.expm1()).log1p().where(share < 0.5, (rest + share * falling.exp()).log())
+        part = (inside / falling).masked_fill(rest == 0, 1.0)
         closed = rgrad.where(outer > 0, 1 - part, part)
         lifted = value * inner * _exprel(inner)
         series = value * _exprel(inner) * _log1prel(lifted)

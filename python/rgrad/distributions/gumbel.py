@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import rgrad
@@ -15,7 +16,7 @@ from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform, PowerTransform
 from .uniform import Uniform
-from .utils import broadcast_all, euler_constant
+from .utils import broadcast_all, clamp_probs, euler_constant
 
 __all__ = ["Gumbel", "Kumaraswamy", "Weibull"]
 
@@ -159,7 +160,14 @@ class Kumaraswamy(Composite, TransformedDistribution):
             AffineTransform(loc=1.0, scale=-1.0),
             PowerTransform(self.concentration1.reciprocal()),
         ]
-        super().__init__(_unit_interval(self.concentration1), steps, validate_args=validate_args)
+        zero = rgrad.zeros_like(self.concentration1)
+        super().__init__(Uniform(zero, zero + 1, validate_args=False), steps, validate_args=validate_args)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Transformed uniform samples; these are not 0, where the powers have no derivative."""
+        like = self.concentration1
+        unit = rgrad.rand(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
+        return self._transform(clamp_probs(unit))
 
     def _moment(self, n: int) -> Tensor:
         """``b B(1 + n/a, b)``."""

@@ -31,7 +31,7 @@ from .gamma import Gamma
 from .gumbel import Gumbel
 from .independent import Independent
 from .laplace import Cauchy, Laplace
-from .multivariate_normal import LowRankMultivariateNormal, MultivariateNormal, batched, squared_norm_of_solution
+from .multivariate_normal import LowRankMultivariateNormal, MultivariateNormal, _batch_mahalanobis, batched
 from .normal import HalfNormal, Normal
 from .pareto import Pareto
 from .transformed_distribution import TransformedDistribution
@@ -51,7 +51,8 @@ def register_kl(type_p: type, type_q: type) -> Callable[[_Divergence], _Divergen
     """A decorator that registers a function as the divergence of two classes and their subclasses.
 
     Args:
-        type_p: class of the first distribution.
+        type_p: class of the first distribution. It needs not derive from `Distribution`: packages register interfaces
+            that their own distributions derive from besides.
         type_q: class of the second one.
 
     >>> import rgrad as torch
@@ -65,7 +66,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[_Divergence], _Divergen
     tensor(0.)
     """
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
+        if not isinstance(kind, type):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
 
     def decorator(function: _Divergence) -> _Divergence:
@@ -392,7 +393,7 @@ def _squared_distance(q: Any, away: Tensor) -> Tensor:
     """``vᵀ Σ⁻¹ v`` of the covariance of a multivariate normal distribution."""
     if isinstance(q, LowRankMultivariateNormal):
         return q.squared_distance(away)
-    return squared_norm_of_solution(q._unbroadcasted_scale_tril, away)
+    return _batch_mahalanobis(q._unbroadcasted_scale_tril, away)
 
 
 def _trace(p: Any, q: Any) -> Tensor:
@@ -414,9 +415,7 @@ def _inverse_diagonal(q: Any) -> Tensor:
 
 def _gaussian(p: Any, q: Any) -> Tensor:
     if p.event_shape != q.event_shape:
-        raise ValueError(
-            "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
-        )
+        raise ValueError(f"no KL-divergence of vectors of different event shapes, {p.event_shape} and {q.event_shape}")
     distance = _squared_distance(q, q.loc - p.loc)
     return q.entropy() - p.entropy() + 0.5 * (_trace(p, q) + distance - p.event_shape[0])
 

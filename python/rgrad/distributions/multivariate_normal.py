@@ -23,7 +23,7 @@ def half_log_det(factor: Tensor) -> Tensor:
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-def cholesky_inverse_factor(precision: Tensor) -> Tensor:
+def _precision_to_scale_tril(precision: Tensor) -> Tensor:
     """The lower Cholesky factor of the inverse of a matrix.
 
     Rows and columns in reverse order turn the upper factor that the inverse's is the inverse of into a lower one.
@@ -34,7 +34,12 @@ def cholesky_inverse_factor(precision: Tensor) -> Tensor:
     return rgrad.linalg.solve_triangular(upper.mT, identity.expand(upper.shape), upper=False)
 
 
-def squared_norm_of_solution(factor: Tensor, vectors: Tensor) -> Tensor:
+def _batch_mv(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Products of matrices and vectors whose batches broadcast."""
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _batch_mahalanobis(factor: Tensor, vectors: Tensor) -> Tensor:
     """``|L⁻¹ v|²`` for lower triangular matrices and vectors whose batches broadcast.
 
     Leading dimensions that only the vectors have become columns of one system, so that no matrix is repeated.
@@ -98,7 +103,7 @@ class CovarianceMatrix(Parametric):
         elif name == "covariance_matrix":
             self._unbroadcasted_scale_tril = rgrad.linalg.cholesky(matrix)
         else:
-            self._unbroadcasted_scale_tril = cholesky_inverse_factor(matrix)
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
 
     def _expand_rest(self, new: Any, shape: rgrad.Size) -> None:
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
@@ -176,12 +181,12 @@ class MultivariateNormal(CovarianceMatrix, Gaussian):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """``loc + L z`` of a vector z of standard normal variables."""
         noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
-        return self.loc + (self._unbroadcasted_scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
+        return self.loc + _batch_mv(self._unbroadcasted_scale_tril, noise)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density: see `Distribution.log_prob`."""
         factor = self._unbroadcasted_scale_tril
-        square = squared_norm_of_solution(factor, self._checked(value) - self.loc)
+        square = _batch_mahalanobis(factor, self._checked(value) - self.loc)
         return -0.5 * (self._event_shape[0] * _LOG_2PI + square) - half_log_det(factor)
 
     def entropy(self) -> Tensor:
@@ -283,9 +288,9 @@ class LowRankMultivariateNormal(Gaussian):
         shape = self._extended_shape(sample_shape)
         rank = self.cov_factor.shape[-1]
         like = self.loc
-        z = _standard_normal((*shape[:-1], rank, 1), like.dtype, like.device)
+        z = _standard_normal((*shape[:-1], rank), like.dtype, like.device)
         own = self._unbroadcasted_cov_diag.sqrt() * _standard_normal(shape, like.dtype, like.device)
-        return like + (self._unbroadcasted_cov_factor @ z).squeeze(-1) + own
+        return like + _batch_mv(self._unbroadcasted_cov_factor, z) + own
 
     def _half_log_det(self) -> Tensor:
         return half_log_det(self._capacitance_tril) + 0.5 * self._unbroadcasted_cov_diag.log().sum(-1)
@@ -298,8 +303,8 @@ class LowRankMultivariateNormal(Gaussian):
     def squared_distance(self, away: Tensor) -> Tensor:
         """``vᵀ Σ⁻¹ v`` of vectors from the mean."""
         scaled = away / self._unbroadcasted_cov_diag
-        projected = (self._unbroadcasted_cov_factor.mT @ scaled.unsqueeze(-1)).squeeze(-1)
-        return (away * scaled).sum(-1) - squared_norm_of_solution(self._capacitance_tril, projected)
+        projected = _batch_mv(self._unbroadcasted_cov_factor.mT, scaled)
+        return (away * scaled).sum(-1) - _batch_mahalanobis(self._capacitance_tril, projected)
 
     def entropy(self) -> Tensor:
         """``N/2 (1 + log 2π)`` and half the log-determinant of the covariance."""

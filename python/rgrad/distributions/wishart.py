@@ -16,7 +16,7 @@ from ._sampling import standard_gamma
 from ._special import mvdigamma, mvlgamma
 from .dirichlet import Beta
 from .exp_family import ExponentialFamily
-from .multivariate_normal import CovarianceMatrix, batched, cholesky_inverse_factor, expect_one_matrix, half_log_det
+from .multivariate_normal import CovarianceMatrix, _precision_to_scale_tril, batched, expect_one_matrix, half_log_det
 
 __all__ = ["LKJCholesky", "Wishart"]
 
@@ -142,7 +142,7 @@ class Wishart(CovarianceMatrix, ExponentialFamily):
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
         matrix, power = natural_params
-        return self._log_norm(2 * power + self._size + 1, half_log_det(cholesky_inverse_factor(-2 * matrix)))
+        return self._log_norm(2 * power + self._size + 1, half_log_det(_precision_to_scale_tril(-2 * matrix)))
 
 
 class LKJCholesky(Parametric):

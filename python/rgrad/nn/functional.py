@@ -380,7 +380,7 @@ def gumbel_softmax(
     """Draws from the Gumbel-softmax distribution.
 
     Args:
-        logits: log probabilities, not necessarily normalised.
+        logits: log probabilities, not necessarily normalized.
         tau: temperature.
         hard: whether the values are one-hot (their gradient is that of the soft ones).
         eps: unused.
@@ -494,7 +494,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalises every channel of every sample by itself.
+    """Normalizes every channel of every sample by itself.
 
     It is the batch norm of one sample whose channels are those of the whole batch; running statistics are
     then averaged over the batch.

@@ -1,4 +1,4 @@
-"""Modules that several devices or processes would share: here one device, and one process."""
+"""Modules for several devices or processes; rgrad has one device and one process."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["DataParallel", "DistributedDataParallel"]
 
 
 class DistributedDataParallel(Module):
-    """Calls a module whose gradients are averaged over a group of processes: over this one, where they are what they
-    are.
+    """Calls a module whose gradients are averaged over a group of processes. The group has only this process, so the
+    gradients are unchanged.
 
     Args:
         module: the module; its parameters' names start with ``module.``.
-        device_ids: None or the one device of the module.
-        output_device: accepted, without effect, as are the arguments after it.
+        device_ids: None, or the device of the module.
+        output_device: accepted, without effect, like the arguments after it.
         dim: see `output_device`.
         broadcast_buffers: see `output_device`.
         init_sync: see `output_device`.
         process_group: a group of this process; the default one if None.
-        options: accepted, without effect: they say how gradients are gathered.
+        options: further options of gradient reduction; accepted, without effect.
 
     Raises:
-        ValueError: there is no group: `rgrad.distributed.init_process_group` makes one.
+        ValueError: there is no process group; `rgrad.distributed.init_process_group` creates one.
         RuntimeError: no parameter of the module requires a gradient.
 
     Example:
@@ -66,7 +66,7 @@ class DistributedDataParallel(Module):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A block whose gradients are not averaged: there is nothing to average."""
+        """Within the block, gradients are not averaged; without effect, because they never are."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
@@ -74,11 +74,11 @@ class DistributedDataParallel(Module):
             self.require_backward_grad_sync = before
 
     def join(self, *args: Any, **kwargs: Any) -> Any:
-        """A block that waits for processes with more batches: there are none."""
+        """A context manager that waits for processes with more batches; there are none."""
         return contextlib.nullcontext(self)
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
-        """Refuses: gradients go nowhere."""
+        """Raises: gradients are not communicated."""
         from rgrad._absent import refuse
 
         refuse("DistributedDataParallel.register_comm_hook", "rgrad computes in one process")

@@ -50,7 +50,7 @@ def _rebuild_parameter(data: _C.Tensor, requires_grad: bool, backward_hooks: Any
 
 
 class _BufferMeta(type(_C.Tensor)):
-    """Lets ``isinstance(x, Buffer)`` recognise plain tensors that ``Buffer(...)`` marked."""
+    """Lets ``isinstance(x, Buffer)`` recognize plain tensors that ``Buffer(...)`` marked."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _C.Tensor) and getattr(instance, "_is_buffer", False)

@@ -3,18 +3,18 @@
 Note [Optimizer kernels]
 ~~~~~~~~~~~~~~~~~~~~~~~~
 SGD, Adam, AdamW, RMSprop, Adagrad and Adadelta update a whole parameter group in one call of
-`rgrad._C._optim`. The rules all those kernels share:
+`rgrad._C._optim`. All those kernels follow these rules:
 
-* `params`, `grads` and every state list run in parallel: entry *i* of each belongs to parameter *i* and has
-  its shape and dtype. A list a setting makes useless is empty (`max_exp_avg_sqs` without `amsgrad`, ...).
-  Shapes, strides and dtypes may differ from one parameter to the next.
-* Parameters and state are written in place, outside any graph, whatever the grad mode; their versions go up.
-  Gradients are only read.
-* `steps` holds one-element float32 tensors on the CPU. A kernel adds 1 to each **before** its formula, and
+* `params`, `grads` and every state list are parallel: entry *i* of each belongs to parameter *i* and has its shape
+  and dtype. A list that a setting makes unnecessary is empty (for example `max_exp_avg_sqs` without `amsgrad`).
+  Shapes, strides and dtypes may differ between parameters.
+* Parameters and state are written in place and not recorded in a graph, whatever the grad mode; their version
+  counters increase. Gradients are only read.
+* `steps` holds one-element float32 tensors on the CPU. A kernel adds 1 to each **before** evaluating its formula;
   `t` below is the value after that.
-* Everything is computed in the parameter's dtype (half types in float32, rounded once when stored); `t`, the
-  bias corrections and the step sizes are float64 until they meet an element.
-* First of all, `g = -g` if `maximize`; then, unless the decay is decoupled, `g = g + weight_decay * p` if
+* Everything is computed in the parameter's dtype (half types in float32, rounded once when stored). `t`, the bias
+  corrections and the step sizes are computed in float64 and converted where they are combined with elements.
+* At first `g = -g` if `maximize`; then, unless the decay is decoupled, `g = g + weight_decay * p` if
   `weight_decay != 0`.
 
 The formulas, for one element, in the order in which they are evaluated:
@@ -25,8 +25,8 @@ sgd(params, grads, momentum_buffers, *, lr, momentum, dampening, weight_decay, n
         b = b * momentum + (1 - dampening) * g      elsewhere
         g = g + momentum * b                        if nesterov, else g = b
     p = p - lr * g
-  `momentum_buffers` is empty when momentum is 0. Returns None when no buffer had to be made, else a list as
-  long as `params` with the buffer of each parameter.
+    `momentum_buffers` is empty when momentum is 0. Returns None if no buffer had to be created, else a list with
+    the buffer of each parameter.
 
 adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, *, lr, beta1, beta2, eps, weight_decay,
      amsgrad, maximize, decoupled)
@@ -55,7 +55,7 @@ adadelta(params, grads, square_avgs, acc_deltas, steps, *, lr, rho, eps, weight_
     a = a * rho + (1 - rho) * d * d
     p = p - lr * d
 
-All but `sgd` return None. The other optimizers, which are rarer, are written below with tensor operations.
+All but `sgd` return None. The less common optimizers are implemented below with tensor operations.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def adamax(
     weight_decay: float,
     maximize: bool,
 ) -> None:
-    """Adam with the infinity norm in place of the second moment."""
+    """Adam with the infinity norm instead of the second moment."""
     for param, grad, exp_avg, exp_inf, step in zip(params, grads, exp_avgs, exp_infs, steps, strict=True):
         step += 1
         if maximize:
@@ -111,7 +111,7 @@ def nadam(
     decoupled: bool,
     maximize: bool,
 ) -> None:
-    """Adam with Nesterov momentum whose coefficient grows with the step."""
+    """Adam with Nesterov momentum whose coefficient increases with the step."""
     columns = zip(params, grads, exp_avgs, exp_avg_sqs, mu_products, steps, strict=True)
     for param, grad, exp_avg, exp_avg_sq, mu_product, step in columns:
         step += 1
@@ -145,7 +145,7 @@ def radam(
     decoupled: bool,
     maximize: bool,
 ) -> None:
-    """Adam whose adaptive step waits until the variance of the second moment can be trusted."""
+    """Adam that uses the adaptive step only once the variance of the second moment is small enough."""
     rho_inf = 2 / (1 - beta2) - 1
     for param, grad, exp_avg, exp_avg_sq, step in zip(
         params, grads, exp_avgs, exp_avg_sqs, steps, strict=True
@@ -159,7 +159,7 @@ def radam(
         exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         bias_correction2 = 1 - beta2**t
         update = exp_avg / (1 - beta1**t) * lr
-        # The length of the moving average that the second moment amounts to by now.
+        # Length of the simple moving average that the second moment approximates at step t.
         rho = rho_inf - 2 * t * beta2**t / bias_correction2
         if rho > 5.0:
             rectification = ((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)) ** 0.5
@@ -182,7 +182,7 @@ def asgd(
     weight_decay: float,
     maximize: bool,
 ) -> None:
-    """Descent whose rate falls with the step, and the average of the parameters from step `t0` on."""
+    """Gradient descent with a decreasing rate, and an average of the parameters from step `t0` on."""
     columns = zip(params, grads, averages, mus, etas, steps, strict=True)
     for param, grad, average, mu, eta, step in columns:
         step += 1
@@ -207,7 +207,9 @@ def rprop(
     step_sizes: tuple[float, float],
     maximize: bool,
 ) -> None:
-    """Steps by sign: longer while an element's gradient keeps its sign, shorter and none when it turns."""
+    """Updates by the sign of the gradient: steps grow while an element's sign is constant and shrink when it
+    changes.
+    """
     shrink, grow = etas
     for param, grad, prev, size, step in zip(params, grads, prevs, sizes, steps, strict=True):
         step += 1
@@ -233,7 +235,7 @@ def adafactor(
     weight_decay: float,
     maximize: bool,
 ) -> None:
-    """Adaptive steps with a second moment of rows and columns, relative to the size of the parameters."""
+    """Adaptive updates with a factored second moment (by rows and columns), relative to the parameters' size."""
     for param, grad, state in zip(params, grads, states, strict=True):
         state["step"] += 1
         t = state["step"].item()
@@ -260,7 +262,7 @@ def _root_mean_square(tensor: Tensor) -> float:
 
 
 def _decayed(param: Tensor, grad: Tensor, lr: float, weight_decay: float, decoupled: bool) -> Tensor:
-    """Apply the weight decay: to the parameter itself when decoupled, else to the gradient returned."""
+    """Applies the weight decay: to the parameter itself if decoupled, else to the gradient, which is returned."""
     if weight_decay == 0:
         return grad
     if decoupled:

@@ -1,4 +1,4 @@
-"""A line search for the strong Wolfe conditions: enough decrease, and a slope that is small enough.
+"""A line search for the strong Wolfe conditions: sufficient decrease of the loss, and a sufficiently small slope.
 
 Steps grow until they bracket a point that meets both; the bracket is then narrowed by cubic interpolation.
 """
@@ -18,7 +18,7 @@ MOST_PROBES = 25
 
 
 class Point(NamedTuple):
-    """A point on the line: how far, the loss there, the gradient, and its slope along the line."""
+    """A point on the line: its distance, and the loss, the gradient and the slope along the line there."""
 
     t: Any
     loss: float
@@ -27,7 +27,7 @@ class Point(NamedTuple):
 
 
 def _cubic_minimum(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> Any:
-    """Where the cubic through two points with their slopes is least, within bounds."""
+    """The minimum, within bounds, of the cubic that interpolates two points and their slopes."""
     low, high = bounds if bounds is not None else (min(a.t, b.t), max(a.t, b.t))
     if a.t > b.t:
         a, b = b, a
@@ -48,18 +48,18 @@ def strong_wolfe(
     grad: Tensor,
     slope: Any,
 ) -> tuple[float, Tensor, Any, int]:
-    """Search along a direction.
+    """Searches along a direction.
 
     Args:
-        probe: loss and gradient at a distance.
-        t: the distance to try first.
-        direction: the direction, flat.
-        loss: at distance 0, as are `grad` and `slope`.
-        grad: flat.
-        slope: the gradient along the direction.
+        probe: returns loss and gradient at a distance.
+        t: the first distance to try.
+        direction: the direction, as a flat vector.
+        loss: the loss at distance 0.
+        grad: the gradient at distance 0, as a flat vector.
+        slope: the slope along the direction at distance 0.
 
     Returns:
-        Loss, gradient and distance found, and how often `probe` was called.
+        Loss, gradient and distance found, and the number of calls of `probe`.
     """
     start = Point(0, loss, grad.clone(), slope)
     length = direction.abs().max()
@@ -74,7 +74,7 @@ def strong_wolfe(
     def is_flat(point: Point) -> bool:
         return abs(point.slope) <= -CURVATURE * start.slope
 
-    # Grow.
+    # Increase the step until it brackets a minimum.
     last, here = start, look(t)
     probes, grown, done = 1, 0, False
     bracket = [start, here]
@@ -96,7 +96,7 @@ def strong_wolfe(
     else:
         bracket = [start, here]
 
-    # Narrow.
+    # Narrow the bracket.
     stuck = False
     low, high = (0, 1) if bracket[0].loss <= bracket[-1].loss else (1, 0)
     narrowed = grown
@@ -106,7 +106,8 @@ def strong_wolfe(
         if width * length < LEAST_CHANGE:
             break
         t = _cubic_minimum(bracket[0], bracket[1])
-        # A point too near an end is moved off it, the second time or at the very end.
+        # A trial point too close to an end of the bracket is moved away from it, if this is the second such point in
+        # a row or if it is not inside the bracket.
         margin = 0.1 * width
         if min(max(ends) - t, t - min(ends)) < margin:
             if stuck or t >= max(ends) or t <= min(ends):

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class Adadelta(GroupOptimizer):
-    """Steps in the unit of the parameters: a running average of past updates over one of gradients.
+    """Scales gradients by the ratio of two running averages: of past updates and of gradients.
 
     Args:
         params: parameters, or dicts that describe groups of them.
         lr: factor of the update.
         rho: decay rate of both averages.
-        eps: added under the roots.
+        eps: added to the averages before the square root.
         weight_decay: L2 penalty.
         foreach: accepted; every step is one call for all parameters anyway.
         capturable: accepted, without effect.

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Adafactor(GroupOptimizer):
-    """Adaptive steps whose second moment of a matrix is kept as its rows' and columns' means.
+    """Adaptive updates that store the second moment of a matrix as the means of its rows and columns.
 
     Args:
         params: parameters, or dicts that describe groups of them.
-        lr: the largest step relative to the parameters' size.
-        beta2_decay: power of the step count that sets how fast the second moment forgets.
-        eps: the least second moment (None for the dtype's epsilon), and the least size of parameters.
-        d: the size at which updates are clipped.
+        lr: the largest step, relative to the parameters' size.
+        beta2_decay: exponent of the step count in the decay rate of the second moment.
+        eps: lower bounds of the second moment (None for the dtype's epsilon) and of the parameters' size.
+        d: threshold at which updates are clipped.
         weight_decay: decoupled weight decay.
         foreach: accepted, without effect.
         maximize: go up the gradient.

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class Adagrad(GroupOptimizer):
-    """Steps divided by the root of the sum of all squared gradients so far.
+    """Divides gradients by the square root of the sum of all squared gradients so far.
 
     Args:
         params: parameters, or dicts that describe groups of them.
         lr: learning rate.
-        lr_decay: how fast the learning rate falls with the step.
+        lr_decay: how fast the learning rate decreases with the step.
         weight_decay: L2 penalty.
-        initial_accumulator_value: where the sums start.
+        initial_accumulator_value: initial value of the sums.
         eps: added to the denominator.
         foreach: accepted; every step is one call for all parameters anyway.
         maximize: go up the gradient.
         differentiable: must be False.
-        fused: accepted, as `foreach`.
+        fused: accepted, like `foreach`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Adagrad(GroupOptimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
-        # Unlike the other optimizers, the state exists from the start, as in PyTorch.
+        # Unlike in other optimizers, the state is created in the constructor, as in PyTorch.
         for group in self.param_groups:
             for param in group["params"]:
                 self.state[param] = self._new_state(param, group)

@@ -27,7 +27,7 @@ class Adam(GroupOptimizer):
         maximize: go up the gradient.
         capturable: accepted, without effect.
         differentiable: must be False.
-        fused: accepted, as `foreach`.
+        fused: accepted, like `foreach`.
         decoupled_weight_decay: decay the parameters themselves, as AdamW does.
     """
 

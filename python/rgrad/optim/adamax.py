@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Adamax(GroupOptimizer):
-    """Adam with the infinity norm of past gradients in place of the second moment.
+    """Adam with the infinity norm of past gradients instead of the second moment.
 
     Args:
         params: parameters, or dicts that describe groups of them.
         lr: learning rate.
         betas: decay rates of the average and of the norm.
-        eps: added to each gradient's size.
+        eps: added to the absolute value of each gradient.
         weight_decay: L2 penalty.
         foreach: accepted, without effect.
         maximize: go up the gradient.

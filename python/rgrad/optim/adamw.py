@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 class AdamW(Adam):
-    """Adam with the weight decay taken off the parameters rather than added to the gradient.
+    """Adam with decoupled weight decay: it is applied to the parameters, not added to the gradient.
 
     Args:
         params: parameters, or dicts that describe groups of them.
         lr: learning rate.
         betas: decay rates of the two averages.
         eps: added to the denominator.
-        weight_decay: the share of a parameter taken off, times `lr`.
+        weight_decay: fraction of a parameter that is subtracted, times `lr`.
         amsgrad: use the largest average of squares so far.
         maximize: go up the gradient.
         foreach: accepted; every step is one call for all parameters anyway.
         capturable: accepted, without effect.
         differentiable: must be False.
-        fused: accepted, as `foreach`.
+        fused: accepted, like `foreach`.
     """
 
     def __init__(

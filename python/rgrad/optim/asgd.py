@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class ASGD(GroupOptimizer):
-    """Stochastic gradient descent with a falling rate, which also averages the parameters (state ``ax``).
+    """Stochastic gradient descent with a decreasing rate; also averages the parameters (state ``ax``).
 
     Args:
         params: parameters, or dicts that describe groups of them.
-        lr: the first learning rate.
-        lambd: decay of the parameters, and pace of the rate's decay.
-        alpha: power of the rate's decay.
-        t0: the step from which on parameters are averaged.
+        lr: the initial learning rate.
+        lambd: decay of the parameters, and speed of the rate's decay.
+        alpha: exponent of the rate's decay.
+        t0: the step from which parameters are averaged.
         weight_decay: L2 penalty.
         foreach: accepted, without effect.
         maximize: go up the gradient.

@@ -1,7 +1,8 @@
 """Limited-memory BFGS.
 
-The history is a list of steps and of the changes of the gradient along them; the direction is the gradient times an
-inverse Hessian that these pairs define, by the two-loop recursion. All parameters are seen as one flat vector.
+The history is a list of steps and of the gradient changes along them; these pairs define an approximate inverse
+Hessian, by which the gradient is multiplied to give the direction (two-loop recursion). All parameters are treated as
+one flat vector.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class LBFGS(Optimizer):
-    """Limited-memory BFGS, which evaluates the loss several times a step: `step` needs a closure.
+    """Limited-memory BFGS, which evaluates the loss several times per step: `step` needs a closure.
 
     Args:
         params: parameters; one group at most.
         lr: learning rate.
-        max_iter: iterations a step, at most.
-        max_eval: evaluations of the closure a step, at most; 1.25 times `max_iter` if None.
-        tolerance_grad: largest element of a gradient at which a step ends.
-        tolerance_change: change of the loss or of the parameters at which a step ends.
-        history_size: how many pairs of changes are kept.
+        max_iter: largest number of iterations per step.
+        max_eval: largest number of evaluations of the closure per step; 1.25 times `max_iter` if None.
+        tolerance_grad: a step ends when all elements of the gradient are at most this large.
+        tolerance_change: a step ends when the change of the loss or of the parameters is at most this large.
+        history_size: number of pairs of changes that are kept.
         line_search_fn: None, or ``"strong_wolfe"``.
         maximize: go up the gradient.
 
@@ -83,7 +84,7 @@ class LBFGS(Optimizer):
         return -float(value) if self.param_groups[0]["maximize"] else float(value)
 
     def _move(self, t: Any, direction: Tensor) -> None:
-        """Go `t` times the direction."""
+        """Moves the parameters by `t` times the direction."""
         sizes = [param.numel() for param in self._params]
         for param, part in zip(self._params, direction.split(sizes), strict=True):
             param.add_(part.view_as(param), alpha=t)

@@ -22,7 +22,7 @@ class NAdam(GroupOptimizer):
         betas: decay rates of the two averages.
         eps: added to the denominator.
         weight_decay: L2 penalty.
-        momentum_decay: how fast the momentum grows towards its full value.
+        momentum_decay: how fast the momentum approaches its full value.
         decoupled_weight_decay: decay the parameters themselves, as AdamW does.
         foreach: accepted, without effect.
         maximize: go up the gradient.

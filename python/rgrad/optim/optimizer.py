@@ -1,11 +1,10 @@
-"""The base of the optimizers: parameter groups, state, state dictionaries and hooks.
+"""The base class of the optimizers: parameter groups, state, state dictionaries and hooks.
 
 Note [State is the source of truth]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-`param_groups` and `state` are plain lists and dictionaries that anyone may change between two steps, so a
-step keeps no shadow copy of them: it reads them in a few C-level passes (`map` over the group's parameters),
-then makes one call into the core for the whole group. For 60 parameters these passes cost about ten
-microseconds.
+`param_groups` and `state` are plain lists and dictionaries that users may change between two steps, so a step keeps
+no copy of them: it reads them in a few C-level passes (`map` over the group's parameters), then makes one call into
+the core for the whole group. For 60 parameters these passes take about ten microseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Required:
-    """The type of `required`, the default of a setting that every parameter group has to name."""
+    """The type of `required`, the default of a setting that every parameter group must specify."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -41,7 +40,7 @@ _UNORDERED = (
 
 
 class HookHandle:
-    """Removes the hook it was returned for; also as a context manager."""
+    """Removes the hook that it was returned for; also usable as a context manager."""
 
     _ids = itertools.count()
 
@@ -51,7 +50,7 @@ class HookHandle:
         hooks[self.id] = hook
 
     def remove(self) -> None:
-        """Take the hook away. Doing so again has no effect."""
+        """Removes the hook. Further calls have no effect."""
         self._hooks.pop(self.id, None)
 
     def __enter__(self) -> HookHandle:
@@ -62,15 +61,15 @@ class HookHandle:
 
 
 def number(value: float | Tensor) -> float:
-    """A setting as a Python number: kernels take no tensors for settings such as `lr`."""
+    """A setting as a Python number, because kernels do not accept tensors for settings such as `lr`."""
     return value.item() if isinstance(value, rgrad.Tensor) else value
 
 
 def check_settings(**settings: Any) -> None:
-    """Refuse settings no optimizer can work with, in PyTorch's words.
+    """Raises PyTorch's errors for invalid settings.
 
     Args:
-        **settings: any of `lr`, `eps`, `weight_decay`, `betas`, `momentum`, ... as the constructor got them.
+        **settings: any of `lr`, `eps`, `weight_decay`, `betas`, `momentum`, ... as passed to the constructor.
     """
     names = {"lr": "learning rate", "eps": "epsilon value"}
     for key, value in settings.items():
@@ -88,22 +87,22 @@ def check_settings(**settings: Any) -> None:
 
 
 def arguments(local: dict[str, Any]) -> dict[str, Any]:
-    """The settings of an optimizer whose constructor has just been entered: its arguments but the parameters.
+    """The settings passed to an optimizer's constructor: all its arguments except the parameters.
 
     Args:
-        local: the constructor's `locals()`.
+        local: the constructor's `locals()`, before other variables are assigned.
     """
     return {name: value for name, value in local.items() if name not in ("self", "params", "__class__")}
 
 
 def check_fused(fused: bool | None, foreach: bool | None) -> None:
-    """Refuse two implementations at once, though there is but one here."""
+    """Raises if both implementations are requested, although rgrad has only one."""
     if fused and foreach:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `step` of an optimizer class so that it runs the hooks and tells schedulers that it ran."""
+    """Wraps `step` of an optimizer class so that it runs the hooks and records that it ran, for schedulers."""
 
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -138,7 +137,7 @@ class Optimizer:
 
     Args:
         params: an iterable of tensors, of `(name, tensor)` pairs, or of dicts that each describe a parameter group.
-        defaults: the settings of a group that doesn't name its own.
+        defaults: default settings of the parameter groups.
     """
 
     _opt_called = _followed = False
@@ -196,23 +195,23 @@ class Optimizer:
         return "\n".join(lines)
 
     def _follow(self) -> None:
-        """Called by schedulers, which warn when no step was made since the first of them was attached."""
+        """Called by schedulers, which warn if no step was made since the first scheduler was attached."""
         if not self._followed:
             self._followed, self._opt_called = True, False
 
     # Parameter groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters with settings of its own, such as layers thawed during fine-tuning.
+        """Adds a group of parameters with its own settings, for example for layers unfrozen during fine-tuning.
 
         Args:
             param_group: a dict with `params`, a tensor or an iterable of tensors or of `(name, tensor)` pairs, and any
-                of the optimizer's settings. The dict becomes the group: other settings are added to it.
+                    of the optimizer's settings. The dict becomes the group: missing settings are added to it.
 
         Raises:
-            TypeError: the group is not a dict, or its parameters are no tensors or in no order.
-            ValueError: a parameter is the result of an operation, or in another group; some parameters have names and
-                others none; a setting without a default is missing.
+            TypeError: the group is not a dict, or its parameters are not tensors or are not ordered.
+            ValueError: a parameter is the result of an operation, or in another group; only some of the parameters have
+                names; a setting without a default is missing.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -236,7 +235,7 @@ class Optimizer:
         return group | missing
 
     def _check_beside_others(self, group: dict[str, Any]) -> None:
-        """Refuses a group that holds parameters of another, or is named where the others are not."""
+        """Raises if the group shares parameters with another one, or if only some of the groups have names."""
         named = "param_names" in group
         mine = set(map(id, group["params"]))
         for other in self.param_groups:
@@ -249,7 +248,7 @@ class Optimizer:
                 raise ValueError("some parameters appear in more than one parameter group")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or zero them.
+        """Drops the gradients of all parameters, or fills them with zeros.
 
         Args:
             set_to_none: drop the gradients, which also frees their memory, instead of filling them with zeros.
@@ -259,19 +258,20 @@ class Optimizer:
                 if set_to_none:
                     param.grad = None
                 elif param.grad is not None:
-                    # Also under create_graph: a zeroed gradient must not drag the last graph along.
+                    # Detached because with create_graph the gradient has a history, which would keep the last graph
+                    # alive.
                     param.grad.detach_().zero_()
 
     # Steps
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once from their gradients.
+        """Updates the parameters once from their gradients.
 
         Args:
             closure: evaluates the model again, calls `backward` and returns the loss.
 
         Returns:
-            What the closure returned, None without one.
+            The closure's result, or None without a closure.
         """
         raise NotImplementedError
 
@@ -293,7 +293,7 @@ class Optimizer:
     # State dictionaries
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's state as plain data.
+        """Returns the optimizer's state as plain data.
 
         Returns:
             A dict of `state` (per parameter, under the parameter's number) and `param_groups` (settings, with
@@ -321,7 +321,7 @@ class Optimizer:
         return state_dict
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that `state_dict` gave.
+        """Restores a state that `state_dict` returned.
 
         Args:
             state_dict: as `state_dict` returns it. Its tensors are converted to the dtype and device of their
@@ -364,41 +364,41 @@ class Optimizer:
     # Hooks
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step; it may return new `(args, kwargs)`."""
+        """Registers `hook(optimizer, args, kwargs)`, called before each step; it may return new `(args, kwargs)`."""
         return HookHandle(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(optimizer, args, kwargs)` after each step."""
+        """Registers `hook(optimizer, args, kwargs)`, called after each step."""
         return HookHandle(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(optimizer)` before `state_dict` runs."""
+        """Registers `hook(optimizer)`, called before `state_dict`."""
         return HookHandle(self._optimizer_state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(optimizer, state_dict)` after `state_dict` ran; it may return another dict."""
+        """Registers `hook(optimizer, state_dict)`, called after `state_dict`; it may return another dict."""
         return HookHandle(self._optimizer_state_dict_post_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(optimizer, state_dict)` before a state is loaded; it may return another dict."""
+        """Registers `hook(optimizer, state_dict)`, called before a state is loaded; it may return another dict."""
         return HookHandle(self._optimizer_load_state_dict_pre_hooks, hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(optimizer)` after a state was loaded."""
+        """Registers `hook(optimizer)`, called after a state is loaded."""
         return HookHandle(self._optimizer_load_state_dict_post_hooks, hook)
 
 
 class GroupOptimizer(Optimizer):
-    """Base of the optimizers whose step treats every parameter group by itself, in one call of a kernel.
+    """Base of the optimizers that update every parameter group separately, in one call of a kernel.
 
-    A subclass names the state that begins with zeros, or gives `_new_state`, and gives `_update`.
+    A subclass implements `_update` and lists its zero-initialized state in `_zeros`, or overrides `_new_state`.
     """
 
-    # Names of state tensors like the parameter.
+    # Names of the state tensors that have the parameter's shape and start at zero.
     _zeros: tuple[str, ...] = ()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
+        """Updates the parameters once; see `Optimizer.step`."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
             params, grads = self._with_grad(group)
@@ -406,7 +406,7 @@ class GroupOptimizer(Optimizer):
         return loss
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
-        """Makes a step of a group's parameters that have a gradient."""
+        """Updates those of a group's parameters that have a gradient."""
         raise NotImplementedError
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
@@ -416,7 +416,7 @@ class GroupOptimizer(Optimizer):
         return state
 
     def _states(self, group: dict[str, Any], params: list[Tensor]) -> list[dict[str, Any]]:
-        """The states of some of a group's parameters, new ones where there were none."""
+        """The states of some of a group's parameters; missing ones are created."""
         states = list(map(self.state.__getitem__, params))
         if not all(states):
             for param, state in zip(params, states, strict=True):
@@ -425,13 +425,13 @@ class GroupOptimizer(Optimizer):
         return states
 
     def _columns(self, group: dict[str, Any], params: list[Tensor]) -> Callable[[str], list[Any]]:
-        """A function that gives an entry of these states for all parameters."""
+        """Returns a function that returns the named entry of the state for all parameters, as a list."""
         states = self._states(group, params)
         return lambda key: list(map(itemgetter(key), states))
 
 
 def _split_names(params: Any) -> dict[str, list[Any]]:
-    """The entries `params` and, where they come in pairs with their names, `param_names` of a group."""
+    """The entries `params` and, if they are given as pairs with names, `param_names` of a group."""
     if isinstance(params, set):
         raise TypeError(_UNORDERED)
     given = [params] if isinstance(params, rgrad.Tensor) else list(params)
@@ -452,7 +452,7 @@ def _check_trainable(params: list[Any]) -> None:
 
 
 def _like_param(param: Tensor, value: Any, key: Any = None) -> Any:
-    """A saved state for `param`: its tensors on the parameter's device in its dtype; `step` is counted on the CPU."""
+    """A saved state for `param`: tensors in the parameter's dtype on its device; `step` stays on the CPU."""
     if isinstance(value, rgrad.Tensor):
         if key == "step":
             return value.cpu()
@@ -467,7 +467,7 @@ def _like_param(param: Tensor, value: Any, key: Any = None) -> Any:
 
 
 def _typename(obj: object) -> str:
-    """The type's full name as PyTorch's messages give it."""
+    """The type's full name, as in PyTorch's messages."""
     if isinstance(obj, rgrad.Tensor):
         return obj.type()
     module = type(obj).__module__

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RMSprop(GroupOptimizer):
-    """Steps divided by the root of a running average of the squared gradient.
+    """Divides gradients by the square root of a running average of their squares.
 
     Args:
         params: parameters, or dicts that describe groups of them.
@@ -22,7 +22,7 @@ class RMSprop(GroupOptimizer):
         alpha: decay rate of the average.
         eps: added to the denominator.
         weight_decay: L2 penalty.
-        momentum: how much of the last update is kept.
+        momentum: factor of the previous update.
         centered: divide by the gradient's standard deviation instead.
         capturable: accepted, without effect.
         foreach: accepted; every step is one call for all parameters anyway.

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Rprop(GroupOptimizer):
-    """Steps whose size follows from how the signs of an element's gradients change, for full batches.
+    """Updates with step sizes that depend on sign changes of each element's gradient, for full batches.
 
     Args:
         params: parameters, or dicts that describe groups of them.
-        lr: the first step's size.
-        etas: factors of the step's size after a change of sign and after none.
-        step_sizes: the smallest and the largest step.
+        lr: the initial step size.
+        etas: factors of the step size after a sign change, and after none.
+        step_sizes: the smallest and the largest step size.
         capturable: accepted, without effect.
         foreach: accepted, without effect.
         maximize: go up the gradient.

@@ -18,14 +18,14 @@ class SGD(GroupOptimizer):
     Args:
         params: parameters, or dicts that describe groups of them.
         lr: learning rate.
-        momentum: how much of the last update is kept.
-        dampening: how much of the gradient is withheld from the momentum.
+        momentum: factor of the previous update.
+        dampening: fraction of the gradient that is not added to the momentum.
         weight_decay: L2 penalty.
-        nesterov: look ahead by the momentum.
+        nesterov: use Nesterov momentum.
         maximize: go up the gradient.
         foreach: accepted; every step is one call for all parameters anyway.
         differentiable: must be False.
-        fused: accepted, as `foreach`.
+        fused: accepted, like `foreach`.
 
     Example:
         >>> import rgrad as torch
@@ -59,7 +59,7 @@ class SGD(GroupOptimizer):
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
         momentum = group["momentum"]
-        # Without momentum there is no state, not even an empty one.
+        # Without momentum the parameters have no state entries at all.
         states = buffers = []
         if momentum != 0:
             states = list(map(self.state.__getitem__, params))

@@ -34,7 +34,7 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[Any, Any, Any], None]:
-    """An exponential moving average of lists of tensors, in place."""
+    """Returns a function that updates lists of tensors to exponential moving averages, in place."""
     _check_decay(decay)
 
     @rgrad.no_grad()
@@ -49,14 +49,14 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[Any, Any, Any], None
 
 
 def get_swa_multi_avg_fn() -> Callable[[Any, Any, Any], None]:
-    """The mean so far of lists of tensors, in place."""
+    """Returns a function that updates lists of tensors to running means, in place."""
 
     @rgrad.no_grad()
     def swa_update(
         averaged_param_list: list[Tensor], current_param_list: list[Tensor], num_averaged: Tensor | int
     ) -> None:
         for average, current in zip(averaged_param_list, current_param_list, strict=True):
-            # Counters, such as those of batch norms, have no mean.
+            # Integer counters, such as those of batch norms, are not averaged.
             if average.is_floating_point():
                 average.add_((current - average) / (num_averaged + 1))
             else:
@@ -66,7 +66,7 @@ def get_swa_multi_avg_fn() -> Callable[[Any, Any, Any], None]:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Any, Any, Any], Any]:
-    """An exponential moving average of one tensor."""
+    """Returns a function that computes the exponential moving average of one tensor."""
     _check_decay(decay)
 
     @rgrad.no_grad()
@@ -77,7 +77,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Any, Any, Any], Any]:
 
 
 def get_swa_avg_fn() -> Callable[[Any, Any, Any], Any]:
-    """The mean so far of one tensor."""
+    """Returns a function that computes the running mean of one tensor."""
 
     @rgrad.no_grad()
     def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Tensor | int) -> Tensor:
@@ -87,13 +87,13 @@ def get_swa_avg_fn() -> Callable[[Any, Any, Any], Any]:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of the model's.
+    """A copy of a model whose parameters are averages of that model's parameters during training.
 
     Args:
         model: the model that is trained.
-        device: where the copy is kept; with the model if None.
-        avg_fn: the new average of one parameter, from its average, its value, and how many were averaged.
-        multi_avg_fn: the same in place for the lists of all parameters.
+        device: device of the copy; the model's if None.
+        avg_fn: returns the new average of a parameter, from its average, its value, and the number of averaged values.
+        multi_avg_fn: does the same in place for the lists of all parameters.
         use_buffers: whether buffers are averaged, too, rather than copied.
 
     Example:
@@ -120,17 +120,17 @@ class AveragedModel(Module):
         super().__init__()
         copy = deepcopy(model)
         self.module = copy if device is None else copy.to(device)
-        # A buffer, so that a saved average can be continued.
+        # A buffer, so that it is saved and averaging can continue after loading.
         self.register_buffer("n_averaged", rgrad.zeros((), dtype=rgrad.int64, device=device))
         self.use_buffers = use_buffers
         self.avg_fn, self.multi_avg_fn = avg_fn, multi_avg_fn
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the averaged model computes."""
+        """Calls the averaged model."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the model's present parameters into the average."""
+        """Adds the model's current parameters to the average."""
         averages, currents = list(self._averaged(self.module)), list(self._averaged(model))
         averages = [average.detach() for average in averages]
         currents = [now.detach().to(average.device) for average, now in zip(averages, currents, strict=True)]
@@ -153,12 +153,12 @@ class AveragedModel(Module):
 
 @rgrad.no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of a model's batch norms anew, in one pass over the data.
+    """Recomputes the running statistics of a model's batch norms, in one pass over the data.
 
     Args:
-        loader: batches, or tuples and lists whose first element is the batch.
+        loader: yields batches, or tuples and lists whose first element is the batch.
         model: the model.
-        device: where batches are moved, if given.
+        device: device to which batches are moved, if given.
     """
     norms = {module: module.momentum for module in model.modules() if isinstance(module, _BatchNorm)}
     if not norms:
@@ -167,7 +167,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     model.train()
     for module in norms:
         module.reset_running_stats()
-        # No momentum: the mean of all batches.
+        # Momentum None gives the mean over all batches.
         module.momentum = None
     for batch in loader:
         if isinstance(batch, (list, tuple)):
@@ -179,14 +179,14 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """Anneals the rate of each group to a constant, at which weights are averaged.
+    """Anneals the rate of each group to a constant, with which weights are averaged.
 
     Args:
-        optimizer: whose groups' `lr` is set.
+        optimizer: the optimizer whose groups' `lr` is set.
         swa_lr: the constant, for all groups or for each.
-        anneal_epochs: how many epochs the way there takes.
+        anneal_epochs: number of epochs until the constant is reached.
         anneal_strategy: ``"cos"`` or ``"linear"``.
-        last_epoch: the last epoch already done; -1 to start.
+        last_epoch: the last epoch that is already done; -1 to start.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _share(self, step: int) -> float:
-        """How much of the way is gone after some steps."""
+        """The annealed fraction after a number of steps."""
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
 
@@ -221,7 +221,7 @@ class SWALR(LRScheduler):
         lrs = []
         for group in groups:
             end = group["swa_lr"]
-            # The rate at the start, found from the present one, so that the schedule may follow another.
+            # The rate at the start, computed from the current one, so that another schedule may have set it.
             start = end if before == 1 else (group["lr"] - before * end) / (1 - before)
             lrs.append(end * share + start * (1 - share))
         return lrs

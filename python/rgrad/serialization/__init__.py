@@ -1,4 +1,4 @@
-"""Saving and loading in PyTorch's zip format, without PyTorch and without running code from the file.
+"""Saving and loading in PyTorch's zip format, without PyTorch and without executing code from the file.
 
 Note [The file format]
 ~~~~~~~~~~~~~~~~~~~~~~
@@ -8,10 +8,10 @@ A `.pth` file is an uncompressed zip archive. Below one folder, named after the 
   offset, shape and strides, where the storage is a persistent id `("storage", torch.FloatStorage, "0", "cpu",
   12)`: dtype, key, location and number of elements;
 * `data/0`, `data/1`, ...: the bytes of each storage, aligned to 64 so that they can be mapped. Tensors that
-  share a storage refer to the same key and share one again after loading;
+  share a storage refer to the same key, and share a storage again after loading;
 * `byteorder` and `version`.
 
-The pickle is read by `_weights_unpickler`, which knows the few callables such files need and nothing else.
+The pickle is read by `_weights_unpickler`, which supports only the few callables that such files need.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def save(
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
-    """Save an object, such as a model's `state_dict`, to a file that PyTorch can load as well.
+    """Saves an object, such as a model's `state_dict`, to a file that PyTorch can also load.
 
     Args:
         obj: tensors, numbers, strings and containers of them; other objects need `weights_only=False` to
         load.
         f: a path or a binary file open for writing.
         pickle_module: must be `pickle`.
-        pickle_protocol: pickle's protocol, 2 as PyTorch's.
+        pickle_protocol: the pickle protocol; 2 by default, as in PyTorch.
         _use_new_zipfile_serialization: False for the format of PyTorch before 1.6.
 
     Example:
@@ -120,15 +120,15 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Load an object that `save`, or PyTorch's, wrote.
+    """Loads an object that was saved by `save` or by PyTorch.
 
     Args:
         f: a path or a binary file open for reading.
         map_location: where to put storages: a device, a dict of devices, or a function of a storage and its
-            location that returns the storage to keep it where it is or None for its own location.
+            location that returns the storage to leave it there, or None for the location in the file.
         pickle_module: with `weights_only=False`, another module with an `Unpickler`.
         weights_only: whether to refuse everything but tensors and plain data; True by default. With False,
-            the file can run any code: do that only with files you trust.
+            the file can execute any code: use it only with files that you trust.
         mmap: map the file and read storages only when they are used; `f` must be a path.
 
     Returns:
@@ -168,7 +168,7 @@ def load(
 
 
 def get_unsafe_globals_in_checkpoint(f: PathOrFile) -> list[str]:
-    """The names in a file that `load` would refuse, as far as they stand there literally.
+    """The names in a file that `load` would refuse, if they appear in the pickle literally.
 
     Args:
         f: a path or a binary file that `save` wrote.
@@ -192,7 +192,7 @@ _UNSAFE = (
 
 @contextlib.contextmanager
 def _weights_errors() -> Iterator[None]:
-    """Tell with an error of the restricted unpickler what one can do about it."""
+    """Adds to errors of the restricted unpickler what the user can do about them."""
     try:
         yield
     except pickle.UnpicklingError as error:
@@ -201,7 +201,7 @@ def _weights_errors() -> Iterator[None]:
 
 
 def _contents(f: Any, mapped: bool) -> Any:
-    """The whole file as a buffer; mapped, if asked for, copy on write."""
+    """The whole file as a buffer; if `mapped`, a copy-on-write mapping."""
     if not isinstance(f, (str, os.PathLike)):
         if not hasattr(f, "read"):
             raise AttributeError(

@@ -1,7 +1,7 @@
-"""The format of PyTorch before 1.6: pickles one after the other, then the bytes of the storages.
+"""The format of PyTorch before 1.6: several pickles, followed by the bytes of the storages.
 
-The pickles are a magic number, a version, the sizes of C's integers, the object, and the keys of the storages. Of each
-storage follow the number of elements and these.
+The pickles are a magic number, a version, the sizes of C's integers, the object, and the keys of the storages. For
+each storage, the number of its elements and the elements follow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SIZES = {"protocol_version": _VERSION, "little_endian": True, "type_sizes": {"s
 
 
 class _LegacyPickler(TensorPickler):
-    """Writes persistent ids with a place for the views of storages, which are not any more."""
+    """Writes persistent ids with an additional field that older versions used for views of storages; it is None."""
 
     def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
         found = super().persistent_id(obj)
@@ -31,12 +31,12 @@ class _LegacyPickler(TensorPickler):
 
 
 def save_legacy(obj: Any, file: IO[bytes], protocol: int) -> None:
-    """Save an object to an open file.
+    """Saves an object to an open file.
 
     Args:
-        obj: as of `rgrad.save`.
-        file: binary and open for writing.
-        protocol: pickle's.
+        obj: as for `rgrad.save`.
+        file: a binary file open for writing.
+        protocol: the pickle protocol.
     """
     for value in (_MAGIC, _VERSION, _SIZES):
         pickle.dump(value, file, protocol)
@@ -52,11 +52,11 @@ def save_legacy(obj: Any, file: IO[bytes], protocol: int) -> None:
 
 
 class _LegacyStorages(Storages):
-    """The storages of a file, whose bytes come after the pickle that refers to them.
+    """The storages of a file in which the bytes follow the pickle that refers to them.
 
     Args:
         view: the whole file.
-        map_location: as of `rgrad.load`.
+        map_location: as for `rgrad.load`.
     """
 
     def __init__(self, view: memoryview, map_location: Any) -> None:
@@ -73,7 +73,7 @@ class _LegacyStorages(Storages):
         return self.place(rgrad.empty(count, dtype=dtype, device="cpu"), location)
 
     def fill(self, keys: Any, start: int) -> int:
-        """Read the bytes of the storages, which lie one after the other from `start` on; where they end."""
+        """Reads the bytes of the storages, stored consecutively from `start`; returns the end offset."""
         if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(self._loaded):
             raise pickle.UnpicklingError("the storages of the file are not those that it refers to")
         for key in keys:
@@ -97,15 +97,15 @@ class _LegacyStorages(Storages):
 def load_legacy(
     view: memoryview, map_location: Any, unrestricted: tuple[Any, dict[str, Any]] | None
 ) -> tuple[Any, int]:
-    """Load the object that a file begins with.
+    """Loads the object at the beginning of a file.
 
     Args:
         view: the whole file.
-        map_location: as of `rgrad.load`.
-        unrestricted: for files that are trusted, the module with the unpickler, and options for that.
+        map_location: as for `rgrad.load`.
+        unrestricted: for trusted files, the module that provides the unpickler, and its options.
 
     Returns:
-        The object, and where in the file it ends.
+        The object, and its end offset in the file.
     """
     if len(view) == 0:
         raise EOFError("Ran out of input")

@@ -1,4 +1,4 @@
-"""How objects are pickled for a file that PyTorch reads: tensors by its names, their memory to records of its own."""
+"""Pickling for files that PyTorch reads: tensors under PyTorch's names, their storages in separate records."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _STORAGE_NAMES = {
 
 
 class _TorchGlobal:
-    """A name that PyTorch's side will import: written to the pickle as it is, since there is nothing here
-    behind it.
+    """A global name that PyTorch will import. It is written to the pickle as is, because no object of that name
+    exists here.
     """
 
     def __init__(self, module: str, name: str) -> None:
@@ -34,7 +34,7 @@ class _TorchGlobal:
         self.name = name
 
     def __call__(self) -> None:
-        """Pickle wants a callable in the place of the function that rebuilds an object."""
+        """Makes the instance callable: pickle requires a callable as the function that rebuilds an object."""
 
 
 _REBUILD_TENSOR = _TorchGlobal("torch._utils", "_rebuild_tensor_v2")
@@ -46,21 +46,21 @@ _DTYPE_GLOBALS = {dtype: _TorchGlobal("torch", dtype) for dtype in _STORAGE_NAME
 
 
 class _StorageRef:
-    """Stands in the pickled arguments for a storage that goes to a record of its own."""
+    """A reference, in the pickled arguments, to a storage that is written to its own record."""
 
     def __init__(self, persistent_id: tuple[Any, ...]) -> None:
         self.persistent_id = persistent_id
 
 
-# Untyped: the standard stubs leave out the parts of Python's own pickler that subclasses build on.
+# Typed as Any: the standard stubs omit the members of Python's own pickler that subclasses need.
 _PythonPickler: Any = pickle._Pickler
 
 
 class TensorPickler(_PythonPickler):
-    """Writes tensors as PyTorch does and gathers their storages.
+    """Writes tensors in PyTorch's format and collects their storages.
 
-    It is Python's own pickler rather than the one in C because only that lets names through which can't be
-    imported.
+    It derives from pickle's Python implementation rather than the C one, because only that can write names that
+    cannot be imported.
     """
 
     dispatch = _PythonPickler.dispatch.copy()
@@ -94,7 +94,7 @@ class TensorPickler(_PythonPickler):
         if isinstance(obj, rgrad.device):
             return _DEVICE, (str(obj),)
         if isinstance(obj, rgrad.dtype):
-            # save_reduce has no form for a bare global, so that a dtype is written by `save` below.
+            # save_reduce cannot express a bare global, so `save` below handles dtypes at the top level.
             raise pickle.PicklingError(f"can't pickle {obj}")
         return NotImplemented
 
@@ -123,12 +123,12 @@ class TensorPickler(_PythonPickler):
         if key is None or int(key) == len(self.storages):
             key = str(len(self.storages))
             self._keys[address] = (key, dtype)
-            # The tensor stays referenced, so that its address can't be given to another storage meanwhile.
+            # Keeps the tensor alive, so that no other storage can get its address during pickling.
             self.storages.append(tensor.detach())
         count = storage.nbytes() // tensor.dtype.itemsize
         return _StorageRef(("storage", _STORAGE_GLOBALS[dtype], key, _location(tensor.device), count))
 
 
 def _location(device: Any) -> str:
-    """PyTorch's name of a device, which it can load from and remap."""
+    """The name of a device that PyTorch can load from and remap."""
     return f"cuda:{device.index or 0}" if device.type != "cpu" else str(device)

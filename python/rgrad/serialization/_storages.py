@@ -1,4 +1,4 @@
-"""The storages that a pickle refers to, on the devices that `map_location` names."""
+"""The storages that a pickle refers to, on the devices that `map_location` specifies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rgrad.storage import TypedStorage
 
 
 class Storages:
-    """Makes the storages that a pickle refers to; each once, so that tied tensors stay tied."""
+    """Creates the storages that a pickle refers to; each only once, so that tied tensors stay tied."""
 
     def __init__(self, archive: Archive, map_location: Any, mapped: bool) -> None:
         self._archive = archive
@@ -22,7 +22,7 @@ class Storages:
         self._loaded: dict[str, tuple[Any, str]] = {}
 
     def __call__(self, persistent_id: Any) -> Any:
-        """The storage that `persistent_id` names."""
+        """The storage for a `persistent_id`."""
         is_tuple = isinstance(persistent_id, tuple) and len(persistent_id) in (5, 6)
         if not (is_tuple and persistent_id[0] == "storage" and persistent_id[5:] in ((), (None,))):
             raise pickle.UnpicklingError("Only persistent_load of storage is allowed")
@@ -59,7 +59,7 @@ class Storages:
         return self.place(tensor, location)
 
     def place(self, tensor: Any, location: str) -> Any:
-        """The tensor on the device that the file, or `map_location`, wants it on."""
+        """Moves the tensor to the device that the file or `map_location` specifies."""
         chosen = self._map_location
         if callable(chosen):
             storage: Any = chosen(tensor.untyped_storage(), location)
@@ -87,6 +87,6 @@ class Storages:
 
 
 def _other_name(location: str) -> str:
-    """What else a GPU is called: files name it as PyTorch does, here it is one of any vendor."""
+    """The other name of a GPU location: PyTorch's files say "cuda", rgrad says "gpu" for any vendor."""
     kind, colon, index = location.partition(":")
     return {"cuda": "gpu", "gpu": "cuda"}.get(kind, kind) + colon + index

@@ -1,11 +1,10 @@
-"""A pickle reader for weights: a small machine of its own that can build data and nothing else.
+"""A pickle reader for weights: a restricted implementation of the pickle machine that can only build data.
 
 Note [No code from files]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
-Pickle is a language in which a file can call whatever it can import. This reader never imports: a name in the
-file is looked up in a fixed table, and every entry of the table checks its arguments before it touches
-memory. Opcodes beyond those that PyTorch's files use are refused. What a program can add on purpose goes
-through `add_safe_globals`.
+Pickle is a language in which a file can call anything that it can import. This reader never imports: a name in the
+file is looked up in a fixed table, and every entry of the table checks its arguments before it accesses memory.
+Opcodes that PyTorch's files do not use are refused. A program can allow further names with `add_safe_globals`.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ _safe_globals: dict[str, Any] = {}
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Allow classes and functions in files loaded with `weights_only=True`.
+    """Allows classes and functions in files loaded with `weights_only=True`.
 
     Args:
-        safe_globals: the objects, or pairs of an object and the full name a file knows it by.
+        safe_globals: the objects, or pairs of an object and its full name in files.
     """
     for entry in safe_globals:
         if isinstance(entry, tuple):
@@ -43,15 +42,15 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` has allowed so far."""
+    """The objects that `add_safe_globals` has allowed."""
     return list(_safe_globals.values())
 
 
 class safe_globals:
-    """A context within which `weights_only` files may name more functions and classes.
+    """A context manager that allows further functions and classes in `weights_only` files.
 
     Args:
-        safe_globals: as `add_safe_globals` takes them.
+        safe_globals: as for `add_safe_globals`.
     """
 
     def __init__(self, safe_globals: list[Any]) -> None:
@@ -67,16 +66,16 @@ class safe_globals:
 
 
 def clear_safe_globals() -> None:
-    """Take back what `add_safe_globals` has allowed."""
+    """Undoes all calls of `add_safe_globals`."""
     _safe_globals.clear()
 
 
 @dataclass(frozen=True)
 class StorageType:
-    """What stands for a name like `torch.FloatStorage`.
+    """Represents a name such as `torch.FloatStorage`.
 
     Attributes:
-        dtype: the bare name of the elements' dtype.
+        dtype: the name of the elements' dtype, without the module.
     """
 
     dtype: str
@@ -109,16 +108,16 @@ def rebuild_tensor(
     backward_hooks: Any = None,
     metadata: Any = None,
 ) -> Any:
-    """A tensor over a storage, all numbers checked against the storage's size.
+    """A tensor on a storage; all numbers are checked against the storage's size.
 
     Args:
-        storage: the one-dimensional tensor over it.
-        offset: where the tensor begins.
+        storage: the storage, as a one-dimensional tensor.
+        offset: the storage offset of the tensor.
         size: its shape.
         stride: its strides.
-        requires_grad: whether it does.
+        requires_grad: whether it requires a gradient.
         backward_hooks: always empty in files.
-        metadata: PyTorch's flags, of no use here.
+        metadata: PyTorch's flags, which are ignored.
     """
     del backward_hooks, metadata
     if not isinstance(storage, TypedStorage):
@@ -126,7 +125,7 @@ def rebuild_tensor(
     storage = storage._elements()
     size = tuple(size) if isinstance(size, rgrad.Size) else size
     valid = _is_shape(size) and _is_shape(stride) and _is_shape((offset,)) and len(size) == len(stride) <= 64
-    # A stride of 0 lets few bytes be a huge tensor, but the number of its elements has to stay a number.
+    # With strides of 0, few bytes can be a huge tensor, but its number of elements must fit in an integer.
     valid = valid and math.prod(n for n in size if n) < 2**62
     if not valid or not isinstance(requires_grad, bool):
         raise pickle.UnpicklingError(f"malformed tensor: offset {offset!r}, size {size!r}, stride {stride!r}"[:300])
@@ -145,7 +144,7 @@ def rebuild_tensor(
 
 
 def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any = None) -> Any:
-    """A `Parameter` over a tensor."""
+    """A `Parameter` with a tensor's data."""
     del backward_hooks
     if not isinstance(data, rgrad.Tensor) or not isinstance(requires_grad, bool):
         raise pickle.UnpicklingError("malformed parameter")
@@ -153,7 +152,7 @@ def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any = None)
 
 
 def _encode(text: Any, encoding: Any) -> bytes:
-    """How protocol 2 writes bytes."""
+    """Rebuilds bytes, which protocol 2 writes as encoded text."""
     if not isinstance(text, str) or encoding != "latin1":
         raise pickle.UnpicklingError("_codecs.encode is allowed with latin1 only")
     return text.encode("latin1")
@@ -161,7 +160,7 @@ def _encode(text: Any, encoding: Any) -> bytes:
 
 @dataclass
 class _NumpyDtype:
-    """A NumPy dtype in the making: a plain number or boolean, never an object or a structure."""
+    """A NumPy dtype being rebuilt: a number or boolean type, never an object or a structured type."""
 
     code: str
     order: Literal["<", ">", "=", "|"] = "="
@@ -214,8 +213,8 @@ def _known_globals() -> dict[str, Any]:
 
 
 def _key(value: Any, depth: int = 8) -> Any:
-    """A value that is about to be hashed. Hashing recurses without a limit, so that tuples may not be too
-    deep.
+    """Checks a value that is about to be hashed. Hashing recurses without a limit, so deeply nested tuples are
+    refused.
     """
     if isinstance(value, (tuple, frozenset)):
         if depth == 0:
@@ -245,7 +244,7 @@ def _bytes(data: Any) -> bytes:
 
 _MARK = object()
 
-# Modules that nobody can allow a file to name.
+# Modules whose names cannot be allowed in files.
 _BLOCKED = frozenset({"sys", "os", "posix", "nt"})
 
 
@@ -265,15 +264,15 @@ def unsafe_names(data: bytes) -> list[str]:
 
 
 class WeightsUnpickler:
-    """Runs the pickle of a file of weights.
+    """Executes the pickle of a weights file.
 
     Args:
-        data: the pickle; what follows it is left alone.
-        persistent_load: makes the storage that a persistent id names.
-        start: where in the data the pickle begins.
+        data: the pickle; bytes after it are ignored.
+        persistent_load: returns the storage for a persistent id.
+        start: offset of the pickle in the data.
 
     Attributes:
-        end: where the pickle ended, once it is loaded.
+        end: end offset of the pickle, available after loading.
     """
 
     def __init__(self, data: bytes, persistent_load: Callable[[Any], Any], start: int = 0) -> None:
@@ -286,7 +285,7 @@ class WeightsUnpickler:
         self.end = 0
 
     def load(self) -> Any:
-        """The object. Raises UnpicklingError for anything that is not a pickle of weights."""
+        """Returns the object. Raises UnpicklingError for anything that is not a pickle of weights."""
         file = io.BytesIO(self._data)
         file.seek(self._start)
         try:
@@ -297,7 +296,7 @@ class WeightsUnpickler:
                     self.end = file.tell()
                     return self._stack.pop()
                 if name == "GLOBAL":
-                    # Read here: the standard reader would also decode escapes, and warn about wrong ones.
+                    # Read here because the standard reader would also decode escapes, and warn about invalid ones.
                     self._lookup(*(file.readline().rstrip(b"\n").decode("ascii") for _ in range(2)))
                     continue
                 run = self._OPS.get(name)
@@ -324,7 +323,7 @@ class WeightsUnpickler:
         self._stack.append(value)
 
     def _to_mark(self) -> list[Any]:
-        """Everything above the topmost mark, which is removed."""
+        """Removes the topmost mark and returns everything above it."""
         for place in range(len(self._stack) - 1, -1, -1):
             if self._stack[place] is _MARK:
                 items = self._stack[place + 1 :]
@@ -375,7 +374,7 @@ class WeightsUnpickler:
     def _new_object(self, _: None) -> None:
         cls, arguments = self._take(2)
         if not (isinstance(cls, type) and any(cls is entry for entry in _safe_globals.values())):
-            # OrderedDict and its like are the only ones of the table that are made this way.
+            # Of the table's entries, only classes like OrderedDict are instantiated by this opcode.
             if not (self._allowed(cls) and arguments == ()):
                 raise pickle.UnpicklingError(f"Trying to create new object for unrecognized class {cls!r}"[:300])
             self._push(cls())
@@ -481,8 +480,8 @@ class WeightsUnpickler:
 def full_unpickler(
     pickle_module: Any, file: IO[bytes], persistent_load: Callable[[Any], Any], options: dict[str, Any]
 ) -> Any:
-    """An unpickler without restrictions, for files that are trusted; PyTorch's names lead to their
-    counterparts here.
+    """An unpickler without restrictions, for trusted files; PyTorch's names are mapped to their counterparts
+    here.
     """
     from rgrad._door import native_name, table_path
     from rgrad._door._paths import PATHS

@@ -1,4 +1,4 @@
-"""The zip archive of a file: its records, written at aligned offsets and checked before they are read."""
+"""The zip archive of a file: records are written at aligned offsets and checked before they are read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _ALIGNMENT = 64
 
 
 def write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
-    """Write a record whose bytes begin at a multiple of 64, padded by an extra field as PyTorch's writer
-    does it.
+    """Writes a record whose bytes begin at a multiple of 64. The padding is in an extra field, as in PyTorch's
+    writer.
     """
     info = zipfile.ZipInfo(name)  # its date is fixed: the same object makes the same file
     size = memoryview(data).nbytes
@@ -25,7 +25,7 @@ def write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
 
 
 def _unreadable(what: str) -> RuntimeError:
-    """The error for a zip file that is not one of ours, or not whole."""
+    """The error for a zip file that `save` did not write, or that is incomplete."""
     return RuntimeError(
         f"PytorchStreamReader failed {what}. This is an internal miniz error. If you are seeing this error, there is a "
         "high likelihood that your checkpoint file is corrupted. This can happen if the checkpoint was not saved "
@@ -50,7 +50,7 @@ class Archive:
             raise _unreadable(f"reading zip archive: {why}") from None
         if any(info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 for info in infos):
             raise _unreadable("reading zip archive: compressed or encrypted records")
-        # Stored records can't be larger together than the file unless they overlap, as in a zip bomb.
+        # Stored records can only be larger in total than the file if they overlap, as in a zip bomb.
         if sum(info.file_size for info in infos) > len(self.view):
             raise _unreadable("reading zip archive: records exceed the file")
         self.infos: dict[str, zipfile.ZipInfo] = {}
@@ -62,7 +62,7 @@ class Archive:
                 self.infos[info.filename[len(roots[0]) :]] = info
 
     def record(self, name: str, check: bool = True) -> memoryview:
-        """The bytes of a record, without copying; `check` also compares their checksum."""
+        """The bytes of a record, without copying; with `check`, their checksum is verified."""
         info = self.infos.get(name)
         if info is None:
             raise _unreadable(f"locating file {name}: file not found")
@@ -124,7 +124,7 @@ class PyTorchFileReader:
 
 
 class _Reader(io.RawIOBase):
-    """A file over a buffer, for `zipfile`, that copies only what is read."""
+    """A file object on a buffer, for `zipfile`, that copies only the bytes that are read."""
 
     def __init__(self, view: memoryview) -> None:
         self._view = view

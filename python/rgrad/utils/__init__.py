@@ -1,4 +1,4 @@
-"""Tools around training; `utils.data` loads it with batches."""
+"""Utilities for training; `utils.data` loads data in batches."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def __getattr__(name: str) -> Any:
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
-    """Makes each of two tensors the other, with class, attributes, gradient and history: names keep their objects.
+    """Exchanges two tensors, with class, attributes, gradient and history; names keep referring to the same objects.
 
-    Raises `RuntimeError` where there are weak references to one of them, which would now lead to the other, or where
-    their classes have other `__slots__`. A graph that was recorded before keeps to the data: its gradients go to
-    whatever object has it then.
+    Raises `RuntimeError` if one of them has weak references, which would then refer to the other, or if their classes
+    have different `__slots__`. A graph that was recorded before follows the data: its gradients are accumulated in the
+    object that has the data at that time.
 
     >>> import rgrad as torch
     >>> a, b = torch.zeros(2), torch.nn.Parameter(torch.ones(3))
@@ -36,7 +36,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     >>> a.shape, b.shape
     (torch.Size([3]), torch.Size([2]))
     """
-    import weakref  # not at the top, so that importing the package stays fast
+    import weakref  # imported here, so that importing the package stays fast
 
     from rgrad import _C
 
@@ -57,7 +57,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
 
 
 def _slots(cls: type) -> set[str]:
-    """The names in `__slots__` of a class and those that it derives from."""
+    """The names in `__slots__` of a class and its base classes."""
     declared = (vars(base).get("__slots__", ()) for base in cls.__mro__)
     names = {name for some in declared for name in ((some,) if isinstance(some, str) else some)}
     return names - {"__dict__", "__weakref__"}

@@ -1,4 +1,4 @@
-"""`__torch_dispatch__`, which rgrad does not have: no class has it, and no mode is active."""
+"""Queries about `__torch_dispatch__`, which rgrad lacks: no class has it, and no mode is active."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ BaseTorchDispatchMode = absent_class("torch.utils._python_dispatch.BaseTorchDisp
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
-    """Whether a class of tensors tells by `__tensor_flatten__` and `__tensor_unflatten__` what tensors it wraps."""
+    """Whether a tensor class defines the tensors that it wraps, by `__tensor_flatten__` and
+    `__tensor_unflatten__`.
+    """
     from rgrad import Tensor
 
     parts = hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
@@ -29,26 +31,26 @@ def is_traceable_wrapper_subclass_type(t: type) -> bool:
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Whether the class of a tensor tells what tensors it wraps; see `is_traceable_wrapper_subclass_type`."""
+    """Like `is_traceable_wrapper_subclass_type`, for the class of an object."""
     return is_traceable_wrapper_subclass_type(type(t))
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """False."""
+    """Always False."""
     return False
 
 
 def _get_current_dispatch_mode() -> None:
-    """None."""
+    """Always None."""
 
 
 def _get_current_dispatch_mode_stack() -> list[Any]:
-    """No mode."""
+    """Always empty."""
     return []
 
 
 def _disable_current_modes() -> Any:
-    """A block without modes, which changes nothing."""
+    """A context manager without effect, as there are no modes."""
     import contextlib
 
     return contextlib.nullcontext()

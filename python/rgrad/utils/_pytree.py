@@ -1,7 +1,7 @@
-"""Nested containers as trees: flattened to a list of leaves and a description, mapped, and put together again.
+"""Nested containers as trees: flattening to a list of leaves and a structure, mapping, and rebuilding.
 
-Nodes are tuples, named tuples, lists, deques and dictionaries, and what `register_pytree_node` adds; everything else,
-`None` too, is a leaf.
+Nodes are tuples, named tuples, lists, deques, dictionaries and classes added by `register_pytree_node`; everything
+else, including `None`, is a leaf.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     IsLeaf = Callable[[Any], bool] | None
 
-# For each type of node: what takes one apart into children and a context, and what makes one of them again.
+# For each type of node: a function that splits a node into children and a context, and one that rebuilds it from
+# them.
 _nodes: dict[type, tuple[Callable[[Any], tuple[list, Any]], Callable[[Any, Any], Any]]] = {}
 
 
@@ -31,10 +32,10 @@ def register_pytree_node(
     flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None = None,
     **_kwargs: Any,
 ) -> None:
-    """Makes instances of `cls` nodes: `flatten_fn` returns their children and a context, `unflatten_fn` undoes it.
+    """Makes instances of `cls` nodes: `flatten_fn` returns their children and a context, `unflatten_fn` inverts it.
 
-    `flatten_with_keys_fn` returns the children with the steps to them, and the context; without it they are numbered.
-    What else PyTorch takes by keyword, for saving and exporting trees, is accepted and ignored.
+    `flatten_with_keys_fn` returns the children with their path components, and the context; without it the components are indices.
+    PyTorch's other keyword arguments, for saving and exporting trees, are accepted and ignored.
     """
     if cls in _nodes:
         raise ValueError(f"{cls} is already registered as pytree node.")
@@ -67,7 +68,7 @@ register_pytree_node(
 
 
 class MappingKey(namedtuple("MappingKey", ("key",))):
-    """The step from a dictionary to one of its values."""
+    """A path component: from a dictionary to one of its values."""
 
     __slots__ = ()
 
@@ -75,7 +76,7 @@ class MappingKey(namedtuple("MappingKey", ("key",))):
         return f"[{self.key!r}]"
 
     def get(self, mapping: Any) -> Any:
-        """The value in a dictionary."""
+        """The value for this key in a dictionary."""
         return mapping[self.key]
 
 
@@ -106,7 +107,7 @@ class GetAttrKey(namedtuple("GetAttrKey", ("name",))):
 
 
 def _dict_flatten_with_keys(node: dict) -> tuple[list[tuple[MappingKey, Any]], list]:
-    """The values of a dictionary with the steps to them, and its keys."""
+    """The values of a dictionary with their path components, and its keys."""
     return [(MappingKey(key), value) for key, value in node.items()], list(node)
 
 
@@ -115,7 +116,7 @@ def _is_namedtuple(cls: type) -> bool:
 
 
 def _apart(tree: Any, is_leaf: IsLeaf) -> tuple[list, Any] | None:
-    """The children of a node and its context; nothing of a leaf."""
+    """The children of a node and its context; None for a leaf."""
     cls = type(tree)
     if is_leaf is not None and is_leaf(tree):
         return None
@@ -137,7 +138,7 @@ def _keys(tree: Any, count: int) -> list[Any]:
 
 
 class TreeSpec:
-    """What is left of a tree without its leaves."""
+    """The structure of a tree, without its leaves."""
 
     def __init__(self, type: type | None, context: Any, children_specs: list[TreeSpec]) -> None:
         self.type, self.context, self.children_specs = type, context, children_specs
@@ -154,7 +155,7 @@ class TreeSpec:
         return self.children_specs
 
     def unflatten(self, leaves: Iterable) -> Any:
-        """The tree of these leaves."""
+        """The tree of this structure with the given leaves."""
         return tree_unflatten(leaves, self)
 
     def __eq__(self, other: object) -> bool:
@@ -223,7 +224,7 @@ def _flatten(tree: Any, leaves: list, is_leaf: IsLeaf) -> TreeSpec:
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list, TreeSpec]:
-    """The leaves of a tree, and what `tree_unflatten` makes it of again.
+    """The leaves of a tree, and its structure for `tree_unflatten`.
 
     >>> from rgrad.utils._pytree import tree_flatten, tree_unflatten
     >>> leaves, spec = tree_flatten({"a": (1, 2), "b": [3]})
@@ -243,12 +244,12 @@ def _unflatten(leaves: Iterator, spec: TreeSpec) -> Any:
     children = [_unflatten(leaves, child) for child in spec.children_specs]
     if spec.type in _nodes:
         return _nodes[spec.type][1](children, spec.context)
-    # Results of operations with several values, such as `return_types.max`, are made of a sequence.
+    # Structured results of operations, such as `return_types.max`, are constructed from a sequence.
     return getattr(spec.type, "_make", spec.type)(children)
 
 
 def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> Any:
-    """The tree that `treespec` describes, of as many `leaves` as it has; ValueError if there are more or fewer."""
+    """The tree of structure `treespec` with the given leaves; ValueError if their number differs."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
             f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but got item of type "
@@ -274,12 +275,12 @@ def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Iterator:
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeSpec:
-    """A tree without its leaves."""
+    """The structure of a tree, without its leaves."""
     return tree_flatten(tree, is_leaf)[1]
 
 
 def _leaves_as(spec: TreeSpec, tree: Any) -> list:
-    """The subtrees that stand where the tree of `spec` has its leaves."""
+    """The subtrees of `tree` at the positions where the tree of `spec` has its leaves."""
     if spec.type is None:
         return [tree]
     if type(tree) is not spec.type:
@@ -293,20 +294,20 @@ def _leaves_as(spec: TreeSpec, tree: Any) -> list:
 
 
 def tree_map(func: Callable, tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """The tree of what `func` returns for each leaf, and for the leaves of `rests` at the same place."""
+    """The tree of results of `func`, called with each leaf and the corresponding leaves of `rests`."""
     leaves, spec = tree_flatten(tree, is_leaf)
     others = [_leaves_as(spec, rest) for rest in rests]
     return _unflatten(map(func, leaves, *others), spec)
 
 
 def tree_map_(func: Callable, tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """Calls `func` for each leaf, and returns the tree itself."""
+    """Calls `func` for each leaf and returns the original tree."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
 
 def _only(types: Any, func: Callable | None) -> Callable:
-    """`func` for what is of one of `types` (or satisfies it, a predicate), and the identity for the rest."""
+    """`func` for values that are of one of `types` (or satisfy it, a predicate), and the identity for others."""
     chosen = types if callable(types) and not isinstance(types, type) else lambda leaf: isinstance(leaf, types)
 
     def decorated(func: Callable) -> Callable:
@@ -316,12 +317,12 @@ def _only(types: Any, func: Callable | None) -> Callable:
 
 
 def map_only(type_or_types_or_pred: Any, /) -> Callable:
-    """A decorator: the function is applied to what is of the type, and gives back anything else."""
+    """A decorator: the function is applied to values of the type; other values are returned unchanged."""
     return _only(type_or_types_or_pred, None)
 
 
 def tree_map_only(type_or_types_or_pred: Any, /, func: Callable, tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """`tree_map` of the leaves of some types (or that satisfy a predicate); the others stay."""
+    """`tree_map` of the leaves of some types (or that satisfy a predicate); the others are unchanged."""
     return tree_map(_only(type_or_types_or_pred, func), tree, is_leaf=is_leaf)
 
 

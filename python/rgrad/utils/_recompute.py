@@ -1,11 +1,11 @@
-"""The form of checkpointing that is not reentrant: saved tensors are computed again when backward asks for them.
+"""Non-reentrant checkpointing: backward recomputes the saved tensors when it needs them.
 
 Note [Placeholders]
 While the region runs, every tensor that a node would save is replaced by an empty `Placeholder`, in the order of
-saving. When backward asks for the first of them, the region runs again, and what its operations save then is handed to
-the placeholders in the same order. As soon as the last one has its tensor, the second run is over (early stop). A
-placeholder gives its tensor away once, so that memory is freed as backward proceeds; another backward over a retained
-graph runs the region once more.
+saving. When backward asks for the first of them, the region runs again, and the tensors that its operations save then
+are assigned to the placeholders in the same order. As soon as the last placeholder has its tensor, the second run
+stops (early stop). A placeholder returns its tensor only once, so memory is freed as backward proceeds; another
+backward over a retained graph runs the region once more.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ _TIP = (
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a region did not do what the first did."""
+    """The second run of a region saved other tensors than the first."""
 
 
 class _Enough(Exception):
-    """Ends a second run that has saved all that was saved in the first."""
+    """Ends the second run when it has saved as many tensors as the first."""
 
 
 class Surroundings:
-    """What besides its arguments a region depends on: the random generator and autocast. Restored to run it again."""
+    """The state besides its arguments that a region depends on: random generator and autocast. Restored to rerun
+    it.
+    """
 
     def __init__(self, preserve_rng_state: bool) -> None:
         self.rng_state = rgrad.get_rng_state() if preserve_rng_state else None
         self.autocast = {kind: _C._get_autocast(kind) for kind in ("cpu", "gpu")}
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls the function as it was surrounded then; the generator is afterwards where it was before."""
+        """Calls the function in the recorded state; restores the current state afterwards."""
         with fork_rng(enabled=self.rng_state is not None):
             if self.rng_state is not None:
                 rgrad.set_rng_state(self.rng_state)
@@ -60,7 +62,7 @@ class Surroundings:
 
 
 class Placeholder:
-    """Stands for a saved tensor; holds the tensor, by backward, from the second run until it is asked for."""
+    """Replaces a saved tensor; after the second run it holds the tensor, by backward, until backward asks for it."""
 
     __slots__ = ("__weakref__", "tensors")
 
@@ -77,7 +79,7 @@ DETERMINISM_CHECKS: dict[str, Callable[[Tensor], Any]] = {
     "none": lambda x: None,
 }
 
-# Stand for a backward's number where a saved tensor is asked for outside of any.
+# Numbers used instead of a backward's number when a saved tensor is requested outside of any backward.
 _numbers_outside = itertools.count(-2, -1)
 
 
@@ -106,9 +108,9 @@ class Region:
         self.placeholders: list[weakref.ref[Placeholder]] = []
         self.descriptions: list[Any] = []
         self.finished = False
-        # What the two runs saved, and where in the program, if that is to be told.
+        # Which tensors the two runs saved, and where in the program; only with `debug`.
         self.logs: tuple[list[str], list[str]] | None = ([], []) if debug else None
-        # The backwards that the region has run again for.
+        # The backwards for which the region has been run again.
         self.runs: set[int] = set()
 
     def forward(self) -> Any:
@@ -191,7 +193,7 @@ class Region:
             place, saved = saved, saved + 1
             self._log(1, x)
             if place >= len(self.placeholders):
-                # A backward inside the region itself comes before the first run has saved everything.
+                # A backward inside the region itself reruns it before the first run has saved all its tensors.
                 lenient = not self.finished
                 if lenient:
                     return x

@@ -1,4 +1,4 @@
-"""Trading time for memory: regions of a network that keep no activations and are computed again in backward.
+"""Trading time for memory: regions of a network that store no activations, which backward recomputes.
 
 >>> import rgrad as torch
 >>> from rgrad.utils.checkpoint import checkpoint
@@ -44,7 +44,7 @@ _debug: bool | None = None
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether regions that begin in the block stop their second run as soon as all that is needed is computed."""
+    """Whether regions that begin in the block stop their second run as soon as everything needed is computed."""
     global _early_stop
     before, _early_stop = _early_stop, enable
     try:
@@ -55,7 +55,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """What `debug` is for calls of `checkpoint` in the block; None leaves that to each call."""
+    """Sets `debug` for calls of `checkpoint` in the block; None leaves it to each call."""
     global _debug
     before, _debug = _debug, enabled
     try:
@@ -65,25 +65,25 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """The contexts of a region that needs none."""
+    """Two contexts without effect: the default `context_fn`."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs, with tensors that require a gradient as before and have no history."""
+    """The inputs, with tensors detached; they require a gradient if the originals do."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warns when no input requires a gradient, as then no gradient reaches the region's parameters either."""
+    """Warns when no input requires a gradient, because then the region's parameters get no gradient either."""
     if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
 class CheckpointFunction(Function):
-    """The reentrant form: forward records nothing, and backward runs the region anew and a backward over it."""
+    """The reentrant form: forward records nothing; backward runs the region again, and then a backward through it."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -130,22 +130,22 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Calls a function without keeping what its operations save for backward, which calls it again.
+    """Calls a function without storing the tensors that its operations save; backward recomputes them.
 
     Args:
         function: the region.
         *args: its arguments.
-        use_reentrant: by a backward inside backward; then gradients reach parameters only if an argument requires one,
-            and neither `grad` nor keyword arguments can be used. False is the better choice.
-        context_fn: makes two contexts, for the first and the second run.
-        determinism_check: ``"default"`` compares shape, dtype and device of what both runs save, ``"none"`` nothing.
-        debug: have an error in the second run tell where in the program each run saved what it did.
-        early_stop: end the second run as soon as all that is needed is computed.
+        use_reentrant: run a backward inside backward; then gradients reach parameters only if an argument requires one,
+            and neither `grad` nor keyword arguments can be used. False is recommended.
+        context_fn: returns two contexts, for the first and the second run.
+        determinism_check: ``"default"`` compares shape, dtype and device of the saved tensors, ``"none"`` nothing.
+        debug: in case of an error in the second run, report where in the program each run saved its tensors.
+        early_stop: end the second run as soon as everything needed is computed.
         preserve_rng_state: whether the second run draws the random numbers of the first.
         **kwargs: keyword arguments of the function.
 
     Returns:
-        What the function returns.
+        The function's result.
     """
     if _chosen(use_reentrant, "torch.utils.checkpoint"):
         if kwargs:
@@ -182,13 +182,13 @@ def checkpoint_sequential(
 
     Args:
         functions: a `Sequential`, or a list of functions or modules.
-        segments: how many; the last one takes what is left over.
+        segments: the number of segments; the last one gets the remaining functions.
         input: the argument of the first function.
         use_reentrant: as for :func:`checkpoint`.
         **kwargs: ``preserve_rng_state``, as for :func:`checkpoint`.
 
     Returns:
-        What the last function returns.
+        The last function's result.
 
     Raises:
         ValueError: there are fewer functions than segments, or other keyword arguments.
@@ -219,7 +219,7 @@ def _in_turn(functions: Iterable[Callable[[Any], Any]], value: Any) -> Any:
 
 
 def _chosen(use_reentrant: bool | None, caller: str) -> bool:
-    """The kind of checkpoint; for the caller of `caller` who leaves it open, the older one, with a warning."""
+    """The effective `use_reentrant`; if it is None, warns the caller of `caller` and returns True."""
     if use_reentrant is None:
         warnings.warn(
             f"{caller}: the use_reentrant parameter should be passed explicitly. Without it, it is True; with False, "

@@ -27,7 +27,7 @@ def _version(name: str) -> str | None:
 
 
 def get_env_info() -> SystemEnv:
-    """What the report tells, as a tuple with names."""
+    """Collects the information of the report."""
     import rgrad
     from rgrad import _C
 
@@ -58,7 +58,7 @@ _TITLES = {
 
 
 def pretty_str(envinfo: SystemEnv) -> str:
-    """The report of what `get_env_info` found."""
+    """Formats the information from `get_env_info`."""
     lines = []
     for name, value in envinfo._asdict().items():
         parts = value.split("\n")

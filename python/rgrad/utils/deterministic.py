@@ -1,4 +1,4 @@
-"""A setting of programs that ask for deterministic results."""
+"""The setting `fill_uninitialized_memory`, for programs that ask for deterministic results."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import types
 
 
 class _Settings(types.ModuleType):
-    """This module, whose setting takes bools only."""
+    """This module; its setting accepts bools only."""
 
     _fill = True
 
     @property
     def fill_uninitialized_memory(self) -> bool:
-        """Whether `empty` fills what it makes in deterministic mode. It is remembered; here it never does."""
+        """Whether `empty` fills its result in deterministic mode. The value is stored but has no effect."""
         return self._fill
 
     @fill_uninitialized_memory.setter

@@ -10,7 +10,7 @@ __all__ = ["from_dlpack", "to_dlpack"]
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A capsule over the memory of a tensor, to be consumed once.
+    """Returns a capsule for the memory of a tensor, which can be consumed once.
 
     >>> import rgrad as torch
     >>> capsule = torch.utils.dlpack.to_dlpack(torch.ones(2))

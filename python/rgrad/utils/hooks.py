@@ -20,7 +20,7 @@ __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
 
 class _HandleMeta(type):
-    """Lets ``isinstance`` know the handles that the core makes, for hooks of tensors and nodes."""
+    """Makes ``isinstance`` accept the handles that the core creates, for hooks of tensors and nodes."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return super().__instancecheck__(instance) or type(instance) is _C.RemovableHandle
@@ -31,7 +31,7 @@ class RemovableHandle(metaclass=_HandleMeta):
 
     Args:
         hooks_dict: the dictionary that holds the hook; it is referenced weakly.
-        extra_dict: further dictionaries that mention the hook by its id.
+        extra_dict: further dictionaries that contain the hook's id.
     """
 
     id: int
@@ -46,7 +46,7 @@ class RemovableHandle(metaclass=_HandleMeta):
         RemovableHandle.next_id += 1
 
     def remove(self) -> None:
-        """Takes the hook away; a second call does nothing."""
+        """Removes the hook; a second call does nothing."""
         for reference in self._references:
             place = reference()
             if place is not None:
@@ -56,7 +56,7 @@ class RemovableHandle(metaclass=_HandleMeta):
         return tuple(reference() for reference in self._references), self.id
 
     def __setstate__(self, state: tuple[tuple[Any, ...], int]) -> None:
-        # A dictionary that nothing else was pickled with is gone with the state, and the handle is a dead one.
+        # A dictionary that was not pickled elsewhere dies with the state, and the handle then has no effect.
         places, self.id = state
         self._references = tuple(weakref.ref(place) for place in places if place is not None)
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
@@ -69,7 +69,9 @@ class RemovableHandle(metaclass=_HandleMeta):
 
 
 def _reduce_core_handle(handle: Any) -> tuple[Any, ...]:
-    """Hooks of tensors and nodes stay behind when these are pickled: the handle that arrives is a dead one."""
+    """Pickles the handle of a tensor or node hook. Such hooks are not pickled, so the unpickled handle has no
+    effect.
+    """
     return RemovableHandle, (OrderedDict(),)
 
 
@@ -77,13 +79,13 @@ copyreg.pickle(_C.RemovableHandle, _reduce_core_handle)
 
 
 def unserializable_hook(f: F) -> F:
-    """Marks a hook that need not be mentioned when its tensor is pickled without it."""
+    """Marks a hook whose loss needs no warning when its tensor is pickled."""
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
 
 
 def warn_if_has_hooks(tensor: Any) -> None:
-    """Warns about the hooks of a tensor that pickling would leave behind."""
+    """Warns about hooks of a tensor that pickling would drop."""
     for hook in (getattr(tensor, "_backward_hooks", None) or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(

@@ -1,4 +1,4 @@
-"""Pictures: datasets, transforms and models, with torchvision's names."""
+"""Images: datasets, transforms and models, with torchvision's names."""
 
 from rgrad.vision import datasets, io, models, ops, transforms
 

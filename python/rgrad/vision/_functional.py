@@ -1,6 +1,4 @@
-"""What the transforms do, as functions of pictures: Pillow images, NumPy arrays, tensors of shape (..., C,
-H, W).
-"""
+"""The transforms as functions of images: Pillow images, NumPy arrays, and tensors of shape (..., C, H, W)."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from rgrad import _C
 
 
 class InterpolationMode(Enum):
-    """How a picture is resized; the last three are for pictures of Pillow only, the second for tensors only."""
+    """The interpolation of a resize; the last three are only for Pillow images, the second only for tensors."""
 
     NEAREST = "nearest"
     NEAREST_EXACT = "nearest-exact"
@@ -46,14 +44,14 @@ def _is_numpy(picture: Any) -> bool:
 
 
 def height_and_width(picture: Any) -> tuple[int, int]:
-    """The size of a picture."""
+    """The size of an image."""
     if _is_pil(picture):
         return picture.height, picture.width
     return picture.shape[-2], picture.shape[-1]
 
 
 def pil_to_tensor(picture: Any) -> Any:
-    """A tensor of shape (C, H, W) with a Pillow image's own values."""
+    """A tensor of shape (C, H, W) with the values of a Pillow image."""
     if not _is_pil(picture):
         raise TypeError(f"pic should be PIL Image. Got {type(picture)}")
     if picture.mode == "1":
@@ -66,18 +64,18 @@ def pil_to_tensor(picture: Any) -> Any:
 
 
 def to_tensor(picture: Any) -> Any:
-    """A tensor of shape (C, H, W), from 0 to 1 if the picture's values are bytes."""
+    """A tensor of shape (C, H, W), scaled to [0, 1] if the image's values are bytes."""
     if _is_pil(picture):
         tensor = pil_to_tensor(picture)
     elif _is_numpy(picture):
         if picture.ndim not in (2, 3):
             raise ValueError(f"pic should be 2/3 dimensional. Got {picture.ndim} dimensions.")
-        # A copy: arrays may be read-only or run backwards, and a transform must not hand out its input's
+        # Copied: the array may be read-only or have negative strides, and a transform must not return its input's
         # memory.
         array = picture[:, :, None] if picture.ndim == 2 else picture
         tensor = rgrad.from_numpy(array.transpose(2, 0, 1).copy())
     elif isinstance(picture, rgrad.Tensor) and picture.dtype == rgrad.uint8 and picture.dim() in (2, 3):
-        # What a dataset gives where Pillow isn't installed.
+        # Datasets return tensors if Pillow is not installed.
         tensor = picture.unsqueeze(0) if picture.dim() == 2 else picture
     else:
         raise TypeError(f"pic should be PIL Image or ndarray. Got {type(picture)}")
@@ -90,7 +88,7 @@ _MAX = {"uint8": 255, "int8": 127, "int16": 2**15 - 1, "int32": 2**31 - 1, "int6
 
 
 def convert_image_dtype(picture: Any, dtype: Any) -> Any:
-    """A tensor in another dtype, its values scaled to that dtype's range (0 to 1 for floats)."""
+    """Converts a tensor to another dtype and scales its values to that dtype's range (0 to 1 for floats)."""
     if not isinstance(picture, rgrad.Tensor):
         raise TypeError("Input img should be Tensor Image")
     if picture.dtype == dtype:
@@ -102,7 +100,7 @@ def convert_image_dtype(picture: Any, dtype: Any) -> Any:
             return picture.to(dtype)
         if (to_max >= 2**31 - 1 and picture.dtype == rgrad.float32) or to_max == 2**63 - 1:
             raise RuntimeError(f"The cast from {picture.dtype} to {dtype} cannot be performed safely.")
-        # Almost one more than the greatest value, so that every value has an equally wide share of 0 to 1.
+        # The factor is almost max + 1, so that every integer value gets an equally wide share of [0, 1].
         return picture.mul(to_max + 1 - 1e-3).to(dtype)
     if to_max is None:
         return picture.to(dtype) / from_max
@@ -112,7 +110,7 @@ def convert_image_dtype(picture: Any, dtype: Any) -> Any:
 
 
 def normalize(picture: Any, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> Any:
-    """A float tensor with each channel's mean taken off and divided by its standard deviation."""
+    """Subtracts the mean of each channel of a float tensor and divides by its standard deviation."""
     if not isinstance(picture, rgrad.Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(picture)}")
     if not picture.is_floating_point():
@@ -136,12 +134,12 @@ def normalize(picture: Any, mean: Sequence[float], std: Sequence[float], inplace
 
 
 def hflip(picture: Any) -> Any:
-    """A picture flipped left to right."""
+    """An image flipped left to right."""
     return picture.transpose(0) if _is_pil(picture) else picture.flip(-1)
 
 
 def crop(picture: Any, top: int, left: int, height: int, width: int) -> Any:
-    """A part of a picture; black where it goes beyond the edges."""
+    """A rectangle of an image; black where it extends past the edges."""
     if _is_pil(picture):
         return picture.crop((left, top, left + width, top + height))
     rows, columns = height_and_width(picture)
@@ -154,9 +152,7 @@ def crop(picture: Any, top: int, left: int, height: int, width: int) -> Any:
 
 
 def pad(picture: Any, padding: int | Sequence[int], fill: float = 0) -> Any:
-    """A picture with a border: of one width, or (left and right, top and bottom), or (left, top, right,
-    bottom).
-    """
+    """Adds a border to an image: one width, or (left and right, top and bottom), or (left, top, right, bottom)."""
     edges = [padding] if isinstance(padding, int) else list(padding)
     if len(edges) not in (1, 2, 4):
         raise ValueError(
@@ -166,7 +162,7 @@ def pad(picture: Any, padding: int | Sequence[int], fill: float = 0) -> Any:
     if _is_pil(picture):
         from PIL import ImageOps
 
-        # Pictures of mode F take a float, which Pillow's annotations leave out.
+        # Images of mode F accept a float, which Pillow's annotations omit.
         return ImageOps.expand(picture, border=(left, top, right, bottom), fill=fill)  # pyright: ignore[reportArgumentType]
     rows, columns = height_and_width(picture)
     shape = (*picture.shape[:-2], top + rows + bottom, left + columns + right)
@@ -176,7 +172,7 @@ def pad(picture: Any, padding: int | Sequence[int], fill: float = 0) -> Any:
 
 
 def center_crop(picture: Any, size: tuple[int, int]) -> Any:
-    """The middle of a picture."""
+    """The central rectangle of an image."""
     height, width = size
     rows, columns = height_and_width(picture)
     if width > columns or height > rows:
@@ -215,7 +211,7 @@ def resize(
     max_size: int | None = None,
     antialias: bool = True,
 ) -> Any:
-    """A picture in another size; `size` is (height, width) or the length of the shorter edge."""
+    """Resizes an image; `size` is (height, width) or the length of the shorter edge."""
     if not isinstance(interpolation, InterpolationMode):
         raise TypeError(
             f"Argument interpolation should be a InterpolationMode, but got {type(interpolation).__name__}"
@@ -241,14 +237,14 @@ def resize(
 
 
 def _weights(old: int, new: int, interpolation: InterpolationMode, antialias: bool, like: Any) -> Any:
-    """The matrix of shape (new, old) that resizes an edge: row by row, how much of each old pixel a new
-    one takes.
+    """The matrix of shape (new, old) that resizes one dimension: each row has the weights of the old pixels in a
+    new pixel.
     """
     step = old / new
     stretch = max(step, 1.0) if antialias else 1.0
     bilinear = interpolation is InterpolationMode.BILINEAR
     radius = (1 if bilinear else 2) * stretch
-    # Pillow's bicubic and that of plain interpolation differ in this coefficient.
+    # Pillow's bicubic interpolation and the one without antialiasing differ in this coefficient.
     a = -0.5 if antialias else -0.75
     matrix = []
     for index in range(new):
@@ -261,7 +257,7 @@ def _weights(old: int, new: int, interpolation: InterpolationMode, antialias: bo
                 if 0 <= place < old:
                     row[place] += weight
             else:
-                # Beyond the edge lies the edge's own pixel again.
+                # Positions past the edge use the pixel at the edge.
                 row[min(max(place, 0), old - 1)] += weight
         total = sum(row)
         matrix.append([weight / total for weight in row])

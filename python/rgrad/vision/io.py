@@ -1,4 +1,4 @@
-"""Files of pictures as tensors of (channels, height, width) in uint8, read and written by Pillow."""
+"""Image files as uint8 tensors of shape (channels, height, width), read and written by Pillow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ImageReadMode(Enum):
-    """Which channels a picture is to have."""
+    """The channels of a decoded image."""
 
     UNCHANGED = 0
     GRAY = 1
@@ -54,12 +54,12 @@ def write_file(filename: str | os.PathLike[str], data: rgrad.Tensor) -> None:
 def decode_image(
     input: Any, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False
 ) -> rgrad.Tensor:
-    """The picture in a file, or in its bytes.
+    """Decodes an image from a file or its bytes.
 
     Args:
         input: a path, or the bytes of a file as a tensor.
-        mode: which channels it is to have, as a member or its name.
-        apply_exif_orientation: whether it is turned as the file says.
+        mode: the channels, as a member or its name.
+        apply_exif_orientation: whether to rotate the image as its EXIF data specifies.
     """
     from PIL import Image, ImageOps
 
@@ -93,20 +93,20 @@ def _encoded(input: rgrad.Tensor, form: str, **options: Any) -> rgrad.Tensor:
 
 
 def encode_png(input: rgrad.Tensor, compression_level: int = 6) -> rgrad.Tensor:
-    """The bytes of a PNG file of a picture; the level is 0 to 9."""
+    """Encodes an image as PNG; the compression level is 0 to 9."""
     return _encoded(input, "PNG", compress_level=compression_level)
 
 
 def encode_jpeg(input: rgrad.Tensor, quality: int = 75) -> rgrad.Tensor:
-    """The bytes of a JPEG file of a picture; the quality is 1 to 100."""
+    """Encodes an image as JPEG; the quality is 1 to 100."""
     return _encoded(input, "JPEG", quality=quality)
 
 
 def write_png(input: rgrad.Tensor, filename: str | os.PathLike[str], compression_level: int = 6) -> None:
-    """Writes a picture as a PNG file; see `encode_png`."""
+    """Writes an image to a PNG file; see `encode_png`."""
     write_file(filename, encode_png(input, compression_level))
 
 
 def write_jpeg(input: rgrad.Tensor, filename: str | os.PathLike[str], quality: int = 75) -> None:
-    """Writes a picture as a JPEG file; see `encode_jpeg`."""
+    """Writes an image to a JPEG file; see `encode_jpeg`."""
     write_file(filename, encode_jpeg(input, quality))

@@ -1,4 +1,4 @@
-"""Transforms of pictures: of Pillow images, NumPy arrays and tensors of shape (..., C, H, W)."""
+"""Transforms of Pillow images, NumPy arrays and tensors of shape (..., C, H, W)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def _pair(size: Any, message: str) -> tuple[int, int]:
-    """A height and a width from one number or two."""
+    """Height and width, given as one number or two."""
     if isinstance(size, int):
         return size, size
     if isinstance(size, Sequence) and len(size) == 1:
@@ -43,7 +43,7 @@ _TWO = "Please provide only two dimensions (h, w) for size."
 
 
 class Compose:
-    """One transform after the other.
+    """Applies transforms one after the other.
 
     Args:
         transforms: the transforms.
@@ -53,7 +53,7 @@ class Compose:
         self.transforms = transforms
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         for transform in self.transforms:
             picture = transform(picture)
         return picture
@@ -65,12 +65,10 @@ class Compose:
 
 
 class ToTensor:
-    """Make a float tensor of shape (C, H, W), from 0 to 1, of a Pillow image or of an array of shape (H,
-    W[, C]).
-    """
+    """Converts a Pillow image or an array of shape (H, W[, C]) to a float tensor of shape (C, H, W) in [0, 1]."""
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         return F.to_tensor(picture)
 
     def __repr__(self) -> str:
@@ -78,10 +76,10 @@ class ToTensor:
 
 
 class PILToTensor:
-    """Make a uint8 tensor of shape (C, H, W) of a Pillow image."""
+    """Converts a Pillow image to a uint8 tensor of shape (C, H, W)."""
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         return F.pil_to_tensor(picture)
 
     def __repr__(self) -> str:
@@ -89,17 +87,17 @@ class PILToTensor:
 
 
 class ConvertImageDtype:
-    """Convert a tensor's dtype and scale its values to the new dtype's range.
+    """Converts a tensor's dtype and scales its values to the new dtype's range.
 
     Args:
-        dtype: the dtype wanted.
+        dtype: the new dtype.
     """
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         return F.convert_image_dtype(picture, self.dtype)
 
     def __repr__(self) -> str:
@@ -107,12 +105,12 @@ class ConvertImageDtype:
 
 
 class Normalize:
-    """Subtract a mean and divide by a standard deviation, per channel.
+    """Subtracts a mean and divides by a standard deviation, per channel.
 
     Args:
-        mean: one for each channel.
-        std: one for each channel.
-        inplace: write into the tensor given.
+        mean: a number for each channel.
+        std: a number for each channel.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> import rgrad as torch
@@ -127,7 +125,7 @@ class Normalize:
         self.inplace = inplace
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         return F.normalize(picture, self.mean, self.std, self.inplace)
 
     def __repr__(self) -> str:
@@ -135,7 +133,7 @@ class Normalize:
 
 
 class Lambda:
-    """Apply a function.
+    """Applies a function.
 
     Args:
         lambd: the function.
@@ -147,7 +145,7 @@ class Lambda:
         self.lambd = lambd
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         return self.lambd(picture)
 
     def __repr__(self) -> str:
@@ -155,13 +153,13 @@ class Lambda:
 
 
 class Resize:
-    """Resize a picture.
+    """Resizes an image.
 
     Args:
         size: height and width, or the length of the shorter edge.
-        interpolation: how.
-        max_size: the longest that the longer edge may get.
-        antialias: whether to average when a tensor shrinks; Pillow always does.
+        interpolation: the interpolation.
+        max_size: upper bound of the longer edge.
+        antialias: whether to average when a tensor is reduced in size; Pillow always does.
     """
 
     def __init__(
@@ -181,7 +179,7 @@ class Resize:
         self.antialias = antialias
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         return F.resize(picture, self.size, self.interpolation, self.max_size, bool(self.antialias))
 
     def __repr__(self) -> str:
@@ -192,7 +190,7 @@ class Resize:
 
 
 class CenterCrop:
-    """Cut the middle out of a picture, with black around it if it is too small.
+    """Cuts out the center of an image, padded with black if the image is too small.
 
     Args:
         size: height and width, or both in one number.
@@ -202,7 +200,7 @@ class CenterCrop:
         self.size = _pair(size, _TWO)
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         return F.center_crop(picture, self.size)
 
     def __repr__(self) -> str:
@@ -210,7 +208,7 @@ class CenterCrop:
 
 
 def _uniform() -> float:
-    """A random number from the default generator, so that `manual_seed` also fixes transforms."""
+    """A random number from the default generator, so that `manual_seed` also makes transforms reproducible."""
     return rgrad.rand(1).item()
 
 
@@ -219,17 +217,17 @@ def _randint(low: int, high: int) -> int:
 
 
 class RandomHorizontalFlip:
-    """Flip a picture left to right now and then.
+    """Flips an image left to right at random.
 
     Args:
-        p: how likely.
+        p: probability of the flip.
     """
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = p
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         return F.hflip(picture) if _uniform() < self.p else picture
 
     def __repr__(self) -> str:
@@ -237,14 +235,14 @@ class RandomHorizontalFlip:
 
 
 class RandomCrop:
-    """Cut a part out of a picture at random.
+    """Cuts out a random rectangle of an image.
 
     Args:
         size: height and width, or both in one number.
-        padding: how much black to put around the picture first: one number, two (left and right, top and
+        padding: width of the black border added first: one number, two (left and right, top and
             bottom), or four (left, top, right, bottom).
-        pad_if_needed: put black around a picture that is too small.
-        fill: the value to pad with.
+        pad_if_needed: pad an image that is too small.
+        fill: value of the padding.
         padding_mode: must be "constant".
     """
 
@@ -265,7 +263,7 @@ class RandomCrop:
         self.padding_mode = padding_mode
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         if self.padding is not None:
             picture = F.pad(picture, self.padding, self.fill)
         height, width = F.height_and_width(picture)
@@ -287,14 +285,14 @@ class RandomCrop:
 
 
 class RandomResizedCrop:
-    """Cut a part of random size and shape out of a picture and resize it.
+    """Cuts out a rectangle of random size and shape and resizes it.
 
     Args:
         size: height and width of the result, or both in one number.
-        scale: the least and the greatest share of the picture's area.
-        ratio: the least and the greatest ratio of width to height.
-        interpolation: how to resize.
-        antialias: as of `Resize`.
+        scale: smallest and largest fraction of the image's area.
+        ratio: smallest and largest ratio of width to height.
+        interpolation: the interpolation of the resize.
+        antialias: as for `Resize`.
     """
 
     def __init__(
@@ -319,7 +317,7 @@ class RandomResizedCrop:
             columns, rows = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
             if 0 < columns <= width and 0 < rows <= height:
                 return _randint(0, height - rows + 1), _randint(0, width - columns + 1), rows, columns
-        # No luck: the largest window of an allowed shape, from the middle.
+        # No random rectangle fitted: use the largest centered one with an allowed ratio.
         rows, columns = height, width
         if width / height < low:
             rows = round(width / low)
@@ -328,7 +326,7 @@ class RandomResizedCrop:
         return (height - rows) // 2, (width - columns) // 2, rows, columns
 
     def __call__(self, picture: Any) -> Any:
-        """The picture, transformed."""
+        """Returns the transformed image."""
         picture = F.crop(picture, *self._window(*F.height_and_width(picture)))
         return F.resize(picture, self.size, self.interpolation, None, bool(self.antialias))
 
@@ -342,15 +340,15 @@ class RandomResizedCrop:
 
 
 def on_batch(transform: Any, pictures: Any, rows: Any) -> Any:
-    """What stacking the transformed pictures would give, in a few operations on all of them at once.
+    """Transforms a batch of images at once; equivalent to stacking the transformed images.
 
     Args:
-        transform: the transform of single pictures.
-        pictures: uint8 of shape (N, H, W).
-        rows: which of them.
+        transform: the transform of single images.
+        pictures: the images, uint8 of shape (N, H, W).
+        rows: indices of the images to transform.
 
     Returns:
-        A tensor of shape (len(rows), 1, H, W), or None for a transform that has to see single pictures.
+        A tensor of shape (len(rows), 1, H, W), or None if the transform must be applied to single images.
     """
     steps = list(transform.transforms) if type(transform) is Compose else [transform]
     if type(steps[0]) is not ToTensor or any(type(step) is not Normalize for step in steps[1:]):

@@ -113,13 +113,13 @@ impl<'a> StridedCursor<'a> {
         self.walk.odometer.advance(n);
     }
 
-    /// Goes to linear position `at`.
+    /// Sets the next position to linear position `at`.
     #[inline]
     pub fn seek(&mut self, at: usize) {
         self.walk.odometer.seek(at);
     }
 
-    /// The next elements as `T`, into `out`.
+    /// Reads the next elements as `T` into `out`.
     pub fn read<T: Element>(&mut self, out: &mut [T]) {
         if self.view.dtype == T::DTYPE {
             return self.read_same(out);

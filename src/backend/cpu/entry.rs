@@ -232,6 +232,11 @@ impl Backend for Cpu {
         Ok(())
     }
 
+    /// Fewer lie in the cache after the first loop.
+    fn folds_from(&self) -> usize {
+        1 << 16
+    }
+
     fn reduce_formula(&self, fold: &Fold, out: View) -> Result<()> {
         if reduce::formula(fold, out)? { Ok(()) } else { in_turn(self, fold, out) }
     }

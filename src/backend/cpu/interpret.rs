@@ -69,12 +69,12 @@ struct Instruction<T> {
     out: Slot,
 }
 
-/// A formula made ready for one type and one call, which all workers share.
+/// A formula compiled to instructions for one type and one call; shared by all workers.
 pub(super) struct Plan<T> {
     instructions: Vec<Instruction<T>>,
-    /// Each repeated over a block.
+    /// Each constant fills a block.
     constants: Vec<Vec<T>>,
-    /// The numbers that a compiled loop takes; steps take none.
+    /// The parameters of a compiled loop; the loops of single steps have none.
     params: Vec<T>,
     blocks: usize,
     /// The location of each result after the last instruction.
@@ -82,8 +82,8 @@ pub(super) struct Plan<T> {
 }
 
 impl<T: Interpreted> Plan<T> {
-    /// A plan for `n` elements; None where a step has no loop of this type. `direct`: the first result may be computed where
-    /// it lies.
+    /// A plan for `n` elements; None if a step has no loop for this type. `direct`: whether the first result may be
+    /// computed directly in its memory.
     fn new(f: &Formula, primitives: Primitives, params: &[Scalar], n: usize, direct: bool) -> Option<Self> {
         let steps = f.steps();
         let mut last = vec![0; steps.len()];
@@ -149,15 +149,16 @@ impl<T: Interpreted> Plan<T> {
         Some(plan)
     }
 
-    /// A plan for `n` elements of a formula with one result, which may be computed where it lies: the compiled loop, where
-    /// there is one of this type, or the steps. None also where an operand is missing.
+    /// A plan for `n` elements of a formula with one result, which may be computed directly in its memory: the
+    /// compiled loop if there is one for this type, else the steps. None also if an operand is missing.
     pub(super) fn of(a: &Applied, n: usize) -> Option<Self> {
         let code = T::same(a.kernel).map(Code::Same);
         let Some(code) = code.or_else(|| T::truth(a.kernel).map(Code::Truth)) else {
             let is_given = is_given(a.formula, a.operands) && a.formula.results().len() == 1;
             return if is_given { Plan::new(a.formula, a.primitives, a.params, n, true) } else { None };
         };
-        // What is not read must still have the length of the others.
+        // A compiled loop requires that all operands have the same length, so unread ones are replaced by one that is
+        // read.
         let is_read = |k: &usize| !matches!(a.operands[*k], Operand::Unread);
         let some = (0..a.operands.len()).find(is_read)?;
         let shown = |k: usize| Slot::Operand(if is_read(&k) { k } else { some });
@@ -175,7 +176,7 @@ impl<T: Interpreted> Plan<T> {
         })
     }
 
-    /// The operand that is the result as it is, if one is.
+    /// The operand that the formula returns unchanged, if it does.
     pub(super) fn passes(&self) -> Option<usize> {
         match (&self.instructions[..], &self.results[..]) {
             ([], [Slot::Operand(k)]) => Some(*k),
@@ -184,7 +185,7 @@ impl<T: Interpreted> Plan<T> {
     }
 }
 
-/// Whether all operands are there that a formula reads.
+/// Whether all operands that a formula reads are given.
 fn is_given(f: &Formula, operands: &[Operand]) -> bool {
     let is_given = |k: usize| matches!(operands.get(k), Some(Operand::View(_) | Operand::Number(_)));
     f.steps().iter().all(|s| !matches!(s, Step::Arg(k) if !is_given(*k)))
@@ -281,8 +282,8 @@ fn run_range<T: Interpreted>(
     }
 }
 
-/// A worker's way through the positions of a formula's operands, from `at` on. A step takes `n` elements: it begins with
-/// [`Interpreter::reach`] and ends with [`Interpreter::pass`].
+/// One worker's state of evaluating a formula; `at` is the next position. An iteration processes `n` elements: it
+/// begins with [`Interpreter::reach`] and ends with [`Interpreter::pass`].
 pub(super) struct Interpreter<'p, 'a, T: Interpreted> {
     plan: &'p Plan<T>,
     cursors: SmallVec<[OperandCursor<'a, T>; 4]>,
@@ -293,7 +294,7 @@ pub(super) struct Interpreter<'p, 'a, T: Interpreted> {
 }
 
 impl<'p, 'a, T: Interpreted> Interpreter<'p, 'a, T> {
-    /// Starts at the beginning of a range, whose length the steps do not pass.
+    /// Starts at the beginning of `range`. No iteration may process more elements than `range` has.
     pub(super) fn new(plan: &'p Plan<T>, origins: &[OperandAccess<'a>], range: &Range<usize>) -> Self {
         let room = BLOCK.min(range.len());
         let tells = plan.instructions.iter().any(|i| matches!(i.code, Code::Truth(_)));
@@ -307,7 +308,7 @@ impl<'p, 'a, T: Interpreted> Interpreter<'p, 'a, T> {
         }
     }
 
-    /// How many of the next `n` elements are computed together. Their operands are made ready.
+    /// The number of elements, at most `n`, that the next iteration processes. Prepares their operands.
     #[inline]
     fn reach(&mut self, n: usize) -> usize {
         let at = self.at;
@@ -316,11 +317,11 @@ impl<'p, 'a, T: Interpreted> Interpreter<'p, 'a, T> {
         n
     }
 
-    /// Runs the instructions on the next `n` elements. `first` are those of the first result, if it is computed where it
-    /// lies.
+    /// Executes the instructions on the next `n` elements. `first` is the memory of the first result if it is computed
+    /// directly.
     fn compute(&mut self, n: usize, first: &mut [T::Stored]) {
         for instruction in &self.plan.instructions {
-            // What is written is taken out while the other blocks are read.
+            // The written buffers are moved out of `self`, because the other blocks are borrowed for reading.
             let mut truth = std::mem::take(&mut self.truth);
             let mut own = match instruction.out {
                 Slot::Block(b) => std::mem::take(&mut self.blocks[b]),
@@ -352,7 +353,7 @@ impl<'p, 'a, T: Interpreted> Interpreter<'p, 'a, T> {
             Slot::Operand(k) => self.cursors[k].get(self.at, n),
             Slot::Constant(k) => &self.plan.constants[k][..n],
             Slot::Block(b) => &self.blocks[b][..n],
-            // Nothing reads what is computed where it lies.
+            // No instruction reads a result that is computed directly in its memory.
             Slot::Out => &[],
         }
     }
@@ -363,7 +364,7 @@ impl<'p, 'a, T: Interpreted> Interpreter<'p, 'a, T> {
         self.at += n;
     }
 
-    /// Goes to another position.
+    /// Sets the next position.
     #[inline]
     pub(super) fn seek(&mut self, at: usize) {
         if at != self.at {
@@ -372,7 +373,7 @@ impl<'p, 'a, T: Interpreted> Interpreter<'p, 'a, T> {
         }
     }
 
-    /// The next elements of the only result.
+    /// Computes the next elements of a formula with one result.
     pub(super) fn read(&mut self, mut out: &mut [T::Stored]) {
         while !out.is_empty() {
             let n = self.reach(out.len());
@@ -386,7 +387,8 @@ impl<'p, 'a, T: Interpreted> Interpreter<'p, 'a, T> {
         }
     }
 
-    /// Replaces the next elements of the operand that is [`OperandAccess::Given`] by the only result.
+    /// Computes the next elements with `values` as the [`OperandAccess::Given`] operand, and overwrites `values` with
+    /// them.
     pub(super) fn replace(&mut self, values: &mut [T::Stored]) {
         for part in values.chunks_mut(BLOCK) {
             self.cursors.iter_mut().for_each(|c| c.give(bytemuck::cast_slice(part)));

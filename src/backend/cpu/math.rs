@@ -1,4 +1,4 @@
-//! Elementary and special functions of `f32` and `f64`, written so that plain loops over them vectorise.
+//! Elementary and special functions of `f32` and `f64`, written so that plain loops over them vectorize.
 //!
 //! The functions have no table, no call and, with a few marked exceptions, no branch: choices are selects, exponents
 //! are integer arithmetic on the bits. They avoid fused multiply-add, which the baseline instruction set lacks, so

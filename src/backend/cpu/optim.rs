@@ -43,7 +43,7 @@ multiversion! { version = if R::WIDE { IsaDispatch::worth::<T>() } else { IsaDis
 }
 
 /// Element loops by the number of written tensors. Slices that are function arguments are `noalias`, so the loop is
-/// vectorised without a run-time overlap check and without a scalar fallback.
+/// vectorized without a run-time overlap check and without a scalar fallback.
 macro_rules! step_loops {
     ($($name:ident: $($w:ident $k:literal)+;)*) => { $(
         #[inline(always)]
@@ -118,15 +118,22 @@ pub fn step(groups: &[Group]) -> Result<()> {
             copies.push((i, copied(gradient)?));
         }
     }
-    for_each_piece(steps.0.iter().map(|(_, p)| p.gradient().layout.numel()), |i, range| {
-        let part = steps.0[i].1;
-        let mut gradient = part.gradient();
-        if let Ok(at) = copies.binary_search_by_key(&i, |(part, _)| *part) {
-            let (storage, layout) = &copies[at].1;
-            gradient = View { storage, layout, ..gradient };
-        }
-        piece(&steps, i, range, Some(gradient), part.written())
-    })
+    let parts = || steps.0.iter().map(|(_, part)| part);
+    let written = || parts().flat_map(|p| p.written()).copied();
+    let sizes = parts().map(|p| p.gradient().layout.numel());
+    for_each_piece(
+        sizes,
+        || are_apart(written(), parts().map(|p| p.gradient())),
+        |i, range| {
+            let part = steps.0[i].1;
+            let mut gradient = part.gradient();
+            if let Ok(at) = copies.binary_search_by_key(&i, |(part, _)| *part) {
+                let (storage, layout) = &copies[at].1;
+                gradient = View { storage, layout, ..gradient };
+            }
+            piece(&steps, i, range, Some(gradient), part.written())
+        },
+    )
 }
 
 /// A copy of the elements of a view.
@@ -137,17 +144,51 @@ fn copied(v: View) -> Result<(Storage, Layout)> {
     Ok((storage, layout))
 }
 
-/// Calls `f(i, range)` with ranges of the elements of tensor i, which together cover all elements of all tensors; see
-/// Note [A region over many tensors]. Returns the error of one of the failed calls.
+/// Calls `f(i, range)` with ranges of the elements of tensor i which together cover all elements of all tensors; see
+/// Note [A region over many tensors]. Tensors that are not `apart` are processed one after the other. Returns the error of
+/// one of the failed calls.
 fn for_each_piece(
     sizes: impl Iterator<Item = usize>,
+    apart: impl FnOnce() -> bool,
     f: impl Fn(usize, Range<usize>) -> Result<()> + Sync,
 ) -> Result<()> {
     let (starts, failed) = (starts(sizes), OnceLock::new());
-    parallel_for(starts[starts.len() - 1], GRAIN, |r| {
+    let total = starts[starts.len() - 1];
+    // One chunk is one thread's.
+    let grain = if total > GRAIN && !apart() { total } else { GRAIN };
+    parallel_for(total, grain, |r| {
         pieces(&starts, r, |i, range| f(i, range).unwrap_or_else(|e| drop(failed.set(e))));
     });
     failed.into_inner().map_or(Ok(()), Err)
+}
+
+/// Whether no written memory overlaps that of another view.
+fn are_apart<'a>(
+    written: impl IntoIterator<Item = View<'a>> + Clone,
+    read: impl IntoIterator<Item = View<'a>> + Clone,
+) -> bool {
+    // Different storages of our own never overlap, and comparing them takes a fraction of the time.
+    let views = || written.clone().into_iter().chain(read.clone());
+    if !views().any(|v| v.storage.is_borrowed()) {
+        let mut starts: Vec<usize> = views().map(|v| v.storage.data_ptr() as usize).collect();
+        starts.sort_unstable();
+        if starts.is_sorted_by(|a, b| a < b) {
+            return true;
+        }
+    }
+    let range = |v: View, writes: bool| v.bytes().map(|b| (b.start, b.end, writes));
+    let written = written.into_iter().filter_map(|v| range(v, true));
+    let mut ranges: Vec<_> = written.chain(read.into_iter().filter_map(|v| range(v, false))).collect();
+    ranges.sort_unstable();
+    let (mut all, mut taken) = (isize::MIN, isize::MIN);
+    ranges.into_iter().all(|(start, end, writes)| {
+        let meets = start < if writes { all } else { taken };
+        all = all.max(end);
+        if writes {
+            taken = taken.max(end);
+        }
+        !meets
+    })
 }
 
 /// The number of the first element of each tensor, and the total.
@@ -267,7 +308,11 @@ pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> 
     StridedCursor::new(factor, 0).read(&mut number);
     let scale = Scale { factor: number[0], found: AtomicBool::new(false) };
     let sizes = tensors.iter().map(|v| v.layout.numel());
-    for_each_piece(sizes, |i, range| piece(&scale, i, range, None, &tensors[i..=i]))?;
+    for_each_piece(
+        sizes,
+        || are_apart(tensors.iter().copied(), []),
+        |i, range| piece(&scale, i, range, None, &tensors[i..=i]),
+    )?;
     if let (true, Some(found)) = (scale.found.load(Ordering::Relaxed), found) {
         copy::fill(found, Scalar::Float(1.0))?;
     }
@@ -352,15 +397,66 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::backend::cpu::parallel::set_num_threads;
+    use crate::backend::optim::Step;
+    use crate::formula::{Formula, record::record_all};
+
+    /// Adds the gradient, and takes its time between reading and writing.
+    struct Slow;
+
+    impl Step for Slow {
+        fn name(&self) -> &'static str {
+            "slow"
+        }
+        fn written(&self) -> usize {
+            1
+        }
+        fn formula(&self) -> Formula {
+            record_all(1 + WRITTEN, NUMBERS, |a, _| vec![a[1] + a[0]])
+        }
+        fn run_f32(&self, _: &Numbers, g: &[f32], written: &mut [&mut [f32]]) {
+            let read: Vec<f32> = written[0].iter().zip(g).map(|(p, g)| p + g).collect();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            written[0].copy_from_slice(&read);
+        }
+        fn run_f64(&self, _: &Numbers, _: &[f64], _: &mut [&mut [f64]]) {}
+    }
+
+    #[test]
+    fn what_is_listed_twice_is_updated_by_one_thread_after_the_other_update() {
+        set_num_threads(2);
+        let layout = Layout::contiguous([GRAIN].into());
+        let (p, g) = (Storage::zeroed(4 * GRAIN).unwrap(), Storage::from_slice(&[1f32; GRAIN]).unwrap());
+        let view = |storage| View { storage, layout: &layout, dtype: DType::F32 };
+        let part = || Part::new(view(&g), [view(&p)].into_iter());
+        let parts = [part(), part()];
+        step(&[Group { rule: &Slow, numbers: [0.0; NUMBERS], parts: &parts }]).unwrap();
+        assert!(p.slice::<f32>().iter().all(|&v| v == 2.0));
+    }
+
+    #[test]
+    fn memory_that_is_only_read_may_be_shared() {
+        let s = Storage::zeroed(64).unwrap();
+        let whole = Layout::contiguous([16].into());
+        let (low, high) = (whole.slice(0, 0, 8, 1), whole.slice(0, 8, 8, 1));
+        let view = |layout| View { storage: &s, layout, dtype: DType::F32 };
+        let (all, low, high) = (view(&whole), view(&low), view(&high));
+        assert!(are_apart([low, high], []) && are_apart([low], [high, high]) && are_apart([], [all, low]));
+        assert!(!are_apart([low, low], []) && !are_apart([high], [all]) && !are_apart([all], [high]));
+    }
 
     #[test]
     fn pieces_cover_every_element_of_every_tensor_once() {
         let sizes = [0, 5, 20_000, 0, 1, 40_000, 0];
         let seen: Vec<Mutex<Vec<u8>>> = sizes.iter().map(|&n| Mutex::new(vec![0; n])).collect();
-        for_each_piece(sizes.into_iter(), |i, r| {
-            seen[i].lock().unwrap()[r].iter_mut().for_each(|v| *v += 1);
-            Ok(())
-        })
+        for_each_piece(
+            sizes.into_iter(),
+            || true,
+            |i, r| {
+                seen[i].lock().unwrap()[r].iter_mut().for_each(|v| *v += 1);
+                Ok(())
+            },
+        )
         .unwrap();
         assert!(seen.iter().all(|t| t.lock().unwrap().iter().all(|&v| v == 1)));
     }

@@ -364,6 +364,8 @@ impl<'a> Cells<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::AssertUnwindSafe;
+
     use super::*;
     use crate::layout::Layout;
 
@@ -425,8 +427,9 @@ mod tests {
         .unwrap();
         let overlapping = [both[0], view(&s, &whole)];
         assert!(with_parts::<f32>(&overlapping, &(2..4), |_| panic!("both have the element")).is_err());
-        let panicked =
-            std::panic::catch_unwind(|| with_parts::<f32>(&both, &(0..8), |_| panic!("in a kernel")));
+        let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            with_parts::<f32>(&both, &(0..8), |_| panic!("in a kernel"))
+        }));
         assert!(panicked.is_err());
         let all = Output::<f32>::of(view(&s, &whole)).unwrap();
         assert_eq!((all[2], all[11], all[12]), (1.0, 2.0, 3.0));

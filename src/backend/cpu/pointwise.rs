@@ -13,6 +13,7 @@ use super::copy::{BLOCK, GRAIN, StridedCursor, View, Writer};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{Bands, SIDE, banded_columns};
+use crate::backend::checked;
 use crate::backend::pointwise::{GROUP, Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::error::Result;
@@ -132,7 +133,7 @@ pub(super) enum OperandAccess<'a> {
     Number(Scalar),
     /// Gathered block by block.
     Blocks(View<'a>),
-    /// Handed over block by block, by who runs the formula.
+    /// Passed block by block by the caller of the formula.
     Given,
     Unread,
 }
@@ -249,8 +250,8 @@ pub fn run_few(
     operands: &[SmallOperand],
     params: &[Scalar],
 ) -> Option<Storage> {
-    // An empty slice of device memory would look like a valid operand.
-    if n == 0 || n > SMALL_NUMEL {
+    // An empty slice of device memory would look like a valid operand, hence no empty tensors here.
+    if n.wrapping_sub(1) >= checked::few() {
         return None;
     }
     match (kernel, dtype) {
@@ -263,8 +264,8 @@ pub fn run_few(
 /// As [`run_few`], for the most frequent case: two dense operands of the same dtype and shape.
 #[inline]
 pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
-    // An empty slice of device memory would look like a valid operand.
-    if n == 0 || n > SMALL_NUMEL {
+    // An empty slice of device memory would look like a valid operand, hence no empty tensors here.
+    if n.wrapping_sub(1) >= checked::few() {
         return None;
     }
     match (kernel, a.dtype) {
@@ -417,7 +418,7 @@ pub(super) enum OperandCursor<'a, T: Lane> {
     /// Whole periods: position `at` is at `at` modulo the length.
     Period(Vec<T>),
     Blocks(StridedCursor<'a>, Vec<T>),
-    /// What was handed over last.
+    /// The block passed last.
     Given(Vec<T>),
 }
 
@@ -481,7 +482,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
         }
     }
 
-    /// Goes to another position. Bands are entered wherever a position lies.
+    /// Sets the next position. Bands need no seek: `reach` finds the band of any position.
     #[inline]
     pub(super) fn seek(&mut self, at: usize) {
         if let OperandCursor::Runs(reader) | OperandCursor::Blocks(reader, _) = self {
@@ -489,7 +490,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
         }
     }
 
-    /// Hands the next elements over, where that is what is waited for.
+    /// Passes the next elements of an [`OperandAccess::Given`] operand; other operands ignore them.
     #[inline]
     pub(super) fn give(&mut self, values: &[T]) {
         if let OperandCursor::Given(block) = self {

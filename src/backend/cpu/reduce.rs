@@ -122,7 +122,8 @@ impl<R: Reduction> Kernel<R::In, R::Acc> for R {
     }
 }
 
-/// What becomes of results while they are in the cache: takes the number of the first of some lanes, and their results.
+/// Post-processes results while they are in the cache. Called with consecutive results and the lane index of the
+/// first.
 pub(crate) type Finish<'a, A> = Option<&'a (dyn Fn(usize, &mut [A]) + Sync)>;
 
 /// Reduces `x` along `d`, into `out[outer, inner]`.
@@ -184,7 +185,7 @@ fn reduce_blocks<I: Element, A: Copy + Send + Sync>(
             finished(finish, i * grain, acc);
         });
     }
-    // Row `b` of `partial` is the reduction of one block of rows.
+    // Row `b` of `partial` is the result of block `b` of rows.
     let block = |source: &mut Source<I>, b: usize, col: usize, acc: &mut [A]| {
         let first = (b % cuts) * rows;
         let start = ((b / cuts) * n + first) * inner + col;

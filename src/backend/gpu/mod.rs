@@ -24,7 +24,7 @@
 //! binding covers the whole buffer of a storage, so the tensor's offset in elements is a parameter. A launch of zero
 //! workgroups is skipped, and an empty tensor must not be bound. One buffer may be bound several times.
 //!
-//! # What happens then
+//! # Execution
 //!
 //! Launches are recorded in one open compute pass, which is submitted after a number of launches or bytes, or when the
 //! host needs a result. Memory is reused in program order without waiting (`buffer_pool`). Driver errors are reported

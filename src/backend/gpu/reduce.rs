@@ -173,7 +173,7 @@ pub fn fold(f: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     run(&Plan { about: Some(largest.view()), ..plan }, x, d, WHOLE, out)
 }
 
-/// The largest element, or 0 where that is infinite or there is none.
+/// The largest element, or 0 if it is infinite or there are no elements.
 fn finite_largest(d: ReduceDims) -> Functions {
     Functions {
         finish: "select(a, T(0), is_infinite(a))",

@@ -29,7 +29,7 @@ pub(super) const GROUP: usize = 64;
 /// Minimum length of a contiguous lane that a workgroup processes.
 pub(super) const LONG: usize = 2 * GROUP;
 
-/// Who processes a lane.
+/// The number of invocations that process a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Walk {
     /// A single invocation.

@@ -117,12 +117,12 @@ pub(super) fn fill_in_place(a: &Args) -> Result<Out> {
 }
 
 fn set_all(t: &Tensor, value: Scalar) -> Result<Out> {
-    fill_all(t, value)?;
+    fill_all_impl(t, value)?;
     Ok(t.clone().into())
 }
 
 /// Overwrites every element of `t` with a number.
-pub fn fill_all(t: &Tensor, value: Scalar) -> Result<()> {
+pub(super) fn fill_all_impl(t: &Tensor, value: Scalar) -> Result<()> {
     let write = |t: &Tensor| {
         copy::fill(t.raw(), value)?;
         Ok(())
@@ -146,7 +146,7 @@ pub(super) fn fill_diagonal(a: &Args) -> Result<Out> {
     let offset = t.layout().offset as i64;
     let diagonal = |first: usize, length: usize| -> Result<()> {
         let start = offset + (first as isize * t.strides()[0]) as i64;
-        fill_all(&as_strided(t, &[length as i64], &[step as i64], Some(start))?, value)
+        fill_all_impl(&as_strided(t, &[length as i64], &[step as i64], Some(start))?, value)
     };
     diagonal(0, rows.min(columns))?;
     if wrap && t.rank() == 2 {

@@ -8,10 +8,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, broadcast, result_layout};
-use crate::ops::schema::{Args, Out};
 use crate::ops::{reduce, view};
 use crate::tensor::{Overlap, Tensor};
-use crate::{bail, ensure, table};
+use crate::{bail, ensure, ops};
 
 /// The selected elements and the shape of the result. The indices' shape replaces the indexed dimensions if these are
 /// adjacent, and comes first otherwise.
@@ -215,7 +214,7 @@ pub(super) fn index_put_untracked(
 }
 
 /// A copy of `t` with `values` written or added to the selected elements.
-pub fn index_put(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
+fn index_put_impl(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
     let cast = if !accumulate && values.numel() == 1 && super::lone_mask(t, picks)?.is_some() {
         Some(crate::ops::arith::to_dtype(values, t.dtype())?)
     } else {
@@ -273,12 +272,10 @@ impl Function for IndexPut {
     }
 }
 
-fn index_put_op(a: &Args) -> Result<Out> {
-    Ok(index_put(a.tensor(0)?, a.some_tensors(1)?, a.tensor(2)?, a.bool(3)?)?.into())
-}
-
-table! {
-    "index_put" BOTH | INPLACE "The tensor with values at the elements that a tuple of index tensors picks." [] autocast WIDEST_ON_GPU {
-        "input: Tensor, indices: Tensor?[], values: Tensor, accumulate: bool = False" => index_put_op;
+ops! {
+    /// The tensor with values at the elements that a tuple of index tensors picks.
+    "index_put" BOTH | INPLACE, autocast WIDEST_ON_GPU {
+        pub fn index_put(input: Tensor, indices: Tensor?[], values: Tensor, accumulate: bool = False) -> Tensor =
+            index_put_impl;
     }
 }

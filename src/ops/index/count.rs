@@ -7,7 +7,7 @@ use crate::ops::reduce::{amax, amin, extremum_along};
 use crate::ops::view::cut::narrow;
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{ensure, table};
+use crate::{ensure, ops};
 
 /// The number of occurrences of each integer from 0 to the largest in a vector, or the sum of the weights at its
 /// occurrences; padded to at least `minlength` elements.
@@ -44,7 +44,7 @@ fn histc(t: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     let (mut low, mut high) = (min.to_f64(), max.to_f64());
     let flat = view::reshape_to(&t.detach(), &[t.numel()].into())?;
     if low == high && flat.numel() > 0 {
-        low = amin(&flat, &[0], false)?.item()?.to_f64();
+        low = amin(&flat, Some(&[0]), false)?.item()?.to_f64();
         high = amax(&flat, Some(&[0]), false)?.item()?.to_f64();
     }
     if low == high {
@@ -71,13 +71,15 @@ fn histc(t: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     narrow(&bincount(&at, None, bins)?, 0, 0, bins)?.dense(dtype)
 }
 
-table! {
-    "histc" BOTH|OUT "How many elements fall into each of `bins` intervals of equal width." [] {
-        "input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0" =>
+ops! {
+    /// How many elements fall into each of `bins` intervals of equal width.
+    "histc" BOTH | OUT {
+        (input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) =>
             |a| Ok(histc(a.tensor(0)?, a.int(1)?, a.number(2)?, a.number(3)?)?.into());
     }
-    "bincount" BOTH "How often each number occurs, or the sum of its weights." [] {
-        "input: Tensor, weights: Tensor? = None, minlength: int = 0" =>
+    /// How often each number occurs, or the sum of its weights.
+    "bincount" BOTH {
+        (input: Tensor, weights: Tensor? = None, minlength: int = 0) =>
             |a| Ok(bincount(a.tensor(0)?, a.opt_tensor(1)?, a.int(2)?)?.into());
     }
 }

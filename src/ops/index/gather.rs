@@ -17,7 +17,7 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::view::cut::{self, Cut};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table};
+use crate::{bail, ensure, ops};
 
 /// Turns a 0-d layout into a one-dimensional one, as the kernels require.
 pub(in crate::ops) fn at_least_1d(l: &Layout) -> Layout {
@@ -40,7 +40,7 @@ fn size_at(t: &Tensor, dim: usize) -> usize {
 }
 
 /// The elements of `t` at the positions `index` in `dim`; the result has the shape of `index`.
-pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+fn gather_impl(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
     if index.numel() > 0 {
         ensure!(
@@ -159,7 +159,7 @@ fn scattered(
 }
 
 /// `t` with `src` written at the positions `index` in `dim`.
-pub fn scatter(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Result<Tensor> {
+fn scatter_impl(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Result<Tensor> {
     let (out, dim) = scattered("scatter", t, dim, index, src, Combine::Set)?;
     match src {
         Arg::T(s) => record(out, &[t, s], |_| Scatter::new(ScatterKind::Source, dim, index, s.shape())),
@@ -168,7 +168,7 @@ pub fn scatter(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Result<Tensor>
 }
 
 /// `t` with `src` added at the positions `index` in `dim`.
-pub fn scatter_add(t: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+fn scatter_add_impl(t: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     let (out, dim) = scattered("scatter", t, dim, index, Arg::T(src), Combine::Add)?;
     record(out, &[t, src], |_| Scatter::new(ScatterKind::Add, dim, index, src.shape()))
 }
@@ -424,7 +424,7 @@ impl Function for ScatterReduce {
 fn scatter_op(a: &Args) -> Result<Out> {
     let (t, dim, index, src) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.operand(3)?);
     let reduce = match a.opt_str(4)? {
-        None => return Ok(scatter(t, dim, index, src)?.into()),
+        None => return Ok(scatter_impl(t, dim, index, src)?.into()),
         Some("add") => Reduce::Sum,
         Some("multiply") => Reduce::Prod,
         Some(_) => bail!(Runtime, "reduce argument must be either add or multiply."),
@@ -535,28 +535,38 @@ fn take_along_dim(a: &Args) -> Result<Out> {
     Ok(gather(&with(t, index)?, d as i64, &with(index, t)?)?.into())
 }
 
-table! {
-    "gather" BOTH | OUT "The elements whose position in a dimension the index gives." [] {
-        "input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False" =>
-            |a| Ok(gather(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+ops! {
+    /// The elements whose position in a dimension the index gives.
+    "gather" BOTH | OUT {
+        (input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) =>
+            |a| Ok(gather_impl(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+        /// As `gather`.
+        pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Tensor as (t, dim, index, false) = gather_impl;
     }
-    "scatter" ALL "The tensor with values at the positions in a dimension that the index gives." [] {
-        "input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str? = None" => scatter_op;
-        "input: Tensor, dim: int, index: Tensor, value: Number, *, reduce: str? = None" => scatter_op;
+    /// The tensor with values at the positions in a dimension that the index gives.
+    "scatter" ALL {
+        (input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str? = None) => scatter_op;
+        /// As `scatter`.
+        pub fn scatter(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Tensor as (t, dim, index, src, None::<&str>) =
+            scatter_impl;
+        (input: Tensor, dim: int, index: Tensor, value: Number, *, reduce: str? = None) => scatter_op;
     }
-    "scatter_add" ALL "The tensor with `src` added at the positions in a dimension that the index gives." [] autocast WIDEST_ON_GPU {
-        "input: Tensor, dim: int, index: Tensor, src: Tensor" =>
-            |a| Ok(scatter_add(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?)?.into());
+    /// The tensor with `src` added at the positions in a dimension that the index gives.
+    "scatter_add" ALL, autocast WIDEST_ON_GPU {
+        pub fn scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor = scatter_add_impl;
     }
-    "scatter_reduce" ALL "The tensor with values reduced into the positions in a dimension that the index gives." [] {
-        "input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True" =>
+    /// The tensor with values reduced into the positions in a dimension that the index gives.
+    "scatter_reduce" ALL {
+        (input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) =>
             scatter_reduce_op;
     }
-    "index_reduce" ALL "The tensor with rows reduced into the indices of a dimension that a vector lists." [] {
-        "input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True" =>
+    /// The tensor with rows reduced into the indices of a dimension that a vector lists.
+    "index_reduce" ALL {
+        (input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) =>
             index_reduce_op;
     }
-    "take_along_dim" BOTH | OUT "The elements whose position in a dimension the broadcast index gives." [] {
-        "input: Tensor, indices: Tensor, dim: int? = None" => take_along_dim;
+    /// The elements whose position in a dimension the broadcast index gives.
+    "take_along_dim" BOTH | OUT {
+        (input: Tensor, indices: Tensor, dim: int? = None) => take_along_dim;
     }
 }

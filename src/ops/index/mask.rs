@@ -14,7 +14,7 @@ use crate::ops::sort::search;
 use crate::ops::view::{self, expand_to};
 use crate::ops::{arith, reduce, rows};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table};
+use crate::{bail, ensure, ops};
 
 /// The positions of the non-zero elements in row-major order.
 pub(super) fn nonzero_positions(t: &Tensor) -> Result<Tensor> {
@@ -43,7 +43,7 @@ pub(super) fn unravel(positions: &Tensor, shape: &[usize]) -> Result<Vec<Tensor>
 }
 
 /// The indices of the non-zero elements, one per row.
-pub fn nonzero(t: &Tensor) -> Result<Tensor> {
+fn nonzero_impl(t: &Tensor) -> Result<Tensor> {
     let flat = nonzero_positions(t)?;
     let (count, rank) = (flat.numel(), t.rank());
     // As in PyTorch, the indices of one dimension are contiguous.
@@ -70,7 +70,7 @@ fn expect_mask(op: &str, mask: &Tensor) -> Result<()> {
 }
 
 /// `t` with one value where the mask is true; both are broadcast.
-pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
+fn masked_fill_impl(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
     expect_mask("masked_fill_", mask)?;
     let number = match value {
         Arg::S(s) => s.checked(t.dtype())?,
@@ -151,7 +151,7 @@ impl Function for MaskedFill {
 }
 
 /// The elements where the mask is true, as a vector; both are broadcast.
-pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
+fn masked_select_impl(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
     ensure!(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask");
     let shape = broadcast("masked_select", t.shape(), mask.shape())?;
     let whole = if t.shape() == &shape { t.clone() } else { expand_to(t, &shape)? };
@@ -205,7 +205,7 @@ impl Function for MaskedSelect {
 }
 
 /// `t` with consecutive elements of `source` where the mask is true.
-pub fn masked_scatter(t: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+fn masked_scatter_impl(t: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     expect_mask("masked_scatter_", mask)?;
     ensure!(
         t.dtype() == source.dtype(),
@@ -260,7 +260,7 @@ impl Function for MaskedScatter {
 }
 
 /// `input` where the condition is true, else `other`.
-pub fn select_where(condition: &Tensor, input: Arg, other: Arg) -> Result<Tensor> {
+fn select_where_impl(condition: &Tensor, input: Arg, other: Arg) -> Result<Tensor> {
     ensure!(
         matches!(condition.dtype(), DType::Bool | DType::U8),
         Runtime,
@@ -279,10 +279,6 @@ pub fn select_where(condition: &Tensor, input: Arg, other: Arg) -> Result<Tensor
     rows::select_where.call(&[Arg::T(condition), a, b], &[])
 }
 
-fn where_op(a: &Args) -> Result<Out> {
-    Ok(select_where(a.tensor(0)?, a.operand(1)?, a.operand(2)?)?.into())
-}
-
 fn count_nonzero(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     let mask = reduce::dim_mask(a.opt_ints(1)?, t.rank())?;
@@ -291,7 +287,7 @@ fn count_nonzero(a: &Args) -> Result<Out> {
 
 fn nonzero_op(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    Ok(if a.bool(1)? { Out::Tuple(nonzero_tuple(t)?) } else { nonzero(t)?.into() })
+    Ok(if a.bool(1)? { Out::Tuple(nonzero_tuple(t)?) } else { nonzero_impl(t)?.into() })
 }
 
 /// As `nonzero`, truncated or padded to a number of rows that does not depend on the data.
@@ -358,42 +354,53 @@ fn isin(a: &Args) -> Result<Out> {
     Ok(if invert { rows::logical_not.call(&[(&found).into()], &[])? } else { found }.into())
 }
 
-table! {
-    "isin" FUNCTION | OUT "Whether each element is among `test_elements`." [] {
-        "elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False" => isin;
+ops! {
+    /// Whether each element is among `test_elements`.
+    "isin" FUNCTION | OUT {
+        (elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) => isin;
     }
-    "masked_fill" BOTH | INPLACE "The tensor with one value where the mask is true." [] {
-        "input: Tensor, mask: Tensor, value: Operand" =>
-            |a| Ok(masked_fill(a.tensor(0)?, a.tensor(1)?, a.operand(2)?)?.into());
+    /// The tensor with one value where the mask is true.
+    "masked_fill" BOTH | INPLACE {
+        pub fn masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor = masked_fill_impl;
     }
-    "masked_select" BOTH | OUT "The elements at which the mask is true, as a vector." [] {
-        "input: Tensor, mask: Tensor" => |a| Ok(masked_select(a.tensor(0)?, a.tensor(1)?)?.into());
+    /// The elements at which the mask is true, as a vector.
+    "masked_select" BOTH | OUT {
+        pub fn masked_select(input: Tensor, mask: Tensor) -> Tensor = masked_select_impl;
     }
-    "masked_scatter" BOTH | INPLACE "The tensor with elements of `source`, one after the other, where the mask is true." [] {
-        "input: Tensor, mask: Tensor, source: Tensor" =>
-            |a| Ok(masked_scatter(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+    /// The tensor with elements of `source`, one after the other, where the mask is true.
+    "masked_scatter" BOTH | INPLACE {
+        pub fn masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor = masked_scatter_impl;
     }
-    "nonzero" BOTH | OUT "The indices of the non-zero elements: a row each, or a vector per dimension." [] {
-        "input: Tensor, *, as_tuple: bool = False" => nonzero_op;
+    /// The indices of the non-zero elements: a row each, or a vector per dimension.
+    "nonzero" BOTH | OUT {
+        (input: Tensor, *, as_tuple: bool = False) => nonzero_op;
+        /// The indices of the non-zero elements, a row each.
+        pub fn nonzero(t: &Tensor) -> Tensor as (t, false) = nonzero_impl;
     }
-    "nonzero_static" BOTH "The indices of the non-zero elements, cut or padded to `size` rows." [] {
-        "input: Tensor, *, size: int, fill_value: int = -1" => nonzero_static;
+    /// The indices of the non-zero elements, cut or padded to `size` rows.
+    "nonzero_static" BOTH {
+        (input: Tensor, *, size: int, fill_value: int = -1) => nonzero_static;
     }
-    "argwhere" BOTH "The indices of the non-zero elements, a row each." [] {
-        "input: Tensor" => |a| Ok(nonzero(a.tensor(0)?)?.into());
+    /// The indices of the non-zero elements, a row each.
+    "argwhere" BOTH {
+        (input: Tensor) => |a| Ok(nonzero(a.tensor(0)?)?.into());
     }
-    "unravel_index" FUNCTION "The index in each dimension of positions in a tensor of shape `shape`." [] {
-        "indices: Tensor, shape: size -> Tensor[]" => unravel_index;
+    /// The index in each dimension of positions in a tensor of shape `shape`.
+    "unravel_index" FUNCTION {
+        (indices: Tensor, shape: size) -> Tensor[] => unravel_index;
     }
-    "count_nonzero" BOTH "How many elements are not zero, in all or along dimensions." [] {
-        "input: Tensor, dim: int[]? = None" => count_nonzero;
+    /// How many elements are not zero, in all or along dimensions.
+    "count_nonzero" BOTH {
+        (input: Tensor, dim: int[]? = None) => count_nonzero;
     }
-    "where" FUNCTION | OUT "`input` where the condition holds, else `other`; with one argument, where it holds." [] {
-        "condition: Tensor, input: Operand, other: Operand" => where_op;
-        "condition: Tensor" => |a| Ok(Out::Tuple(nonzero_tuple(a.tensor(0)?)?));
+    /// `input` where the condition holds, else `other`; with one argument, where it holds.
+    "where" FUNCTION | OUT {
+        pub fn select_where(condition: Tensor, input: Operand, other: Operand) -> Tensor = select_where_impl;
+        (condition: Tensor) => |a| Ok(Out::Tuple(nonzero_tuple(a.tensor(0)?)?));
     }
-    "where" METHOD "The tensor where the condition holds, else `other`." [] {
-        "input: Tensor, condition: Tensor, other: Operand" =>
-            |a| Ok(select_where(a.tensor(1)?, a.operand(0)?, a.operand(2)?)?.into());
+    /// The tensor where the condition holds, else `other`.
+    "where" METHOD {
+        (input: Tensor, condition: Tensor, other: Operand) =>
+            |a| Ok(select_where_impl(a.tensor(1)?, a.operand(0)?, a.operand(2)?)?.into());
     }
 }

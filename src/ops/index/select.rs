@@ -9,10 +9,9 @@ use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::ops::pointwise::Arg;
-use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table};
+use crate::{bail, ensure, ops};
 
 /// The error for an index out of bounds.
 pub(super) fn out_of_bounds<T>(i: i64, dim: usize, n: usize) -> Result<T> {
@@ -77,7 +76,7 @@ fn with_size(shape: &Dims, dim: usize, n: usize) -> Dims {
 }
 
 /// The slices of `dim` at the indices in `index`.
-pub fn index_select(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+fn index_select_impl(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     ensure!(index.rank() <= 1, Index, "index_select(): Index is supposed to be a vector");
     let d = wrap_dim(dim, t.rank())?;
     let s = sides(t.layout(), d);
@@ -273,7 +272,7 @@ fn check_copied(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result
 }
 
 /// `t` with `source * alpha` added to the slices of `dim` at the indices in `index`.
-pub fn index_add(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
+fn index_add_impl(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let d = check_added(t, dim, index, source)?;
     let unit = alpha.to_f64() == 1.0;
     let scaled = if unit { source.clone() } else { arith::mul(source, alpha)? };
@@ -317,7 +316,7 @@ impl Function for IndexAdd {
 }
 
 /// `t` with the slices of `dim` at the indices in `index` replaced by `source`.
-pub fn index_copy(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+fn index_copy_impl(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     let d = check_copied(t, dim, index, source)?;
     let out = write_rows(t.copied(t.dtype())?, d, index, &source.detach(), Combine::Set);
     let out = out.map_err(|e| match e {
@@ -356,7 +355,7 @@ impl Function for IndexCopy {
 }
 
 /// `t` with the slices of `dim` at the indices in `index` filled with one value.
-pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Tensor> {
+fn index_fill_impl(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
     ensure!(index.dtype() == DType::I64, Index, "index_fill_(): Expected dtype int64 for index.");
     ensure!(index.rank() <= 1, Runtime, "Index has to be a vector/scalar");
@@ -406,7 +405,7 @@ fn with_flat<T>(t: &Tensor, index: &Tensor, f: impl FnOnce(&IndexGrid) -> Result
 }
 
 /// The elements of flattened `t` at the positions `index`.
-pub fn take(t: &Tensor, index: &Tensor) -> Result<Tensor> {
+fn take_impl(t: &Tensor, index: &Tensor) -> Result<Tensor> {
     ensure!(t.numel() > 0 || index.numel() == 0, Index, "take(): tried to take from an empty tensor");
     let (positions, dense) = (flat("take", index)?, t.dense(t.dtype())?);
     let out = t.new_empty(index.shape().clone())?;
@@ -436,7 +435,7 @@ impl Function for Take {
 }
 
 /// `t` with `source` written (or added) at the positions `index` of the flattened tensor.
-pub fn put(t: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+fn put_impl(t: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
     ensure!(
         t.dtype() == source.dtype(),
         Runtime,
@@ -497,31 +496,30 @@ impl Function for Put {
     }
 }
 
-fn index_fill_op(a: &Args) -> Result<Out> {
-    Ok(index_fill(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.operand(3)?)?.into())
-}
-
-table! {
-    "index_select" BOTH | OUT "The indices of a dimension that a vector lists." [] {
-        "input: Tensor, dim: int, index: Tensor" =>
-            |a| Ok(index_select(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+ops! {
+    /// The indices of a dimension that a vector lists.
+    "index_select" BOTH | OUT {
+        pub fn index_select(input: Tensor, dim: int, index: Tensor) -> Tensor = index_select_impl;
     }
-    "index_add" ALL "The tensor with rows of `source` added to the indices of a dimension that a vector lists." [] {
-        "input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1" =>
-            |a| Ok(index_add(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.number(4)?)?.into());
+    /// The tensor with rows of `source` added to the indices of a dimension that a vector lists.
+    "index_add" ALL {
+        pub fn index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor =
+            index_add_impl;
     }
-    "index_copy" ALL "The tensor with rows of `source` at the indices of a dimension that a vector lists." [] autocast WIDEST {
-        "input: Tensor, dim: int, index: Tensor, source: Tensor" =>
-            |a| Ok(index_copy(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?)?.into());
+    /// The tensor with rows of `source` at the indices of a dimension that a vector lists.
+    "index_copy" ALL, autocast WIDEST {
+        pub fn index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor = index_copy_impl;
     }
-    "index_fill" BOTH | INPLACE "The tensor with one value at the indices of a dimension that a vector lists." [] {
-        "input: Tensor, dim: int, index: Tensor, value: Operand" => index_fill_op;
+    /// The tensor with one value at the indices of a dimension that a vector lists.
+    "index_fill" BOTH | INPLACE {
+        pub fn index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor = index_fill_impl;
     }
-    "take" BOTH | OUT "The elements at positions in the tensor as one vector." [] {
-        "input: Tensor, index: Tensor" => |a| Ok(take(a.tensor(0)?, a.tensor(1)?)?.into());
+    /// The elements at positions in the tensor as one vector.
+    "take" BOTH | OUT {
+        pub fn take(input: Tensor, index: Tensor) -> Tensor = take_impl;
     }
-    "put" BOTH | INPLACE "The tensor with `source` at positions in the tensor as one vector." [] {
-        "input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False" =>
-            |a| Ok(put(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.bool(3)?)?.into());
+    /// The tensor with `source` at positions in the tensor as one vector.
+    "put" BOTH | INPLACE {
+        pub fn put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor = put_impl;
     }
 }

@@ -12,7 +12,7 @@ use crate::ops::sort::sort;
 use crate::ops::view::cut::{narrow, select};
 use crate::ops::{arith, join, reduce, rows, scan, view};
 use crate::tensor::Tensor;
-use crate::{ensure, table};
+use crate::{ensure, ops};
 
 /// Which results a call requests besides the distinct elements.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ fn runs(rows: &Tensor, order: Option<&Tensor>, wanted: Wanted) -> Result<Vec<Ten
     let starts = nonzero_tuple(&begins)?.swap_remove(0);
     let mut found = vec![starts.clone()];
     if wanted.inverse {
-        let run = arith::sub(&scan::cumsum(&begins, 0, false, Some(DType::I64))?, Scalar::Int(1))?;
+        let run = arith::sub(&scan::cumsum(&begins, 0, Some(DType::I64))?, Scalar::Int(1))?;
         found.push(match order {
             Some(order) => scatter(&run.new_empty([n as usize])?, 0, order, (&run).into())?,
             None => run,
@@ -146,13 +146,17 @@ fn unique_consecutive(a: &Args) -> Result<Out> {
     distinct(a.tensor(0)?, a.opt_int(3)?, false, wanted)
 }
 
-table! {
-    "unique" BOTH "The distinct elements in ascending order, or the distinct slices along `dim`; on request also which of \
-                   them each one is, and how often each occurs." [] {
-        "input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int? = None \
-         -> Any" => unique;
+ops! {
+    /// The distinct elements in ascending order, or the distinct slices along `dim`; on request also which of them
+    /// each one is, and how often each occurs.
+    "unique" BOTH {
+        (input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+         dim: int? = None) -> Any =>
+            unique;
     }
-    "unique_consecutive" BOTH "As `unique`, of elements or slices that follow each other; they keep their order." [] {
-        "input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int? = None -> Any" => unique_consecutive;
+    /// As `unique`, of elements or slices that follow each other; they keep their order.
+    "unique_consecutive" BOTH {
+        (input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int? = None) -> Any =>
+            unique_consecutive;
     }
 }

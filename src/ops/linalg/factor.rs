@@ -13,7 +13,7 @@ use crate::ops::index::masked_fill;
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, matmul, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table};
+use crate::{bail, ensure, ops};
 
 /// Rows and columns.
 pub(super) fn size(t: &Tensor) -> (usize, usize) {
@@ -285,7 +285,7 @@ fn linalg_solve(a: &Args) -> Result<Out> {
     );
     let column = view::unsqueeze(b, -1)?;
     let solved = solve_with(op, t, &column, true, what)?;
-    Ok(view::squeeze(&solved, Some(&[-1]))?.into())
+    Ok(view::squeeze(&solved, &[-1])?.into())
 }
 
 fn linalg_solve_triangular(a: &Args) -> Result<Out> {
@@ -481,50 +481,62 @@ fn matrix_power(a: &Args) -> Result<Out> {
 
 const SIGN: &[&str] = &["sign", "logabsdet"];
 
-table! {
-    "inv" LINALG | OUT "The inverse of each matrix." [] {
-        "A: Tensor" => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
+ops! {
+    /// The inverse of each matrix.
+    "inv" LINALG | OUT {
+        (A: Tensor) => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
     }
-    "inverse" BOTH | OUT "The inverse of each matrix." [] {
-        "input: Tensor" => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
+    /// The inverse of each matrix.
+    "inverse" BOTH | OUT {
+        (input: Tensor) => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
     }
-    "solve" LINALG | OUT "The solution X of `A X = B`, or with `left=False` of `X A = B`." [] {
-        "A: Tensor, B: Tensor, *, left: bool = True" => linalg_solve;
+    /// The solution X of `A X = B`, or with `left=False` of `X A = B`.
+    "solve" LINALG | OUT {
+        (A: Tensor, B: Tensor, *, left: bool = True) => linalg_solve;
     }
-    "solve_triangular" LINALG | OUT "The solution X of `A X = B`, or of `X A = B`, for triangles A." [] {
-        "A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False" =>
+    /// The solution X of `A X = B`, or of `X A = B`, for triangles A.
+    "solve_triangular" LINALG | OUT {
+        (A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) =>
             linalg_solve_triangular;
     }
-    "det" LINALG | OUT "The determinant of each matrix." [] {
-        "A: Tensor" => |a| Ok(det(a.tensor(0)?)?.into());
+    /// The determinant of each matrix.
+    "det" LINALG | OUT {
+        (A: Tensor) => |a| Ok(det(a.tensor(0)?)?.into());
     }
-    "det" BOTH "The determinant of each matrix." [] {
-        "input: Tensor" => |a| Ok(det(a.tensor(0)?)?.into());
+    /// The determinant of each matrix.
+    "det" BOTH {
+        (input: Tensor) => |a| Ok(det(a.tensor(0)?)?.into());
     }
-    "logdet" BOTH "The logarithm of the determinant of each matrix; none where that is negative." [] {
-        "input: Tensor" => |a| Ok(logdet(a.tensor(0)?)?.into());
+    /// The logarithm of the determinant of each matrix; none where that is negative.
+    "logdet" BOTH {
+        (input: Tensor) => |a| Ok(logdet(a.tensor(0)?)?.into());
     }
-    "slogdet" LINALG | OUT "The sign of each determinant, and the logarithm of its absolute value." [] {
-        "A: Tensor -> tuple[Tensor, Tensor]" =>
-            |a| Ok(Out::Named("linalg_slogdet", SIGN, slogdet(a.tensor(0)?)?));
+    /// The sign of each determinant, and the logarithm of its absolute value.
+    "slogdet" LINALG | OUT {
+        (A: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("linalg_slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
-    "slogdet" BOTH "The sign of each determinant, and the logarithm of its absolute value." [] {
-        "input: Tensor -> tuple[Tensor, Tensor]" => |a| Ok(Out::Named("slogdet", SIGN, slogdet(a.tensor(0)?)?));
+    /// The sign of each determinant, and the logarithm of its absolute value.
+    "slogdet" BOTH {
+        (input: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
-    "cholesky" LINALG | OUT "The triangle L with `L Lᵀ = A`; with `upper`, its transpose." [] {
-        "A: Tensor, *, upper: bool = False" =>
-            |a| Ok(cholesky("linalg.cholesky", a.tensor(0)?, a.bool(1)?)?.into());
+    /// The triangle L with `L Lᵀ = A`; with `upper`, its transpose.
+    "cholesky" LINALG | OUT {
+        (A: Tensor, *, upper: bool = False) => |a| Ok(cholesky("linalg.cholesky", a.tensor(0)?, a.bool(1)?)?.into());
     }
-    "cholesky_inverse" BOTH | OUT "The inverse of each matrix, from the triangle that `linalg.cholesky` made of it." [] {
-        "input: Tensor, upper: bool = False" => cholesky_inverse;
+    /// The inverse of each matrix, from the triangle that `linalg.cholesky` made of it.
+    "cholesky_inverse" BOTH | OUT {
+        (input: Tensor, upper: bool = False) => cholesky_inverse;
     }
-    "cholesky_solve" BOTH | OUT "The solution X of `A X = input`, from the triangle that `linalg.cholesky` made of A." [] {
-        "input: Tensor, L: Tensor, upper: bool = False" => cholesky_solve;
+    /// The solution X of `A X = input`, from the triangle that `linalg.cholesky` made of A.
+    "cholesky_solve" BOTH | OUT {
+        (input: Tensor, L: Tensor, upper: bool = False) => cholesky_solve;
     }
-    "matrix_power" BOTH | OUT | COMPOSITE "The product of `n` times each matrix; of its inverse where `n` is negative." [] {
-        "input: Tensor, n: int" => matrix_power;
+    /// The product of `n` times each matrix; of its inverse where `n` is negative.
+    "matrix_power" BOTH | OUT | COMPOSITE {
+        (input: Tensor, n: int) => matrix_power;
     }
-    "matrix_power" LINALG | OUT | COMPOSITE "The product of `n` times each matrix; of its inverse where `n` is negative." [] {
-        "A: Tensor, n: int" => matrix_power;
+    /// The product of `n` times each matrix; of its inverse where `n` is negative.
+    "matrix_power" LINALG | OUT | COMPOSITE {
+        (A: Tensor, n: int) => matrix_power;
     }
 }

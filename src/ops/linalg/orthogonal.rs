@@ -10,7 +10,7 @@ use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record_al
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, join, matmul, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table};
+use crate::{bail, ensure, ops};
 
 /// A diagonal matrix for each row of `t`.
 fn diagonal(t: &Tensor) -> Result<Tensor> {
@@ -220,17 +220,21 @@ fn torch_qr(a: &Args) -> Result<Out> {
     Ok(Out::Named("qr", &["Q", "R"], qr(a.tensor(0)?, mode)?))
 }
 
-table! {
-    "qr" LINALG | OUT "Orthogonal columns Q and a triangle R with `Q R = A`." [] {
-        "A: Tensor, mode: str = 'reduced' -> tuple[Tensor, Tensor]" => qr_op;
+ops! {
+    /// Orthogonal columns Q and a triangle R with `Q R = A`.
+    "qr" LINALG | OUT {
+        (A: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor] => qr_op;
     }
-    "qr" BOTH "Orthogonal columns Q and a triangle R with `Q R = A`." [] {
-        "input: Tensor, some: bool = True -> tuple[Tensor, Tensor]" => torch_qr;
+    /// Orthogonal columns Q and a triangle R with `Q R = A`.
+    "qr" BOTH {
+        (input: Tensor, some: bool = True) -> tuple[Tensor, Tensor] => torch_qr;
     }
-    "eigh" LINALG | OUT "The eigenvalues of each symmetric matrix in ascending order, and its eigenvectors as columns." [] {
-        "A: Tensor, UPLO: str = 'L' -> tuple[Tensor, Tensor]" => eigh_op;
+    /// The eigenvalues of each symmetric matrix in ascending order, and its eigenvectors as columns.
+    "eigh" LINALG | OUT {
+        (A: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor] => eigh_op;
     }
-    "eigvalsh" LINALG | OUT "The eigenvalues of each symmetric matrix in ascending order." [] {
-        "A: Tensor, UPLO: str = 'L'" => |a| Ok(eigh(a.tensor(0)?, a.str(1)?)?.swap_remove(0).into());
+    /// The eigenvalues of each symmetric matrix in ascending order.
+    "eigvalsh" LINALG | OUT {
+        (A: Tensor, UPLO: str = "L") => |a| Ok(eigh(a.tensor(0)?, a.str(1)?)?.swap_remove(0).into());
     }
 }

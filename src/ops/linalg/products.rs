@@ -72,7 +72,7 @@ pub(super) fn contract(x: &Tensor, y: &Tensor, xs: &[usize], ys: &[usize]) -> Re
 }
 
 /// The sum of products over pairs of dimensions.
-pub fn tensordot(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> Result<Tensor> {
+pub(super) fn tensordot_impl(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> Result<Tensor> {
     ensure!(xs.len() == ys.len(), Runtime, "both dimension lists should have same length");
     let wrap =
         |t: &Tensor, dims: &[i64]| dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<Vec<_>>>();
@@ -108,7 +108,7 @@ pub(super) fn tensordot_count(a: &Args) -> Result<Out> {
     );
     let first = x.rank() as i64 - n;
     let (xs, ys): (Vec<i64>, Vec<i64>) = ((first..first + n).collect(), (0..n).collect());
-    Ok(tensordot(x, y, &xs, &ys)?.into())
+    Ok(tensordot_impl(x, y, &xs, &ys)?.into())
 }
 
 /// The matrix product of a list of matrices, from the left.

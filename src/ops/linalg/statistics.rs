@@ -10,7 +10,7 @@ use crate::ops::view::cut::diagonal;
 use crate::ops::{arith, join, matmul, reduce, rows, scan, view};
 use crate::storage::empty_vec;
 use crate::tensor::Tensor;
-use crate::{ensure, table};
+use crate::{ensure, ops};
 
 /// The sum of all elements.
 fn total(t: &Tensor) -> Result<Tensor> {
@@ -106,7 +106,7 @@ fn covariance(
         Some(w) => arith::mul(&apart, w)?,
     };
     let products = matmul::mm(&apart, &view::t_of(&weighted)?)?;
-    view::squeeze(&arith::div(&products, &freedom)?, None)
+    view::squeeze_all(&arith::div(&products, &freedom)?)
 }
 
 /// Covariances divided by the standard deviations of both variables.
@@ -204,22 +204,27 @@ fn combinations(t: &Tensor, r: i64, again: bool) -> Result<Tensor> {
     crate::ops::index::index(t, &[Some(index)])
 }
 
-table! {
-    "cov" BOTH "Covariances of variables, which are the rows of a matrix; its columns are the observations." [] {
-        "input: Tensor, *, correction: int = 1, fweights: Tensor? = None, aweights: Tensor? = None" =>
+ops! {
+    /// Covariances of variables, which are the rows of a matrix; its columns are the observations.
+    "cov" BOTH {
+        (input: Tensor, *, correction: int = 1, fweights: Tensor? = None, aweights: Tensor? = None) =>
             |a| Ok(covariance(a.tensor(0)?, a.int(1)?, a.opt_tensor(2)?, a.opt_tensor(3)?)?.into());
     }
-    "corrcoef" BOTH "Correlations of variables, which are the rows of a matrix; its columns are the observations." [] {
-        "input: Tensor" => |a| Ok(correlation(a.tensor(0)?)?.into());
+    /// Correlations of variables, which are the rows of a matrix; its columns are the observations.
+    "corrcoef" BOTH {
+        (input: Tensor) => |a| Ok(correlation(a.tensor(0)?)?.into());
     }
-    "vander" FUNCTION "The powers of each element of a vector, a row each, in descending order unless `increasing`." [] {
-        "x: Tensor, N: int? = None, increasing: bool = False" => vander;
+    /// The powers of each element of a vector, a row each, in descending order unless `increasing`.
+    "vander" FUNCTION {
+        (x: Tensor, N: int? = None, increasing: bool = False) => vander;
     }
-    "vander" LINALG "The powers of each element, from 0 to `N - 1`, along a new last dimension." [] {
-        "x: Tensor, *, N: int? = None" => linalg_vander;
+    /// The powers of each element, from 0 to `N - 1`, along a new last dimension.
+    "vander" LINALG {
+        (x: Tensor, *, N: int? = None) => linalg_vander;
     }
-    "combinations" FUNCTION "All ways to take `r` elements of a vector in order, a row each." [] {
-        "input: Tensor, r: int = 2, with_replacement: bool = False" =>
+    /// All ways to take `r` elements of a vector in order, a row each.
+    "combinations" FUNCTION {
+        (input: Tensor, r: int = 2, with_replacement: bool = False) =>
             |a| Ok(combinations(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
     }
 }

@@ -98,7 +98,7 @@ pub fn svd(t: &Tensor, full: bool) -> Result<[Tensor; 3]> {
 }
 
 /// The singular values of each matrix, in descending order.
-pub fn svdvals(t: &Tensor) -> Result<Tensor> {
+pub(super) fn svdvals_impl(t: &Tensor) -> Result<Tensor> {
     expect_matrices(t, "linalg.svd")?;
     let tracked = grad_enabled() && t.requires_grad();
     let [_, s, _] = with_history(t, factors(t, if tracked { Vectors::Thin } else { Vectors::No })?)?;
@@ -212,7 +212,7 @@ pub(super) fn linalg_svd(a: &Args) -> Result<Out> {
 
 pub(super) fn linalg_svdvals(a: &Args) -> Result<Out> {
     expect_no_driver(a, 1, "linalg.svdvals")?;
-    Ok(svdvals(a.tensor(0)?)?.into())
+    Ok(svdvals_impl(a.tensor(0)?)?.into())
 }
 
 fn expect_no_driver(a: &Args, at: usize, op: &str) -> Result<()> {
@@ -231,7 +231,7 @@ pub(super) fn torch_svd(a: &Args) -> Result<Out> {
         let [u, s, vh] = svd(t, !some)?;
         [u, s, transposed(&vh)?]
     } else {
-        let s = svdvals(t)?;
+        let s = super::svdvals(t)?;
         let square = |n: usize| {
             let shape: Dims = t.shape()[..t.rank() - 2].iter().copied().chain([n, n]).collect();
             t.new_zeros(shape)

@@ -6,11 +6,11 @@ use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;
 use crate::layout::Dims;
-use crate::ops::autocast::CastPolicy;
+use crate::ops;
 use crate::ops::linalg::triangle;
 use crate::ops::matmul::matmul;
 use crate::ops::reduce::amax;
-use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
+use crate::ops::schema::{Args, Out};
 use crate::ops::softmax::softmax;
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
@@ -142,15 +142,11 @@ fn attention_op(a: &Args) -> Result<Out> {
     Ok(attention(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, o)?.into())
 }
 
-pub const OP: Op = Op {
-    name: "scaled_dot_product_attention",
-    doc: "`softmax(query @ keyᵀ * scale + mask) @ value`.",
-    exposure: Exposure::NN,
-    autocast: CastPolicy::LOWER,
-    overloads: &[Overload {
-        sig: "query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor? = None, dropout_p: float = 0.0, is_causal: \
-              bool = False, *, scale: float? = None, enable_gqa: bool = False",
-        call: Call::Fn(attention_op),
-    }],
-    ..Op::NEW
-};
+ops! {
+    /// `softmax(query @ keyᵀ * scale + mask) @ value`.
+    "scaled_dot_product_attention" NN, autocast LOWER {
+        (query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor? = None, dropout_p: float = 0.0,
+         is_causal: bool = False, *, scale: float? = None, enable_gqa: bool = False) =>
+            attention_op;
+    }
+}

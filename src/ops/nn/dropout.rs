@@ -7,12 +7,13 @@ use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::ops;
 use crate::ops::random::default_generator;
-use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
+use crate::ops::schema::{Args, Out};
 use crate::tensor::{Tensor, assign, check_inplace};
 
 /// `t` with each element zeroed with probability `p` and the others divided by `1 - p`.
-pub fn dropout(t: &Tensor, p: f64) -> Result<Tensor> {
+fn dropout_impl(t: &Tensor, p: f64) -> Result<Tensor> {
     ensure!((0.0..=1.0).contains(&p), Runtime, "dropout probability has to be between 0 and 1, but got {p}");
     if p == 0.0 || t.numel() == 0 {
         return Ok(t.clone());
@@ -60,23 +61,21 @@ fn dropout_op(a: &Args) -> Result<Out> {
         return Ok(t.clone().into());
     }
     if !inplace {
-        return Ok(dropout(t, p)?.into());
+        return Ok(dropout_impl(t, p)?.into());
     }
     check_inplace(t, false)?;
-    let result = dropout(t, p)?;
+    let result = dropout_impl(t, p)?;
     if !result.same(t) {
         assign(t, &result, "MulBackward0")?;
     }
     Ok(t.clone().into())
 }
 
-pub const OP: Op = Op {
-    name: "dropout",
-    doc: "Zeroes each element with probability `p` and divides the others by `1 - p`.",
-    exposure: Exposure::NN,
-    overloads: &[Overload {
-        sig: "input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False",
-        call: Call::Fn(dropout_op),
-    }],
-    ..Op::NEW
-};
+ops! {
+    /// Zeroes each element with probability `p` and divides the others by `1 - p`.
+    "dropout" NN {
+        (input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) => dropout_op;
+        /// As `dropout` while training.
+        pub fn dropout(t: &Tensor, p: f64) -> Tensor as (t, p, true, false) = dropout_impl;
+    }
+}

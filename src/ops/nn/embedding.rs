@@ -9,9 +9,10 @@ use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout};
+use crate::ops;
 use crate::ops::index::{first_outside, index_fill, scatter_add, take};
 use crate::ops::reduce::vector_norm;
-use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
+use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows, view};
 use crate::tensor::{Tensor, write_untracked};
 
@@ -177,14 +178,11 @@ fn embedding_op(a: &Args) -> Result<Out> {
     Ok(embedding(indices, weight, Options { padding, by_frequency: a.bool(5)? })?.into())
 }
 
-pub const OP: Op = Op {
-    name: "embedding",
-    doc: "Rows of `weight` by index.",
-    exposure: Exposure::NN,
-    overloads: &[Overload {
-        sig: "input: Tensor, weight: Tensor, padding_idx: int? = None, max_norm: float? = None, norm_type: float = 2.0, \
-              scale_grad_by_freq: bool = False, sparse: bool = False",
-        call: Call::Fn(embedding_op),
-    }],
-    ..Op::NEW
-};
+ops! {
+    /// Rows of `weight` by index.
+    "embedding" NN {
+        (input: Tensor, weight: Tensor, padding_idx: int? = None, max_norm: float? = None, norm_type: float = 2.0,
+         scale_grad_by_freq: bool = False, sparse: bool = False) =>
+            embedding_op;
+    }
+}

@@ -1,6 +1,5 @@
 //! Interpolation of planes.
 
-use crate::ops::autocast::CastPolicy;
 use std::sync::Arc;
 
 use super::{Asked, Named, SavedLinearMap, Taps, float_compute, map_planes};
@@ -8,11 +7,11 @@ use crate::backend::plane::ResizeShape;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
-use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
+use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows};
 use crate::storage::expect_room;
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 
 /// The interpolation method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -302,15 +301,11 @@ fn interpolate_op(a: &Args) -> Result<Out> {
     Ok(resize(t, &axes, mode, corners.unwrap_or(false))?.into())
 }
 
-pub const OP: Op = Op {
-    name: "interpolate",
-    doc: "Enlarges or shrinks the spatial dimensions.",
-    exposure: Exposure::NN,
-    autocast: CastPolicy::FULL_ON_GPU,
-    overloads: &[Overload {
-        sig: "input: Tensor, size: int[]? = None, scale_factor: float[]? = None, mode: str = 'nearest', align_corners: \
-              bool? = None, recompute_scale_factor: bool? = None, antialias: bool = False",
-        call: Call::Fn(interpolate_op),
-    }],
-    ..Op::NEW
-};
+ops! {
+    /// Enlarges or shrinks the spatial dimensions.
+    "interpolate" NN, autocast FULL_ON_GPU {
+        (input: Tensor, size: int[]? = None, scale_factor: float[]? = None, mode: str = "nearest",
+         align_corners: bool? = None, recompute_scale_factor: bool? = None, antialias: bool = False) =>
+            interpolate_op;
+    }
+}

@@ -7,14 +7,14 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout};
-use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
+use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, ops};
 
 type Pads = SmallVec<[i64; 8]>;
 
 /// `t` with `pads[2 * k]` elements before and `pads[2 * k + 1]` after, along dimension k from the last.
-pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
+fn pad_constant_impl(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
     ensure!(
         pads.len().is_multiple_of(2),
         Runtime,
@@ -99,24 +99,13 @@ fn pad_op(a: &Args) -> Result<Out> {
     Ok(pad_constant(t, pads, a.opt_number(3)?.unwrap_or(Scalar::Int(0)))?.into())
 }
 
-pub const PAD: Op = Op {
-    name: "pad",
-    doc: "Adds elements around `input`, the last dimension first; negative numbers crop.",
-    exposure: Exposure::NN,
-    overloads: &[Overload {
-        sig: "input: Tensor, pad: size, mode: str = 'constant', value: Number? = None",
-        call: Call::Fn(pad_op),
-    }],
-    ..Op::NEW
-};
-
-pub const CONSTANT_PAD_ND: Op = Op {
-    name: "constant_pad_nd",
-    doc: "Adds elements of one value around `input`, the last dimension first; negative numbers crop.",
-    exposure: Exposure::FUNCTION,
-    overloads: &[Overload {
-        sig: "input: Tensor, pad: size, value: Number = 0",
-        call: Call::Fn(|a| Ok(pad_constant(a.tensor(0)?, a.ints(1)?, a.number(2)?)?.into())),
-    }],
-    ..Op::NEW
-};
+ops! {
+    /// Adds elements of one value around `input`, the last dimension first; negative numbers crop.
+    "constant_pad_nd" FUNCTION {
+        pub fn pad_constant(input: Tensor, pad: size, value: Number = 0) -> Tensor = pad_constant_impl;
+    }
+    /// Adds elements around `input`, the last dimension first; negative numbers crop.
+    "pad" NN {
+        (input: Tensor, pad: size, mode: str = "constant", value: Number? = None) => pad_op;
+    }
+}

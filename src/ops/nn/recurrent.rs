@@ -6,9 +6,10 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
 use crate::layout::{Dims, MemoryFormat};
+use crate::ops;
 use crate::ops::join::{cat, stack};
 use crate::ops::matmul::mm;
-use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
+use crate::ops::schema::{Args, Out};
 use crate::ops::view::cut::{narrow, select};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
@@ -200,14 +201,10 @@ fn lstm_layer_op(a: &Args) -> Result<Out> {
     Ok(Out::Tuple(lstm_layer(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.tensor(3)?)?.into()))
 }
 
-pub const OP: Op = Op {
-    name: "lstm_layer",
-    doc: "The outputs `[steps, batch, hidden]` and the last cell state of an LSTM, from what its gates get from the \
-          input, `[steps, batch, 4 * hidden]`, and the recurrent weight.",
-    exposure: Exposure::NN,
-    overloads: &[Overload {
-        sig: "gates: Tensor, hx: Tensor, cx: Tensor, weight: Tensor",
-        call: Call::Fn(lstm_layer_op),
-    }],
-    ..Op::NEW
-};
+ops! {
+    /// The outputs `[steps, batch, hidden]` and the last cell state of an LSTM, from what its gates get from the
+    /// input, `[steps, batch, 4 * hidden]`, and the recurrent weight.
+    "lstm_layer" NN {
+        (gates: Tensor, hx: Tensor, cx: Tensor, weight: Tensor) => lstm_layer_op;
+    }
+}

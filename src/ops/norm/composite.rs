@@ -11,7 +11,7 @@ use crate::formula::record::record_all;
 use crate::formula::{Arith, Formula, recorded};
 use crate::layout::Dims;
 use crate::ops::nn::float_compute;
-use crate::ops::pointwise::{Arg, evaluate};
+use crate::ops::pointwise::{Applied, Arg, Rule, evaluate, sum_of};
 use crate::ops::{arith, reduce, rows, view};
 use crate::tensor::Tensor;
 
@@ -25,6 +25,13 @@ fn apply(name: &'static str, formula: &Formula, args: &[&Tensor]) -> Result<Tens
     evaluate(name, formula, dtype, &args, &[], &[dtype])?
         .pop()
         .ok_or(Error::Runtime("a formula has a result".into()))
+}
+
+/// The sum of the formula over the dimensions of a mask, which are kept with size 1. The other tensors broadcast to the
+/// first.
+fn sum_over(name: &'static str, formula: &Formula, args: &[&Tensor], mask: u64) -> Result<Tensor> {
+    let (args, dtype): (Vec<Arg>, _) = (args.iter().map(|t| Arg::T(t)).collect(), args[0].dtype());
+    sum_of(Applied::new(Rule::Formula(name, formula), &args, &[]), dtype, mask)
 }
 
 /// Normalizes `x` with tensors that broadcast to it.
@@ -91,7 +98,8 @@ pub fn gradients(
     let [mean, rstd] = [b.of_stats(stats[0])?, b.of_stats(stats[1])?];
     let sum = |t: &Tensor| reduce::sum_mask(t, b.params, true, None);
     let of_weight = recorded!(|a| terms(a[0], a[1], a[2])[1] * a[3]);
-    let (dw, db) = (sum(&apply("weight_terms", of_weight, &[&g, &xs, &mean, &rstd])?)?, sum(&g)?);
+    let dw = sum_over("weight_terms", of_weight, &[&g, &xs, &mean, &rstd], b.params)?;
+    let db = sum(&g)?;
     let channels = Dims::from([channels(kind)]);
     let done = |dx: Tensor| Ok([dx, view::reshape_to(&dw, &channels)?, view::reshape_to(&db, &channels)?]);
     if let Some(dx) = made {
@@ -112,10 +120,11 @@ pub fn gradients(
         Kind::Layer { .. } | Kind::Group { .. } => {
             let mean_of = |t: &Tensor| reduce::mean_mask(t, b.stats, true, None);
             let slope = scaled(&g)?;
-            let product =
-                apply("weight_terms", recorded!(|a| terms(a[0], a[1], a[2])[1]), &[&slope, &xs, &mean])?;
+            let product = recorded!(|a| terms(a[0], a[1], a[2])[1]);
+            let product = sum_over("weight_terms", product, &[&slope, &xs, &mean], b.stats)?;
+            let count = reduce::reduced_count(&xs, b.stats) as f64;
             // The inputs are means, so the count is 1.
-            let sums = [&mean_of(&slope)?, &mean_of(&product)?, &rstd];
+            let sums = [&mean_of(&slope)?, &arith::div(&product, count)?, &rstd];
             let along = recorded!(|a| passed_back([a[0], a[1]], a[2], Arith::one())[0]);
             let shift = recorded!(|a| a[0] * a[1]);
             let (along, shift) =

@@ -1,8 +1,8 @@
-//! Reductions of rows and formulas over tensors, in one kernel.
+//! Reductions of pointwise operations and formulas, in one kernel.
 
 use smallvec::SmallVec;
 
-use super::{Arg, PointwiseOp, common_device, common_shape, operand, primitive};
+use super::{Arg, PointwiseOp, common_device, common_shape, interpreter, lie_plainly, operand, primitive};
 use crate::backend::pointwise::{self, Kernel, Operand, compute_type};
 use crate::backend::reduce::{self, ReduceDims, ReduceOp};
 use crate::device::Device;
@@ -10,11 +10,13 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::Result;
 use crate::formula::Formula;
+use crate::graph::GradFn;
 use crate::layout::{Dims, Layout, broadcast};
 use crate::ops::reduce::{all_dims, last_run, reduced_shape};
+use crate::ops::rows;
 use crate::tensor::Tensor;
 
-/// What is computed of the elements, or of what they are reduced to.
+/// The computation of the elements of a reduction, or of its results.
 #[derive(Clone, Copy)]
 pub enum Rule<'a> {
     Row(&'static PointwiseOp),
@@ -57,7 +59,7 @@ impl<'a> Applied<'a> {
         Applied { rule, args, params }
     }
 
-    /// The shape that the tensors broadcast to.
+    /// The shape to which the tensors broadcast.
     fn shape(&self) -> Result<Dims> {
         if let Some(t) = common_shape(self.args) {
             return Ok(t.shape().clone());
@@ -68,7 +70,7 @@ impl<'a> Applied<'a> {
         })
     }
 
-    /// Hands on what the backend takes: operands expanded to `shape`, with their dimensions in some order.
+    /// Calls `f` with the operands expanded to `shape` and their dimensions permuted to `order`.
     fn with<R>(
         &self,
         shape: &Dims,
@@ -121,12 +123,11 @@ impl<'a> Applied<'a> {
     }
 }
 
-/// Reduces what a rule that computes in the type of `common` makes of tensors that broadcast with each other, over the
-/// dimensions of a mask, without history. `then` is applied to the results, which take the place of its first argument;
-/// its tensors broadcast to them.
+/// Evaluates `of`, which computes in the compute type of `common`, and reduces its elements over the dimensions of
+/// `mask`. Not recorded in the graph. If given, `then` is applied to the results: they replace its first argument, and
+/// its tensors broadcast to their shape.
 ///
-/// The result has the dtype of [`reduce::Fold::reduced`], and the bits that rule, reduction and rule have one after the
-/// other.
+/// The result has the dtype of [`reduce::Fold::reduced`] and is bit-identical to that of separate operations.
 pub fn fold(
     op: ReduceOp,
     of: Applied,
@@ -139,7 +140,7 @@ pub fn fold(
     let rank = shape.len();
     let mask = mask & all_dims(rank);
     let inside = |d: &usize| mask >> d & 1 == 1;
-    // Reduced dimensions that are no neighbours are read as the last ones.
+    // Reduced dimensions that are not adjacent are permuted to the end.
     let moved: Option<SmallVec<[usize; 6]>> = (last_run(mask) != mask)
         .then(|| (0..rank).filter(|d| !inside(d)).chain((0..rank).filter(inside)).collect());
     let order = moved.as_deref();
@@ -168,6 +169,53 @@ pub fn fold(
             None => run(None),
         }
     })
+}
+
+/// The sum of a formula over the dimensions of a mask, which stay with size 1, in the order in which one of its results
+/// would be summed.
+pub fn sum_of(of: Applied, common: DType, mask: u64) -> Result<Tensor> {
+    let last = last_run(mask);
+    let sum = fold(ReduceOp::Sum, of, common, last, true, None)?;
+    if last == mask { Ok(sum) } else { crate::ops::reduce::sum_mask(&sum, mask & !last, true, None) }
+}
+
+impl PointwiseOp {
+    /// The sum of all elements of the result, or their mean, without history, where that is worth a kernel of its own; and the
+    /// node that the result would have. None where it is not: the dtype of the results is a half type, to which
+    /// each of them is rounded; operands lie in an order of their own; or somebody watches the row.
+    pub fn reduced(
+        &'static self,
+        args: &[Arg],
+        params: &[Scalar],
+        mean: bool,
+    ) -> Result<Option<(Tensor, Option<GradFn>)>> {
+        let Some(like) = common_shape(args) else { return Ok(None) };
+        let n = like.numel();
+        if !reduce::is_worth_folding(like.raw(), n)
+            || interpreter::active()
+            || !lie_plainly(args)
+            || self.derivatives_read(args.len())
+        {
+            return Ok(None);
+        }
+        let (common, result) = self.types(args)?;
+        let device = common_device(args);
+        if common != result || !matches!(result, DType::F32 | DType::F64) || like.device() != device {
+            return Ok(None);
+        }
+        let by = [Arg::S(Scalar::Int(0)), Arg::S(Scalar::Float(n as f64))];
+        let then = mean.then(|| Applied::new(Rule::Row(&rows::div), &by, &[]));
+        let of = Applied::new(Rule::Row(self), args, params);
+        let out = fold(ReduceOp::Sum, of, common, u64::MAX, false, then)?;
+        if !args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
+            return Ok(Some((out, None)));
+        }
+        // One element stands for those of the result, which nobody reads.
+        let one = Tensor::empty_on(Dims::default(), result, device)?;
+        let Some(layout) = one.layout().expand(like.shape()) else { return Ok(None) };
+        let node = self.record_backward(one.with_layout(layout), args, params)?.grad_fn();
+        Ok(Some((out, node)))
+    }
 }
 
 #[cfg(test)]

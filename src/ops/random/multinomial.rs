@@ -52,7 +52,7 @@ pub(super) fn multinomial(a: &Args) -> Result<Out> {
         return Ok(out.into());
     }
     if replacement {
-        let upto = cumsum(&weights, last, false, None)?;
+        let upto = cumsum(&weights, last, None)?;
         let total = narrow(&upto, last as i64, categories as i64 - 1, 1)?;
         return Ok(search(&upto, (&arith::mul(&draws, &total)?).into(), None, true, false)?.into());
     }

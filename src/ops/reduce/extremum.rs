@@ -2,6 +2,7 @@
 
 use smallvec::smallvec;
 
+use super::table::{max_along, min_along};
 use super::{Chosen, along, along_memory, dim_mask, folded, reduced_shape, restored, sum_mask};
 use crate::backend::reduce::{self as kernels, ReduceOp};
 use crate::dtype::DType;
@@ -58,12 +59,25 @@ fn located(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<(Tenso
 }
 
 /// Values and indices of `max` or `min` along a dimension.
+#[inline]
 pub fn extremum_along(t: &Tensor, dim: i64, keepdim: bool, largest: bool) -> Result<Vec<Tensor>> {
+    if largest { max_along(t, dim, keepdim) } else { min_along(t, dim, keepdim) }
+}
+
+fn chosen_along(t: &Tensor, dim: i64, keepdim: bool, largest: bool) -> Result<Vec<Tensor>> {
     let (op, node) = if largest { ("max", "MaxBackward0") } else { ("min", "MinBackward0") };
     let d = wrap_dim(dim, t.rank())?;
     expect_elements(op, t, Some(&[dim]))?;
     let (values, indices) = located(t, dim_mask(Some(&[dim]), t.rank())?, keepdim, largest)?;
     record_all(vec![values, indices], &[t], |o| Chosen::new(node, t, d, &o[1]))
+}
+
+pub(super) fn max_along_impl(t: &Tensor, dim: i64, keepdim: bool) -> Result<Vec<Tensor>> {
+    chosen_along(t, dim, keepdim, true)
+}
+
+pub(super) fn min_along_impl(t: &Tensor, dim: i64, keepdim: bool) -> Result<Vec<Tensor>> {
+    chosen_along(t, dim, keepdim, false)
 }
 
 fn extremum_of_all(t: &Tensor, largest: bool) -> Result<Out> {
@@ -85,11 +99,11 @@ pub(super) fn min_all(a: &Args) -> Result<Out> {
 const CHOSEN: &[&str] = &["values", "indices"];
 
 pub(super) fn max_dim(a: &Args) -> Result<Out> {
-    Ok(Out::Named("max", CHOSEN, extremum_along(a.tensor(0)?, a.int(1)?, a.bool(2)?, true)?))
+    Ok(Out::Named("max", CHOSEN, chosen_along(a.tensor(0)?, a.int(1)?, a.bool(2)?, true)?))
 }
 
 pub(super) fn min_dim(a: &Args) -> Result<Out> {
-    Ok(Out::Named("min", CHOSEN, extremum_along(a.tensor(0)?, a.int(1)?, a.bool(2)?, false)?))
+    Ok(Out::Named("min", CHOSEN, chosen_along(a.tensor(0)?, a.int(1)?, a.bool(2)?, false)?))
 }
 
 pub(super) fn max_other(a: &Args) -> Result<Out> {
@@ -101,13 +115,13 @@ pub(super) fn min_other(a: &Args) -> Result<Out> {
 }
 
 /// The largest element over several dimensions.
-pub fn amax(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+pub(super) fn amax_impl(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     extremum_of_dims("amax", "AmaxBackward0", t, dims, keepdim, true)
 }
 
 /// The smallest element over several dimensions.
-pub fn amin(t: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
-    extremum_of_dims("amin", "AminBackward0", t, Some(dims), keepdim, false)
+pub(super) fn amin_impl(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    extremum_of_dims("amin", "AminBackward0", t, dims, keepdim, false)
 }
 
 fn extremum_of_dims(
@@ -121,14 +135,6 @@ fn extremum_of_dims(
     let mask = dim_mask(dims, t.rank())?;
     expect_elements(op, t, dims)?;
     record(raw_extremum(t, mask, keepdim, largest)?, &[t], |y| Shared::new(node, t, &[y], mask))
-}
-
-pub(super) fn amax_op(a: &Args) -> Result<Out> {
-    Ok(amax(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
-}
-
-pub(super) fn amin_op(a: &Args) -> Result<Out> {
-    Ok(extremum_of_dims("amin", "AminBackward0", a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?, false)?.into())
 }
 
 pub(super) fn aminmax(a: &Args) -> Result<Out> {

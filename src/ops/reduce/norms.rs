@@ -2,22 +2,21 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::extremum::amin;
-use super::{amax, dim_mask, folded, reduced_count, restored, sum_mask};
+use super::{amax, amin, dim_mask, folded, reduced_count, restored, sum_mask};
 use crate::backend::reduce::{ReduceOp, accumulate_dtype};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::wrap_dim;
-use crate::ops::linalg::svdvals;
+use crate::ops::linalg::{svdvals, vector_norm};
 use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::schema::{Args, Out, Value};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, op};
+use crate::{bail, ensure};
 
 /// The norm of order `p` over some dimensions, or over all elements.
-pub fn vector_norm(
+pub(in crate::ops) fn vector_norm_impl(
     t: &Tensor,
     p: f64,
     dims: Option<&[i64]>,
@@ -194,7 +193,7 @@ pub fn matrix_norm(
                 return restored_at(&values.new_zeros(shape)?, [rows_dim, columns], keepdim);
             }
             let chosen =
-                if p > 0.0 { amax(&values, Some(&[-1]), false)? } else { amin(&values, &[-1], false)? };
+                if p > 0.0 { amax(&values, Some(&[-1]), false)? } else { amin(&values, Some(&[-1]), false)? };
             return restored_at(&chosen, [rows_dim, columns], keepdim);
         }
         _ => bail!(Runtime, "linalg.matrix_norm: Order {p} not supported."),
@@ -205,7 +204,8 @@ pub fn matrix_norm(
     }
     let sums = vector_norm(t, 1.0, Some(&[summed as i64]), true, dtype)?;
     let compared = compared as i64;
-    let both = if p > 0.0 { amax(&sums, Some(&[compared]), true)? } else { amin(&sums, &[compared], true)? };
+    let both =
+        if p > 0.0 { amax(&sums, Some(&[compared]), true)? } else { amin(&sums, Some(&[compared]), true)? };
     if keepdim {
         return Ok(both);
     }
@@ -294,24 +294,13 @@ pub fn linalg_norm(a: &Args) -> Result<Out> {
     Ok(out.into())
 }
 
-/// `linalg.vector_norm`.
-pub fn linalg_vector_norm(a: &Args) -> Result<Out> {
-    Ok(vector_norm(a.tensor(0)?, a.float(1)?, a.opt_ints(2)?, a.bool(3)?, a.opt_dtype(4)?)?.into())
-}
-
 /// `linalg.matrix_norm`.
 pub fn linalg_matrix_norm(a: &Args) -> Result<Out> {
     let order = order_at(a, 1)?.unwrap_or(Order::Name("fro"));
     Ok(matrix_norm(a.tensor(0)?, order, a.ints(2)?, a.bool(3)?, a.opt_dtype(4)?)?.into())
 }
 
-op! {
-    /// Norm of order `pow` over all dimensions but `dim`, which is kept; over all of them if `dim` is -1.
-    pub fn norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor = norm_but_one;
-    NORM_EXCEPT_DIM: FUNCTION, samples &["data(5, 7)", "data(2, 3, 4), 3, 1", "data(5, 7), 2, -1"];
-}
-
-fn norm_but_one(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
+pub(super) fn norm_but_one(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
     if dim == -1 {
         return vector_norm(v, pow as f64, None, false, None);
     }
@@ -325,9 +314,9 @@ fn norm_but_one(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
 }
 
 /// `log(sum(exp(t)))` over some dimensions, without overflow.
-pub fn logsumexp(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+pub(super) fn logsumexp_impl(t: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
     let t = if t.dtype().is_float() { t.clone() } else { t.copied(crate::ops::default_dtype())? };
-    let mask = dim_mask(dims, t.rank())?;
+    let mask = dim_mask(Some(dims), t.rank())?;
     let out = if reduced_count(&t, mask) == 0 {
         let shape = super::reduced_shape(t.shape(), mask, keepdim);
         t.new_full(shape, f64::NEG_INFINITY)?
@@ -367,10 +356,6 @@ impl Function for LogsumexpBackward {
     fn attributes(&self, visit: &mut Visit<'_>) {
         super::show_reduced(self.mask, visit);
     }
-}
-
-pub(super) fn logsumexp_op(a: &Args) -> Result<Out> {
-    Ok(logsumexp(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
 }
 
 /// Added to the norm of a slice before it is used as a divisor.

@@ -21,7 +21,7 @@ fn raw_prod(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tenso
 }
 
 /// The product of all elements, or along a dimension.
-pub fn prod(t: &Tensor, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+fn prod_impl(t: &Tensor, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let result = dtype.unwrap_or(if t.dtype().is_float() { t.dtype() } else { DType::I64 });
     let mask = dim_mask(dim.as_ref().map(std::slice::from_ref), t.rank())?;
     let node = if dim.is_some() { "ProdBackward1" } else { "ProdBackward0" };
@@ -90,12 +90,22 @@ fn product_of_others(x: &Tensor, dim: usize) -> Result<Tensor> {
     arith::mul(&before(x)?, &scan::flipped(&before(&scan::flipped(x, dim)?)?, dim)?)
 }
 
+/// The product of all elements.
+pub(super) fn prod_of_all(t: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    prod_impl(t, None, false, dtype)
+}
+
+/// The product along a dimension.
+pub(super) fn prod_along(t: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    prod_impl(t, Some(dim), keepdim, dtype)
+}
+
 pub(super) fn prod_all(a: &Args) -> Result<Out> {
-    Ok(prod(a.tensor(0)?, None, false, a.opt_dtype(1)?)?.into())
+    Ok(prod_impl(a.tensor(0)?, None, false, a.opt_dtype(1)?)?.into())
 }
 
 pub(super) fn prod_dim(a: &Args) -> Result<Out> {
-    Ok(prod(a.tensor(0)?, Some(a.int(1)?), a.bool(2)?, a.opt_dtype(3)?)?.into())
+    Ok(prod_impl(a.tensor(0)?, Some(a.int(1)?), a.bool(2)?, a.opt_dtype(3)?)?.into())
 }
 
 /// Whether all (`every`) or any elements are non-zero. As in PyTorch, uint8 input gives uint8.
@@ -112,19 +122,11 @@ fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result
 }
 
 /// Whether all elements are non-zero.
-pub fn all(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+pub(super) fn all_impl(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     truth(t, dims, keepdim, true)
 }
 
 /// Whether any element is non-zero.
-pub fn any(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+pub(super) fn any_impl(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     truth(t, dims, keepdim, false)
-}
-
-pub(super) fn all_op(a: &Args) -> Result<Out> {
-    Ok(all(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
-}
-
-pub(super) fn any_op(a: &Args) -> Result<Out> {
-    Ok(any(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
 }

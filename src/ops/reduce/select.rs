@@ -10,7 +10,8 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::Dims;
-use crate::ops::index::gather::at_least_1d;
+use crate::ops::index::gather::{at_least_1d, gather, scatter_add};
+use crate::ops::interpreter;
 use crate::tensor::Tensor;
 
 /// A shape as `[outer, n, inner]` where n is dimension `dim`; a 0-d tensor is one lane of one element.
@@ -22,7 +23,12 @@ pub fn lanes(shape: &Dims, dim: usize) -> ReduceDims {
 }
 
 /// The elements of `t` at `indices` along `dim`. The indices must be in range.
+#[inline]
 pub fn pick(t: &Tensor, dim: usize, indices: &Tensor) -> Result<Tensor> {
+    if interpreter::active() { gather(t, dim as i64, indices) } else { pick_impl(t, dim, indices) }
+}
+
+fn pick_impl(t: &Tensor, dim: usize, indices: &Tensor) -> Result<Tensor> {
     let (list, out) = (indices.dense(DType::I64)?, t.new_empty(indices.shape().clone())?);
     if out.numel() > 0 {
         let (from, at) = (at_least_1d(t.layout()), at_least_1d(list.layout()));
@@ -34,6 +40,9 @@ pub fn pick(t: &Tensor, dim: usize, indices: &Tensor) -> Result<Tensor> {
 
 /// A tensor of zeros, with `n` elements along `dim`, to which `g` is added at `indices`.
 pub fn place(g: &Tensor, dim: usize, indices: &Tensor, shape: &Dims) -> Result<Tensor> {
+    if interpreter::active() {
+        return scatter_add(&g.new_zeros(shape.clone())?, dim as i64, indices, g);
+    }
     let (list, out) = (indices.dense(DType::I64)?, g.new_zeros(shape.clone())?);
     if list.numel() > 0 {
         let (to, at, from) = (at_least_1d(out.layout()), at_least_1d(list.layout()), at_least_1d(g.layout()));

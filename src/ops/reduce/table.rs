@@ -1,271 +1,168 @@
 //! The operation table of reductions.
 
 use super::{
-    extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_to_size, sum_whole,
+    dims_of, extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_to_size,
+    sum_whole,
 };
-use crate::ops::autocast::CastPolicy;
-use crate::ops::schema::{Call, Exposure, Op, Overload};
+use crate::dtype::DType;
+use crate::ops;
+use crate::tensor::Tensor;
 
-const REDUCTION: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None";
-const WHOLE_AS: &str = "input: Tensor, *, dtype: dtype? = None";
-const SOME_AS: &str = "input: Tensor, dim: int[]?, keepdim: bool = False, *, dtype: dtype? = None";
-const TRUTH: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False";
-const ALONG: &str = "input: Tensor, dim: int, keepdim: bool = False -> tuple[Tensor, Tensor]";
-const LAST: &str = "input: Tensor, dim: int = -1, keepdim: bool = False -> tuple[Tensor, Tensor]";
-const WHOLE: &str = "input: Tensor, unbiased: bool";
-const UNBIASED: &str = "input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False";
-const CORRECTED: &str =
-    "input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False";
-const UNBIASED_LATER: &str =
-    "input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False";
-const QUANTILE: &str =
-    "input: Tensor, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: str = 'linear'";
-
-pub static OPS: &[Op] = &[
-    Op {
-        name: "sum",
-        doc: "Sum of all elements, or over the dimensions `dim`.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[
-            Overload { sig: WHOLE_AS, call: Call::Fn(sum_whole) },
-            Overload { sig: SOME_AS, call: Call::Fn(sum) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "nansum",
-        doc: "Sum of all elements, or over the dimensions `dim`, with NaN as 0.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(nansum) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "mean",
-        doc: "Mean of all elements, or over the dimensions `dim`.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[
-            Overload { sig: WHOLE_AS, call: Call::Fn(mean_whole) },
-            Overload { sig: SOME_AS, call: Call::Fn(mean) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "nanmean",
-        doc: "Mean of the elements that are not NaN.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(nanmean) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "prod",
-        doc: "Product of all elements, or along `dim`.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        autocast: CastPolicy::FULL,
-        overloads: &[
-            Overload { sig: "input: Tensor, *, dtype: dtype? = None", call: Call::Fn(products::prod_all) },
-            Overload {
-                sig: "input: Tensor, dim: int, keepdim: bool = False, *, dtype: dtype? = None",
-                call: Call::Fn(products::prod_dim),
-            },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "all",
-        doc: "Whether all elements differ from zero.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload { sig: TRUTH, call: Call::Fn(products::all_op) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "any",
-        doc: "Whether some element differs from zero.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload { sig: TRUTH, call: Call::Fn(products::any_op) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "max",
-        doc: "The largest element; along `dim` with where it stands; or the larger of two tensors.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor", call: Call::Fn(extremum::max_all) },
-            Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(extremum::max_other) },
-            Overload { sig: ALONG, call: Call::Fn(extremum::max_dim) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "min",
-        doc: "The smallest element; along `dim` with where it stands; or the smaller of two tensors.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor", call: Call::Fn(extremum::min_all) },
-            Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(extremum::min_other) },
-            Overload { sig: ALONG, call: Call::Fn(extremum::min_dim) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "amax",
-        doc: "The largest element over the dimensions `dim`; equal elements share the gradient.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload { sig: TRUTH, call: Call::Fn(extremum::amax_op) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "amin",
-        doc: "The smallest element over the dimensions `dim`; equal elements share the gradient.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload { sig: TRUTH, call: Call::Fn(extremum::amin_op) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "aminmax",
-        doc: "The smallest and the largest element.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, *, dim: int? = None, keepdim: bool = False -> tuple[Tensor, Tensor]",
-            call: Call::Fn(extremum::aminmax),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "var",
-        doc: "Variance of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[
-            Overload { sig: WHOLE, call: Call::Fn(moments::var_whole) },
-            Overload { sig: UNBIASED, call: Call::Fn(moments::var_unbiased) },
-            Overload { sig: CORRECTED, call: Call::Fn(moments::var_corrected) },
-            Overload { sig: UNBIASED_LATER, call: Call::Fn(moments::var_unbiased) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "std",
-        doc: "Standard deviation of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[
-            Overload { sig: WHOLE, call: Call::Fn(moments::std_whole) },
-            Overload { sig: UNBIASED, call: Call::Fn(moments::std_unbiased) },
-            Overload { sig: CORRECTED, call: Call::Fn(moments::std_corrected) },
-            Overload { sig: UNBIASED_LATER, call: Call::Fn(moments::std_unbiased) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "var_mean",
-        doc: "Variance and mean of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
-        exposure: Exposure::FUNCTION,
-        overloads: &[
-            Overload { sig: WHOLE, call: Call::Fn(moments::var_mean_whole) },
-            Overload { sig: UNBIASED, call: Call::Fn(moments::var_mean_unbiased) },
-            Overload { sig: CORRECTED, call: Call::Fn(moments::var_mean_corrected) },
-            Overload { sig: UNBIASED_LATER, call: Call::Fn(moments::var_mean_unbiased) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "std_mean",
-        doc: "Standard deviation and mean of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
-        exposure: Exposure::FUNCTION,
-        overloads: &[
-            Overload { sig: WHOLE, call: Call::Fn(moments::std_mean_whole) },
-            Overload { sig: UNBIASED, call: Call::Fn(moments::std_mean_unbiased) },
-            Overload { sig: CORRECTED, call: Call::Fn(moments::std_mean_corrected) },
-            Overload { sig: UNBIASED_LATER, call: Call::Fn(moments::std_mean_unbiased) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "norm",
-        doc: "Norm of order `p` of all elements, or over the dimensions `dim`.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[
-            Overload {
-                sig: "input: Tensor, p: Number? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None",
-                call: Call::Fn(norms::norm),
-            },
-            Overload {
-                sig: "input: Tensor, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None",
-                call: Call::Composite(norms::norm),
-            },
-        ],
-        ..Op::NEW
-    },
-    norms::NORM_EXCEPT_DIM,
-    Op {
-        name: "logsumexp",
-        doc: "Logarithm of the sum of exponentials over the dimensions `dim`, without overflow.",
-        exposure: Exposure::BOTH.and(Exposure::OUT).and(Exposure::SPECIAL),
-        autocast: CastPolicy::FULL_ON_GPU,
-        overloads: &[Overload {
-            sig: "input: Tensor, dim: int[], keepdim: bool = False",
-            call: Call::Fn(norms::logsumexp_op),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "median",
-        doc: "The median, the lower of two in the middle.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor", call: Call::Fn(order::median_all) },
-            Overload { sig: ALONG, call: Call::Fn(order::median_dim) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "nanmedian",
-        doc: "The median of the elements that are not NaN.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor", call: Call::Fn(order::nanmedian_all) },
-            Overload { sig: ALONG, call: Call::Fn(order::nanmedian_dim) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "mode",
-        doc: "The most frequent element along `dim`, and where it stands.",
-        exposure: Exposure::BOTH.and(Exposure::OUT),
-        overloads: &[Overload { sig: LAST, call: Call::Fn(order::mode) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "quantile",
-        doc: "The quantiles `q`, of all elements or along `dim`.",
-        exposure: Exposure::BOTH.and(Exposure::OUT).and(Exposure::COMPOSITE),
-        autocast: CastPolicy::FULL_ON_CPU,
-        overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::quantile) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "nanquantile",
-        doc: "The quantiles `q` of the elements that are not NaN.",
-        exposure: Exposure::BOTH.and(Exposure::OUT).and(Exposure::COMPOSITE),
-        autocast: CastPolicy::FULL_ON_CPU,
-        overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::nanquantile) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "sum_to_size",
-        doc: "The sum over the dimensions that `size` has not or has once.",
-        exposure: Exposure::METHOD,
-        overloads: &[Overload { sig: "input: Tensor, size: size", call: Call::Fn(sum_to_size) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "renorm",
-        doc: "Each part along `dim`, scaled down to `maxnorm` where its norm of order `p` is larger.",
-        exposure: Exposure::ALL,
-        overloads: &[Overload {
-            sig: "input: Tensor, p: Number, dim: int, maxnorm: Number",
-            call: Call::Fn(norms::renorm),
-        }],
-        ..Op::NEW
-    },
-];
+ops! {
+    /// Sum of all elements, or over the dimensions `dim`.
+    "sum" BOTH | OUT, autocast FULL_ON_GPU {
+        (input: Tensor, *, dtype: dtype? = None) => sum_whole;
+        /// The sum of all elements.
+        pub fn sum_all(t: &Tensor, dtype: Option<DType>) -> Tensor as (t, dtype) = super::sum_all_impl;
+        (input: Tensor, dim: int[]?, keepdim: bool = False, *, dtype: dtype? = None) => sum;
+        /// As `sum`, over the dimensions of a mask that has some.
+        pub(super) fn sum_over_some(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Tensor
+            as (t, dims_of(t, mask), keepdim, dtype) = super::sum_mask_impl;
+    }
+    /// Sum of all elements, or over the dimensions `dim`, with NaN as 0.
+    "nansum" BOTH | OUT {
+        (input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) => nansum;
+    }
+    /// Mean of all elements, or over the dimensions `dim`.
+    "mean" BOTH | OUT {
+        (input: Tensor, *, dtype: dtype? = None) => mean_whole;
+        /// The mean of all elements.
+        pub fn mean_all(t: &Tensor) -> Tensor as (t, None::<DType>) = super::mean_all_impl;
+        (input: Tensor, dim: int[]?, keepdim: bool = False, *, dtype: dtype? = None) => mean;
+        /// The mean over the dimensions of a mask.
+        pub fn mean_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Tensor
+            as (t, dims_of(t, mask), keepdim, dtype) = super::mean_mask_impl;
+    }
+    /// Mean of the elements that are not NaN.
+    "nanmean" BOTH | OUT {
+        (input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) => nanmean;
+    }
+    /// Product of all elements, or along `dim`.
+    "prod" BOTH | OUT, autocast FULL {
+        (input: Tensor, *, dtype: dtype? = None) => products::prod_all;
+        /// The product of all elements.
+        pub fn prod_all(t: &Tensor, dtype: Option<DType>) -> Tensor as (t, dtype) = products::prod_of_all;
+        (input: Tensor, dim: int, keepdim: bool = False, *, dtype: dtype? = None) => products::prod_dim;
+        /// The product along a dimension.
+        pub fn prod(t: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Tensor as (t, dim, keepdim, dtype) =
+            products::prod_along;
+    }
+    /// Whether all elements differ from zero.
+    "all" BOTH | OUT {
+        pub fn all(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = products::all_impl;
+    }
+    /// Whether some element differs from zero.
+    "any" BOTH | OUT {
+        pub fn any(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = products::any_impl;
+    }
+    /// The largest element; along `dim` with where it stands; or the larger of two tensors.
+    "max" BOTH | OUT {
+        (input: Tensor) => extremum::max_all;
+        (input: Tensor, other: Tensor) => extremum::max_other;
+        (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::max_dim;
+        /// As `max`, along a dimension: values and indices.
+        pub fn max_along(t: &Tensor, dim: i64, keepdim: bool) -> Vec<Tensor> as (t, dim, keepdim) = extremum::max_along_impl;
+    }
+    /// The smallest element; along `dim` with where it stands; or the smaller of two tensors.
+    "min" BOTH | OUT {
+        (input: Tensor) => extremum::min_all;
+        (input: Tensor, other: Tensor) => extremum::min_other;
+        (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::min_dim;
+        /// As `min`, along a dimension: values and indices.
+        pub fn min_along(t: &Tensor, dim: i64, keepdim: bool) -> Vec<Tensor> as (t, dim, keepdim) = extremum::min_along_impl;
+    }
+    /// The largest element over the dimensions `dim`; equal elements share the gradient.
+    "amax" BOTH | OUT {
+        pub fn amax(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = extremum::amax_impl;
+    }
+    /// The smallest element over the dimensions `dim`; equal elements share the gradient.
+    "amin" BOTH | OUT {
+        pub fn amin(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = extremum::amin_impl;
+    }
+    /// The smallest and the largest element.
+    "aminmax" BOTH | OUT {
+        (input: Tensor, *, dim: int? = None, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::aminmax;
+    }
+    /// Variance of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.
+    "var" BOTH | OUT {
+        (input: Tensor, unbiased: bool) => moments::var_whole;
+        (input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False) => moments::var_unbiased;
+        (input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False) =>
+            moments::var_corrected;
+        (input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False) => moments::var_unbiased;
+    }
+    /// Standard deviation of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.
+    "std" BOTH | OUT {
+        (input: Tensor, unbiased: bool) => moments::std_whole;
+        (input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False) => moments::std_unbiased;
+        (input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False) =>
+            moments::std_corrected;
+        (input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False) => moments::std_unbiased;
+    }
+    /// Variance and mean of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.
+    "var_mean" FUNCTION {
+        (input: Tensor, unbiased: bool) => moments::var_mean_whole;
+        (input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False) => moments::var_mean_unbiased;
+        (input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False) =>
+            moments::var_mean_corrected;
+        (input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False) =>
+            moments::var_mean_unbiased;
+    }
+    /// Standard deviation and mean of all elements, or over the dimensions `dim`; `correction` is taken from the
+    /// divisor.
+    "std_mean" FUNCTION {
+        (input: Tensor, unbiased: bool) => moments::std_mean_whole;
+        (input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False) => moments::std_mean_unbiased;
+        (input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False) =>
+            moments::std_mean_corrected;
+        (input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False) =>
+            moments::std_mean_unbiased;
+    }
+    /// Norm of order `p` of all elements, or over the dimensions `dim`.
+    "norm" BOTH | OUT, autocast FULL_ON_GPU {
+        (input: Tensor, p: Number? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None) =>
+            norms::norm;
+        (input: Tensor, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None) =>
+            composite norms::norm;
+    }
+    ///  Norm of order `pow` over all dimensions but `dim`, which is kept; over all of them if `dim` is -1.
+    "norm_except_dim" FUNCTION, samples ["data(5, 7)", "data(2, 3, 4), 3, 1", "data(5, 7), 2, -1"] {
+        pub fn norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor = norms::norm_but_one;
+    }
+    /// Logarithm of the sum of exponentials over the dimensions `dim`, without overflow.
+    "logsumexp" BOTH | SPECIAL | OUT, autocast FULL_ON_GPU {
+        pub fn logsumexp(input: Tensor, dim: int[], keepdim: bool = False) -> Tensor = norms::logsumexp_impl;
+    }
+    /// The median, the lower of two in the middle.
+    "median" BOTH | OUT {
+        (input: Tensor) => order::median_all;
+        (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => order::median_dim;
+    }
+    /// The median of the elements that are not NaN.
+    "nanmedian" BOTH | OUT {
+        (input: Tensor) => order::nanmedian_all;
+        (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => order::nanmedian_dim;
+    }
+    /// The most frequent element along `dim`, and where it stands.
+    "mode" BOTH | OUT {
+        (input: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor] => order::mode;
+    }
+    /// The quantiles `q`, of all elements or along `dim`.
+    "quantile" BOTH | OUT | COMPOSITE, autocast FULL_ON_CPU {
+        (input: Tensor, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: str = "linear") =>
+            order::quantile;
+    }
+    /// The quantiles `q` of the elements that are not NaN.
+    "nanquantile" BOTH | OUT | COMPOSITE, autocast FULL_ON_CPU {
+        (input: Tensor, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: str = "linear") =>
+            order::nanquantile;
+    }
+    /// The sum over the dimensions that `size` has not or has once.
+    "sum_to_size" METHOD {
+        (input: Tensor, size: size) => sum_to_size;
+    }
+    /// Each part along `dim`, scaled down to `maxnorm` where its norm of order `p` is larger.
+    "renorm" ALL {
+        (input: Tensor, p: Number, dim: int, maxnorm: Number) => norms::renorm;
+    }
+}

@@ -107,6 +107,6 @@ pub(super) fn trapezoid(a: &Args, by_x: bool) -> Result<Out> {
 pub(super) fn cumulative_trapezoid(a: &Args, by_x: bool) -> Result<Out> {
     ensure!(a.tensor(0)?.rank() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
     let (areas, dim) = doubled_areas("cumulative_trapezoid", a, by_x)?;
-    let sums = cumsum(&areas, dim, false, None)?;
+    let sums = cumsum(&areas, dim, None)?;
     Ok(rows::div.call(&[(&sums).into(), Scalar::Float(2.0).into()], &[])?.into())
 }

@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{cut, expand_to, flatten, permute, reshape_to, squeeze, t_of, transpose, unsqueeze};
+use super::{cut, expand_to, flatten, permute, reshape_to, squeeze, squeeze_all, t_of, transpose, unsqueeze};
 use crate::backend::copy;
 use crate::dtype::DType;
 use crate::error::{Result, warn};
@@ -12,10 +12,10 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, index, reduce};
 use crate::storage::empty_vec;
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table};
+use crate::{bail, ensure, ops};
 
 /// `t` with the indices of `dims` reversed.
-pub fn flip(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
+fn flip_impl(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let wrapped: SmallVec<[usize; 6]> = dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<_>>()?;
     for (i, d) in wrapped.iter().enumerate() {
         ensure!(!wrapped[..i].contains(d), Runtime, "dim {d} appears multiple times in the list of dims");
@@ -50,7 +50,7 @@ impl Function for Flip {
 }
 
 /// `t` with the indices of `dims` shifted cyclically by `shifts`; if no dimension is given, of the flattened tensor.
-pub fn roll(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
+fn roll_impl(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
     ensure!(!shifts.is_empty(), Runtime, "`shifts` required");
     if dims.is_empty() && shifts.len() == 1 {
         let flat = reshape_to(t, &Dims::from([t.numel()]))?;
@@ -138,7 +138,7 @@ fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
 }
 
 /// `t` repeated `repeats[d]` times along each dimension; more repeats than dimensions add leading ones.
-pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+fn repeat_impl(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     ensure!(
         repeats.len() >= t.rank(),
         Runtime,
@@ -310,88 +310,112 @@ fn copied(view: Result<Tensor>) -> Result<Out> {
     Ok(arith::clone_in(&view?, MemoryFormat::Contiguous)?.into())
 }
 
-table! {
-    "flip" BOTH "A copy with the order of the indices of `dims` reversed." [] {
-        "input: Tensor, dims: size" => |a| Ok(flip(a.tensor(0)?, a.ints(1)?)?.into());
+ops! {
+    /// A copy with the order of the indices of `dims` reversed.
+    "flip" BOTH {
+        pub fn flip(input: Tensor, dims: size) -> Tensor = flip_impl;
     }
-    "fliplr" BOTH "A copy with the columns reversed." [] {
-        "input: Tensor" => |a| {
+    /// A copy with the columns reversed.
+    "fliplr" BOTH {
+        (input: Tensor) => |a| {
             ensure!(a.tensor(0)?.rank() >= 2, Runtime, "Input must be >= 2-d.");
             Ok(flip(a.tensor(0)?, &[1])?.into())
         };
     }
-    "flipud" BOTH "A copy with the rows reversed." [] {
-        "input: Tensor" => |a| {
+    /// A copy with the rows reversed.
+    "flipud" BOTH {
+        (input: Tensor) => |a| {
             ensure!(a.tensor(0)?.rank() >= 1, Runtime, "Input must be >= 1-d.");
             Ok(flip(a.tensor(0)?, &[0])?.into())
         };
     }
-    "roll" BOTH "A copy with indices moved on by `shifts`, those that leave the end coming back at the start." [] {
-        "input: Tensor, shifts: int[], dims: int[]? = None" =>
+    /// A copy with indices moved on by `shifts`, those that leave the end coming back at the start.
+    "roll" BOTH {
+        (input: Tensor, shifts: int[], dims: int[]? = None) =>
             |a| Ok(roll(a.tensor(0)?, a.ints(1)?, a.opt_ints(2)?.unwrap_or(&[]))?.into());
+        /// As `roll`.
+        pub fn roll(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Tensor as (t, shifts, dims) = roll_impl;
     }
-    "rot90" BOTH "A copy turned by `k` quarter turns in the plane of two dimensions." [] {
-        "input: Tensor, k: int = 1, dims: size = [0, 1]" =>
+    /// A copy turned by `k` quarter turns in the plane of two dimensions.
+    "rot90" BOTH {
+        (input: Tensor, k: int = 1, dims: size = [0, 1]) =>
             |a| Ok(rot90(a.tensor(0)?, a.int(1)?, a.ints(2)?)?.into());
     }
-    "repeat" METHOD "The tensor repeated along each dimension." [] {
-        "input: Tensor, repeats: size" => |a| Ok(repeat(a.tensor(0)?, a.ints(1)?)?.into());
+    /// The tensor repeated along each dimension.
+    "repeat" METHOD {
+        pub fn repeat(input: Tensor, repeats: size) -> Tensor = repeat_impl;
     }
-    "tile" BOTH "The tensor repeated along its last dimensions." [] {
-        "input: Tensor, dims: size" => tile;
+    /// The tensor repeated along its last dimensions.
+    "tile" BOTH {
+        (input: Tensor, dims: size) => tile;
     }
-    "repeat_interleave" BOTH "Each index of a dimension repeated in place." [] {
-        "input: Tensor, repeats: int, dim: int? = None, *, output_size: int? = None" =>
+    /// Each index of a dimension repeated in place.
+    "repeat_interleave" BOTH {
+        (input: Tensor, repeats: int, dim: int? = None, *, output_size: int? = None) =>
             |a| Ok(repeat_each(a.tensor(0)?, a.int(1)?, a.opt_int(2)?)?.into());
-        "input: Tensor, repeats: Tensor, dim: int? = None, *, output_size: int? = None" => repeat_interleave_by_tensor;
-        "repeats: Tensor, *, output_size: int? = None" => |a| Ok(repeated_indices(a.tensor(0)?)?.into());
+        (input: Tensor, repeats: Tensor, dim: int? = None, *, output_size: int? = None) =>
+            repeat_interleave_by_tensor;
+        (repeats: Tensor, *, output_size: int? = None) => |a| Ok(repeated_indices(a.tensor(0)?)?.into());
     }
-    "meshgrid" FUNCTION "One tensor per input, each with the shape of the grid that all span." [] {
-        "tensors: Tensor*, *, indexing: str? = None -> Tensor[]" =>
+    /// One tensor per input, each with the shape of the grid that all span.
+    "meshgrid" FUNCTION {
+        (tensors: Tensor*, *, indexing: str? = None) -> Tensor[] =>
             |a| Ok(Out::Tuple(meshgrid(a.tensors(0)?, a.opt_str(1)?)?));
     }
-    "cartesian_prod" FUNCTION "All combinations of one element per tensor, as rows." [] {
-        "tensors: Tensor*" => |a| Ok(cartesian_prod(a.tensors(0)?)?.into());
+    /// All combinations of one element per tensor, as rows.
+    "cartesian_prod" FUNCTION {
+        (tensors: Tensor*) => |a| Ok(cartesian_prod(a.tensors(0)?)?.into());
     }
-    "permute_copy" FUNCTION | OUT "A copy with the dimensions in another order." [] {
-        "input: Tensor, dims: size" => |a| copied(permute(a.tensor(0)?, a.ints(1)?));
+    /// A copy with the dimensions in another order.
+    "permute_copy" FUNCTION | OUT {
+        (input: Tensor, dims: size) => |a| copied(permute(a.tensor(0)?, a.ints(1)?));
     }
-    "transpose_copy" FUNCTION | OUT "A copy with two dimensions swapped." [] {
-        "input: Tensor, dim0: int, dim1: int" => |a| copied(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?));
+    /// A copy with two dimensions swapped.
+    "transpose_copy" FUNCTION | OUT {
+        (input: Tensor, dim0: int, dim1: int) => |a| copied(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?));
     }
-    "t_copy" FUNCTION | OUT "A copy of a matrix, transposed." [] {
-        "input: Tensor" => |a| copied(t_of(a.tensor(0)?));
+    /// A copy of a matrix, transposed.
+    "t_copy" FUNCTION | OUT {
+        (input: Tensor) => |a| copied(t_of(a.tensor(0)?));
     }
-    "squeeze_copy" FUNCTION | OUT "A copy without dimensions of size 1." [] {
-        "input: Tensor" => |a| copied(squeeze(a.tensor(0)?, None));
-        "input: Tensor, dim: int" => |a| copied(squeeze(a.tensor(0)?, Some(&[a.int(1)?])));
-        "input: Tensor, dim: int[]" => |a| copied(squeeze(a.tensor(0)?, Some(a.ints(1)?)));
+    /// A copy without dimensions of size 1.
+    "squeeze_copy" FUNCTION | OUT {
+        (input: Tensor) => |a| copied(squeeze_all(a.tensor(0)?));
+        (input: Tensor, dim: int) => |a| copied(squeeze(a.tensor(0)?, &[a.int(1)?]));
+        (input: Tensor, dim: int[]) => |a| copied(squeeze(a.tensor(0)?, a.ints(1)?));
     }
-    "unsqueeze_copy" FUNCTION | OUT "A copy with a new dimension of size 1." [] {
-        "input: Tensor, dim: int" => |a| copied(unsqueeze(a.tensor(0)?, a.int(1)?));
+    /// A copy with a new dimension of size 1.
+    "unsqueeze_copy" FUNCTION | OUT {
+        (input: Tensor, dim: int) => |a| copied(unsqueeze(a.tensor(0)?, a.int(1)?));
     }
-    "view_copy" FUNCTION | OUT "A copy in another shape." [] {
-        "input: Tensor, size: size" => |a| {
+    /// A copy in another shape.
+    "view_copy" FUNCTION | OUT {
+        (input: Tensor, size: size) => |a| {
             let t = a.tensor(0)?;
             copied(super::view_as(t, &infer_shape(a.ints(1)?, t.numel())?))
         };
     }
-    "expand_copy" FUNCTION | OUT "A copy repeated over dimensions of size 1 and new leading ones." [] {
-        "input: Tensor, size: size, *, implicit: bool = False" => |a| copied(super::expand(a.tensor(0)?, a.ints(1)?));
+    /// A copy repeated over dimensions of size 1 and new leading ones.
+    "expand_copy" FUNCTION | OUT {
+        (input: Tensor, size: size, *, implicit: bool = False) => |a| copied(super::expand(a.tensor(0)?, a.ints(1)?));
     }
-    "diagonal_copy" FUNCTION | OUT "A copy of a diagonal of two dimensions." [] {
-        "input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1" =>
+    /// A copy of a diagonal of two dimensions.
+    "diagonal_copy" FUNCTION | OUT {
+        (input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) =>
             |a| copied(cut::diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?));
     }
-    "unfold_copy" FUNCTION | OUT "A copy of windows of `size` indices of a dimension, `step` apart." [] {
-        "input: Tensor, dimension: int, size: int, step: int" =>
+    /// A copy of windows of `size` indices of a dimension, `step` apart.
+    "unfold_copy" FUNCTION | OUT {
+        (input: Tensor, dimension: int, size: int, step: int) =>
             |a| copied(cut::unfold(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?));
     }
-    "as_strided_copy" FUNCTION | OUT "A copy of what `as_strided` shows." [] {
-        "input: Tensor, size: size, stride: size, storage_offset: int? = None" =>
+    /// A copy of what `as_strided` shows.
+    "as_strided_copy" FUNCTION | OUT {
+        (input: Tensor, size: size, stride: size, storage_offset: int? = None) =>
             |a| copied(super::as_strided(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?));
     }
-    "alias_copy" FUNCTION | OUT "A copy of the tensor." [] {
-        "input: Tensor" => |a| copied(Ok(a.tensor(0)?.clone()));
+    /// A copy of the tensor.
+    "alias_copy" FUNCTION | OUT {
+        (input: Tensor) => |a| copied(Ok(a.tensor(0)?.clone()));
     }
 }

@@ -8,10 +8,10 @@ use crate::backend::copy;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, checked_numel, wrap_dim};
-use crate::ops::arith;
 use crate::ops::schema::{Args, Out};
+use crate::ops::{arith, interpreter};
 use crate::tensor::{Tensor, as_view};
-use crate::{bail, ensure, table};
+use crate::{bail, ensure, ops};
 
 /// The part of a tensor that a view selects.
 #[derive(Clone, Copy, Debug)]
@@ -132,9 +132,26 @@ impl Function for CutBackward {
     }
 }
 
-/// The part `cut` of `t`, as a view.
+/// The part of `t` that `cut` names, as a view. An interpreter sees the operation that the cut is; a slice with a step
+/// is none.
 #[inline]
 pub fn take(t: &Tensor, cut: Cut) -> Result<Tensor> {
+    if interpreter::active() { take_seen(t, cut) } else { taken(t, cut) }
+}
+
+#[cold]
+fn take_seen(t: &Tensor, cut: Cut) -> Result<Tensor> {
+    match cut {
+        Cut::Select { dim, index } => select(t, dim as i64, index as i64),
+        Cut::Slice { dim, start, length, step: 1 } => narrow(t, dim as i64, start as i64, length as i64),
+        Cut::Diagonal { offset, dim1, dim2 } => diagonal(t, offset, dim1 as i64, dim2 as i64),
+        Cut::Unfold { dim, size, step } => unfold(t, dim as i64, size as i64, step as i64),
+        Cut::Slice { .. } => taken(t, cut),
+    }
+}
+
+#[inline]
+fn taken(t: &Tensor, cut: Cut) -> Result<Tensor> {
     as_view(t, cut.layout(t.layout()), || CutBackward { cut, shape: t.shape().clone() })
 }
 
@@ -197,8 +214,8 @@ impl Function for Replace {
 }
 
 /// Index `index` of `dim`, which may be negative.
-pub fn select(t: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    take(t, select_cut(t, dim, index)?)
+fn select_impl(t: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    taken(t, select_cut(t, dim, index)?)
 }
 
 fn select_cut(t: &Tensor, dim: i64, index: i64) -> Result<Cut> {
@@ -232,7 +249,7 @@ fn slice_cut(t: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i
 }
 
 /// `length` indices of `dim` from `start`.
-pub fn narrow(t: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+fn narrow_impl(t: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
     ensure!(t.rank() > 0, Runtime, "narrow() cannot be applied to a 0-dim tensor.");
     ensure!(length >= 0, Runtime, "narrow(): length must be non-negative.");
     let d = wrap_dim(dim, t.rank())?;
@@ -249,7 +266,7 @@ pub fn narrow(t: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         Runtime,
         "start ({start}) + length ({length}) exceeds dimension size ({n})."
     );
-    take(t, Cut::Slice { dim: d, start: start as usize, length: length as usize, step: 1 })
+    taken(t, Cut::Slice { dim: d, start: start as usize, length: length as usize, step: 1 })
 }
 
 fn diagonal_cut(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Cut> {
@@ -259,12 +276,12 @@ fn diagonal_cut(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Cut> {
 }
 
 /// A diagonal over two dimensions, as the last dimension of a view.
-pub fn diagonal(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    take(t, diagonal_cut(t, offset, dim1, dim2)?)
+fn diagonal_impl(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    taken(t, diagonal_cut(t, offset, dim1, dim2)?)
 }
 
 /// Windows of `size` indices of `dim` at distance `step`; the position within the window is the last dimension.
-pub fn unfold(t: &Tensor, dim: i64, size: i64, step: i64) -> Result<Tensor> {
+fn unfold_impl(t: &Tensor, dim: i64, size: i64, step: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
     let n = if t.rank() == 0 { 1 } else { t.shape()[d] as i64 };
     ensure!(size >= 0, Runtime, "size is {size} but must be >= 0");
@@ -272,11 +289,7 @@ pub fn unfold(t: &Tensor, dim: i64, size: i64, step: i64) -> Result<Tensor> {
     ensure!(step > 0, Runtime, "step is {step} but must be > 0");
     let cut = Cut::Unfold { dim: d, size: size as usize, step: step as usize };
     checked_numel(&cut.layout(t.layout()).shape)?;
-    take(t, cut)
-}
-
-fn narrow_op(a: &Args) -> Result<Out> {
-    Ok(narrow(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into())
+    taken(t, cut)
 }
 
 fn narrow_from_tensor(a: &Args) -> Result<Out> {
@@ -322,7 +335,7 @@ fn diag(a: &Args) -> Result<Out> {
 }
 
 /// Zeros with the last dimension of `t` as a diagonal over two new dimensions.
-pub fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+fn diag_embed_impl(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     ensure!(t.rank() > 0, Error::DimRange { dim: -1, rank: 0 });
     let rank = t.rank() + 1;
     let (a, b) = (wrap_dim(dim1, rank)?, wrap_dim(dim2, rank)?);
@@ -363,54 +376,62 @@ pub fn alias(t: &Tensor) -> Result<Tensor> {
     reshaped(t, t.layout().clone(), "AliasBackward0")
 }
 
-table! {
-    "select" BOTH "A view at one index of a dimension." [] {
-        "input: Tensor, dim: int, index: int" => |a| Ok(select(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+ops! {
+    /// A view at one index of a dimension.
+    "select" BOTH {
+        pub fn select(input: Tensor, dim: int, index: int) -> Tensor = select_impl;
     }
-    "narrow" BOTH "A view of `length` indices of a dimension from `start`." [] {
-        "input: Tensor, dim: int, start: Tensor, length: int" => narrow_from_tensor;
-        "input: Tensor, dim: int, start: int, length: int" => narrow_op;
+    /// A view of `length` indices of a dimension from `start`.
+    "narrow" BOTH {
+        (input: Tensor, dim: int, start: Tensor, length: int) => narrow_from_tensor;
+        pub fn narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor = narrow_impl;
     }
-    "narrow_copy" BOTH | OUT "A copy of `length` indices of a dimension from `start`." [] {
-        "input: Tensor, dim: int, start: int, length: int" => |a| {
+    /// A copy of `length` indices of a dimension from `start`.
+    "narrow_copy" BOTH | OUT {
+        (input: Tensor, dim: int, start: int, length: int) => |a| {
             let rank = a.tensor(0)?.rank() as i64;
             ensure!(a.int(1)? < rank, Runtime, "Expected dim < {rank} to be true, but got dim = {}", a.int(1)?);
-            Ok(arith::clone_in(&narrow_op(a)?.tensor()?, MemoryFormat::Contiguous)?.into())
+            Ok(arith::clone_in(&narrow(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?, MemoryFormat::Contiguous)?.into())
         };
     }
-    "diagonal" BOTH "A diagonal of two dimensions, as the last dimension of a view." [] {
-        "input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1" =>
+    /// A diagonal of two dimensions, as the last dimension of a view.
+    "diagonal" BOTH {
+        pub fn diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor = diagonal_impl;
+    }
+    /// A diagonal of two dimensions, as the last dimension of a view.
+    "diagonal" LINALG {
+        (input: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) =>
             |a| Ok(diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into());
     }
-    "diagonal" LINALG "A diagonal of two dimensions, as the last dimension of a view." [] {
-        "input: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1" =>
-            |a| Ok(diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into());
+    /// Windows of `size` indices of a dimension, `step` apart, as a view with one more dimension.
+    "unfold" METHOD {
+        pub fn unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor = unfold_impl;
     }
-    "unfold" METHOD "Windows of `size` indices of a dimension, `step` apart, as a view with one more dimension." [] {
-        "input: Tensor, dimension: int, size: int, step: int" =>
-            |a| Ok(unfold(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into());
+    /// A copy with `src` at one index of a dimension.
+    "select_scatter" BOTH {
+        (input: Tensor, src: Tensor, dim: int, index: int) =>
+            |a| scatter(a.tensor(0)?, a.tensor(1)?, select_cut(a.tensor(0)?, a.int(2)?, a.int(3)?)?, "slice");
     }
-    "select_scatter" BOTH "A copy with `src` at one index of a dimension." [] {
-        "input: Tensor, src: Tensor, dim: int, index: int" => |a| {
-            scatter(a.tensor(0)?, a.tensor(1)?, select_cut(a.tensor(0)?, a.int(2)?, a.int(3)?)?, "slice")
-        };
+    /// A copy with `src` in place of a slice.
+    "slice_scatter" BOTH | OUT {
+        (input: Tensor, src: Tensor, dim: int = 0, start: int? = None, end: int? = None, step: int = 1) =>
+            slice_scatter;
     }
-    "slice_scatter" BOTH | OUT "A copy with `src` in place of a slice." [] {
-        "input: Tensor, src: Tensor, dim: int = 0, start: int? = None, end: int? = None, step: int = 1" => slice_scatter;
+    /// A copy with `src` on a diagonal.
+    "diagonal_scatter" BOTH {
+        (input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) =>
+            |a| scatter(a.tensor(0)?, a.tensor(1)?, diagonal_cut(a.tensor(0)?, a.int(2)?, a.int(3)?, a.int(4)?)?, "slice");
     }
-    "diagonal_scatter" BOTH "A copy with `src` on a diagonal." [] {
-        "input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1" => |a| {
-            scatter(a.tensor(0)?, a.tensor(1)?, diagonal_cut(a.tensor(0)?, a.int(2)?, a.int(3)?, a.int(4)?)?, "slice")
-        };
+    /// The diagonal of a matrix, or a matrix with the vector on a diagonal.
+    "diag" BOTH | OUT {
+        (input: Tensor, diagonal: int = 0) => diag;
     }
-    "diag" BOTH | OUT "The diagonal of a matrix, or a matrix with the vector on a diagonal." [] {
-        "input: Tensor, diagonal: int = 0" => diag;
+    /// Zeros with the last dimension as a diagonal of two new dimensions.
+    "diag_embed" BOTH {
+        pub fn diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor = diag_embed_impl;
     }
-    "diag_embed" BOTH "Zeros with the last dimension as a diagonal of two new dimensions." [] {
-        "input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1" =>
-            |a| Ok(diag_embed(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into());
-    }
-    "diagflat" BOTH "A matrix with all elements on a diagonal." [] {
-        "input: Tensor, offset: int = 0" => diagflat;
+    /// A matrix with all elements on a diagonal.
+    "diagflat" BOTH {
+        (input: Tensor, offset: int = 0) => diagflat;
     }
 }

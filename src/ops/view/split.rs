@@ -10,12 +10,12 @@ use crate::layout::{Dims, MemoryFormat, wrap_dim};
 use crate::ops::join::{cat, stack};
 use crate::ops::schema::{Args, Out};
 use crate::tensor::{Tensor, multi_view};
-use crate::{bail, ensure, table};
+use crate::{bail, ensure, ops};
 
 const UNBIND: &str = "UnbindBackward0";
 
 /// One view per index of `dim`.
-pub fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+fn unbind_impl(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let d = wrap_dim(dim, t.rank())?;
     expect_pieces(t.shape()[d], "unbind")?;
@@ -96,7 +96,7 @@ fn require_dims(t: &Tensor, op: &str) -> Result<()> {
 }
 
 /// Views of `size` indices of `dim`; the last one may be shorter.
-pub fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
+fn split_impl(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
     require_dims(t, "split")?;
     ensure!(size >= 0, Runtime, "split expects split_size be non-negative, but got split_size={size}");
     let d = wrap_dim(dim, t.rank())?;
@@ -112,7 +112,7 @@ pub fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
 }
 
 /// Views with the given lengths along `dim`, which add up to its size.
-pub fn split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+fn split_with_sizes_impl(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     require_dims(t, "split")?;
     let d = wrap_dim(dim, t.rank())?;
     let n = t.shape()[d] as i64;
@@ -131,7 +131,7 @@ pub fn split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tenso
 }
 
 /// At most `chunks` views of equal size; the last one may be smaller.
-pub fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+fn chunk_impl(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     require_dims(t, "chunk")?;
     ensure!(chunks > 0, Runtime, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let d = wrap_dim(dim, t.rank())?;
@@ -255,48 +255,56 @@ fn copies(parts: Vec<Tensor>) -> Result<Out> {
     Ok(Out::Tuple(parts.iter().map(copy).collect::<Result<_>>()?))
 }
 
-table! {
-    "unbind" BOTH "A view per index of a dimension." [] {
-        "input: Tensor, dim: int = 0 -> Tensor[]" => |a| Ok(Out::Tuple(unbind(a.tensor(0)?, a.int(1)?)?));
+ops! {
+    /// A view per index of a dimension.
+    "unbind" BOTH {
+        pub fn unbind(input: Tensor, dim: int = 0) -> Tensor[] = unbind_impl;
     }
-    "unbind_copy" FUNCTION | OUT "A copy of each index of a dimension." [] {
-        "input: Tensor, dim: int = 0 -> Tensor[]" => |a| copies(unbind(a.tensor(0)?, a.int(1)?)?);
+    /// A copy of each index of a dimension.
+    "unbind_copy" FUNCTION | OUT {
+        (input: Tensor, dim: int = 0) -> Tensor[] => |a| copies(unbind(a.tensor(0)?, a.int(1)?)?);
     }
-    "split" BOTH "Views of pieces of a dimension, of one size or of the sizes listed." [] {
-        "input: Tensor, split_size_or_sections: int, dim: int = 0 -> Tensor[]" =>
+    /// Views of pieces of a dimension, of one size or of the sizes listed.
+    "split" BOTH {
+        pub fn split(input: Tensor, split_size_or_sections: int, dim: int = 0) -> Tensor[] = split_impl;
+        (input: Tensor, split_size: int, dim: int = 0) -> Tensor[] =>
             |a| Ok(Out::Tuple(split(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
-        "input: Tensor, split_size: int, dim: int = 0 -> Tensor[]" =>
-            |a| Ok(Out::Tuple(split(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
-        "input: Tensor, split_size_or_sections: int[], dim: int = 0 -> Tensor[]" => with_sizes;
+        (input: Tensor, split_size_or_sections: int[], dim: int = 0) -> Tensor[] => with_sizes;
     }
-    "split_with_sizes" BOTH "Views of pieces of a dimension, of the sizes listed." [] {
-        "input: Tensor, split_sizes: size, dim: int = 0 -> Tensor[]" => with_sizes;
+    /// Views of pieces of a dimension, of the sizes listed.
+    "split_with_sizes" BOTH {
+        pub fn split_with_sizes(input: Tensor, split_sizes: size, dim: int = 0) -> Tensor[] = split_with_sizes_impl;
     }
-    "split_with_sizes_copy" FUNCTION | OUT "Copies of pieces of a dimension, of the sizes listed." [] {
-        "input: Tensor, split_sizes: size, dim: int = 0 -> Tensor[]" =>
+    /// Copies of pieces of a dimension, of the sizes listed.
+    "split_with_sizes_copy" FUNCTION | OUT {
+        (input: Tensor, split_sizes: size, dim: int = 0) -> Tensor[] =>
             |a| copies(split_with_sizes(a.tensor(0)?, a.ints(1)?, a.int(2)?)?);
     }
-    "chunk" BOTH "At most `chunks` views of equal size, the last one of which may be smaller." [] {
-        "input: Tensor, chunks: int, dim: int = 0 -> Tensor[]" =>
-            |a| Ok(Out::Tuple(chunk(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
+    /// At most `chunks` views of equal size, the last one of which may be smaller.
+    "chunk" BOTH {
+        pub fn chunk(input: Tensor, chunks: int, dim: int = 0) -> Tensor[] = chunk_impl;
     }
-    "tensor_split" BOTH "Views of nearly equal parts of a dimension, or of the parts between the indices listed." [] {
-        "input: Tensor, tensor_indices_or_sections: Tensor, dim: int = 0 -> Tensor[]" => tensor_split_by_tensor;
-        "input: Tensor, sections: int, dim: int = 0 -> Tensor[]" =>
+    /// Views of nearly equal parts of a dimension, or of the parts between the indices listed.
+    "tensor_split" BOTH {
+        (input: Tensor, tensor_indices_or_sections: Tensor, dim: int = 0) -> Tensor[] => tensor_split_by_tensor;
+        (input: Tensor, sections: int, dim: int = 0) -> Tensor[] =>
             |a| Ok(Out::Tuple(tensor_split(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
-        "input: Tensor, indices: int[], dim: int = 0 -> Tensor[]" =>
+        (input: Tensor, indices: int[], dim: int = 0) -> Tensor[] =>
             |a| Ok(Out::Tuple(tensor_split_at(a.tensor(0)?, a.ints(1)?, a.int(2)?)?));
     }
-    "hsplit" BOTH "Views of parts of the columns." [] {
-        "input: Tensor, sections: int -> Tensor[]" => grid_split;
-        "input: Tensor, indices: int[] -> Tensor[]" => grid_split_at;
+    /// Views of parts of the columns.
+    "hsplit" BOTH {
+        (input: Tensor, sections: int) -> Tensor[] => grid_split;
+        (input: Tensor, indices: int[]) -> Tensor[] => grid_split_at;
     }
-    "vsplit" BOTH "Views of parts of the rows." [] {
-        "input: Tensor, sections: int -> Tensor[]" => grid_split;
-        "input: Tensor, indices: int[] -> Tensor[]" => grid_split_at;
+    /// Views of parts of the rows.
+    "vsplit" BOTH {
+        (input: Tensor, sections: int) -> Tensor[] => grid_split;
+        (input: Tensor, indices: int[]) -> Tensor[] => grid_split_at;
     }
-    "dsplit" BOTH "Views of parts of the third dimension." [] {
-        "input: Tensor, sections: int -> Tensor[]" => grid_split;
-        "input: Tensor, indices: int[] -> Tensor[]" => grid_split_at;
+    /// Views of parts of the third dimension.
+    "dsplit" BOTH {
+        (input: Tensor, sections: int) -> Tensor[] => grid_split;
+        (input: Tensor, indices: int[]) -> Tensor[] => grid_split_at;
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::layout::infer_shape;
+use crate::ops;
 use crate::ops::schema::{Args, Out};
-use crate::table;
 
 fn view(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
@@ -19,19 +19,21 @@ fn as_strided_op(a: &Args, node: &'static str) -> Result<Out> {
     Ok(as_strided_as(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?, node)?.into())
 }
 
-/// PyTorch's names of the nodes of in-place squeezes.
-const SQUEEZED: [&str; 3] = ["SqueezeBackward3", "SqueezeBackward4", "SqueezeBackward5"];
+/// PyTorch's names of the nodes for all dimensions, for one, and for several.
+const SQUEEZE_NODES: [&str; 3] = ["SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2"];
+/// Of those that squeeze a tensor itself.
+const SQUEEZE_IN_PLACE_NODES: [&str; 3] = ["SqueezeBackward3", "SqueezeBackward4", "SqueezeBackward5"];
 
-fn squeeze_all(a: &Args) -> Result<Out> {
-    Ok(squeeze(a.tensor(0)?, None)?.into())
+fn squeeze_all_impl(t: &Tensor) -> Result<Tensor> {
+    squeeze_as(t, None, SQUEEZE_NODES)
 }
 
 fn squeeze_dim(a: &Args) -> Result<Out> {
-    Ok(squeeze(a.tensor(0)?, Some(&[a.int(1)?]))?.into())
+    Ok(squeeze_dims(a.tensor(0)?, &[a.int(1)?])?.into())
 }
 
-fn squeeze_dims(a: &Args) -> Result<Out> {
-    Ok(squeeze(a.tensor(0)?, Some(a.ints(1)?))?.into())
+fn squeeze_dims(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    squeeze_as(t, Some(dims), SQUEEZE_NODES)
 }
 
 /// Applies `f` to each tensor of a list.
@@ -50,120 +52,165 @@ fn view_as_op(a: &Args) -> Result<Out> {
     Ok(view_as(a.tensor(0)?, &infer_shape(&shape, a.tensor(0)?.numel())?)?.into())
 }
 
-table! {
-    "view" METHOD "The same elements in another shape, without a copy; or their bits as another dtype." [] {
-        "input: Tensor, size: size" => view;
-        "input: Tensor, dtype: dtype" => |a| Ok(view_dtype(a.tensor(0)?, a.dtype(1)?)?.into());
+ops! {
+    /// The same elements in another shape, without a copy; or their bits as another dtype.
+    "view" METHOD {
+        (input: Tensor, size: size) => view;
+        /// `t` viewed in `shape`.
+        pub fn view_as(t: &Tensor, shape: &Dims) -> Tensor as (t, shape) = view_as_impl;
+        pub fn view_dtype(input: Tensor, dtype: dtype) -> Tensor = view_dtype_impl;
     }
-    "view_as" METHOD "The same elements in the shape of `other`, without a copy." [] {
-        "input: Tensor, other: Tensor" => view_as_op;
+    /// The same elements in the shape of `other`, without a copy.
+    "view_as" METHOD {
+        (input: Tensor, other: Tensor) => view_as_op;
     }
-    "reshape" BOTH "The same elements in another shape: a view where one exists, else a copy." [] {
-        "input: Tensor, shape: size" => reshape;
+    /// The same elements in another shape: a view where one exists, else a copy.
+    "reshape" BOTH {
+        (input: Tensor, shape: size) => reshape;
+        /// A view in `shape` where one exists, else a copy.
+        pub fn reshape_to(t: &Tensor, shape: &Dims) -> Tensor as (t, shape) = reshape_to_impl;
     }
-    "reshape_as" METHOD "The same elements in the shape of `other`: a view where one exists, else a copy." [] {
-        "input: Tensor, other: Tensor" => reshape_as;
+    /// The same elements in the shape of `other`: a view where one exists, else a copy.
+    "reshape_as" METHOD {
+        (input: Tensor, other: Tensor) => reshape_as;
     }
-    "flatten" BOTH "The dimensions from `start_dim` to `end_dim` as one." [] {
-        "input: Tensor, start_dim: int = 0, end_dim: int = -1" =>
-            |a| Ok(flatten(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+    /// The dimensions from `start_dim` to `end_dim` as one.
+    "flatten" BOTH {
+        pub fn flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor = flatten_impl;
     }
-    "ravel" BOTH "All elements as a vector." [] {
-        "input: Tensor" => |a| Ok(super::ravel(a.tensor(0)?)?.into());
+    /// All elements as a vector.
+    "ravel" BOTH {
+        pub fn ravel(input: Tensor) -> Tensor = ravel_impl;
     }
-    "unflatten" BOTH "Dimension `dim` as several, whose product it is." [] {
-        "input: Tensor, dim: int, sizes: size" => |a| Ok(unflatten(a.tensor(0)?, a.int(1)?, a.ints(2)?)?.into());
+    /// Dimension `dim` as several, whose product it is.
+    "unflatten" BOTH {
+        pub fn unflatten(input: Tensor, dim: int, sizes: size) -> Tensor = unflatten_impl;
     }
-    "permute" BOTH "A view with the dimensions in another order." [] {
-        "input: Tensor, dims: size" => |a| Ok(permute(a.tensor(0)?, a.ints(1)?)?.into());
+    /// A view with the dimensions in another order.
+    "permute" BOTH {
+        pub fn permute(input: Tensor, dims: size) -> Tensor = permute_impl;
+        /// As `permute`, with the node's name; dimension `d` of the result is dimension `order[d]` of `t`.
+        pub fn permute_dims(t: &Tensor, order: &[usize], node: &'static str) -> Tensor as (t, order) = permute_dims_impl;
     }
-    "transpose" BOTH "A view with two dimensions swapped." [] {
-        "input: Tensor, dim0: int, dim1: int" => |a| Ok(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+    /// A view with two dimensions swapped.
+    "transpose" BOTH {
+        pub fn transpose(input: Tensor, dim0: int, dim1: int) -> Tensor = transpose_impl;
+        /// As `transpose`.
+        pub fn swap(t: &Tensor, a: usize, b: usize) -> Tensor as (t, a, b) = swap_impl;
     }
-    "swapaxes" BOTH "A view with two dimensions swapped." [] {
-        "input: Tensor, axis0: int, axis1: int" => |a| Ok(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+    /// A view with two dimensions swapped.
+    "swapaxes" BOTH {
+        (input: Tensor, axis0: int, axis1: int) => |a| Ok(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
     }
-    "swapdims" BOTH "A view with two dimensions swapped." [] {
-        "input: Tensor, dim0: int, dim1: int" => |a| Ok(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+    /// A view with two dimensions swapped.
+    "swapdims" BOTH {
+        (input: Tensor, dim0: int, dim1: int) => |a| Ok(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
     }
-    "transpose_" METHOD "Swaps two dimensions of the tensor itself." ["swapdims_", "swapaxes_"] {
-        "input: Tensor, dim0: int, dim1: int" =>
+    /// Swaps two dimensions of the tensor itself.
+    "transpose_" METHOD, aliases ["swapdims_", "swapaxes_"] {
+        (input: Tensor, dim0: int, dim1: int) =>
             |a| Ok(transpose_as(a.tensor(0)?, a.int(1)?, a.int(2)?, "TransposeBackward1")?.into());
     }
-    "t" BOTH "A view of a matrix, transposed." [] {
-        "input: Tensor" => |a| Ok(t_of(a.tensor(0)?)?.into());
+    /// A view of a matrix, transposed.
+    "t" BOTH {
+        pub fn t_of(input: Tensor) -> Tensor = t_of_impl;
     }
-    "t_" METHOD "Transposes the matrix itself." [] {
-        "input: Tensor" => |a| Ok(t_as(a.tensor(0)?, "TBackward1")?.into());
+    /// Transposes the matrix itself.
+    "t_" METHOD {
+        (input: Tensor) => |a| Ok(t_as(a.tensor(0)?, "TBackward1")?.into());
     }
-    "T" ATTRIBUTE "A view with the dimensions reversed." [] {
-        "input: Tensor" => |a| Ok(reversed(a.tensor(0)?)?.into());
+    /// A view with the dimensions reversed.
+    "T" ATTRIBUTE {
+        (input: Tensor) => |a| Ok(reversed(a.tensor(0)?)?.into());
     }
-    "mT" ATTRIBUTE "A view with the last two dimensions swapped." [] {
-        "input: Tensor" => |a| Ok(matrix_transposed(a.tensor(0)?, "mT")?.into());
+    /// A view with the last two dimensions swapped.
+    "mT" ATTRIBUTE {
+        (input: Tensor) => |a| Ok(matrix_transposed(a.tensor(0)?, "mT")?.into());
     }
-    "mH" ATTRIBUTE "A view with the last two dimensions swapped; the elements are real." [] {
-        "input: Tensor" => |a| Ok(matrix_transposed(a.tensor(0)?, "mH")?.into());
+    /// A view with the last two dimensions swapped; the elements are real.
+    "mH" ATTRIBUTE {
+        (input: Tensor) => |a| Ok(matrix_transposed(a.tensor(0)?, "mH")?.into());
     }
-    "H" ATTRIBUTE "A view of a matrix, transposed; the elements are real." [] {
-        "input: Tensor" => |a| Ok(matrix_transposed(a.tensor(0)?, "H")?.into());
+    /// A view of a matrix, transposed; the elements are real.
+    "H" ATTRIBUTE {
+        (input: Tensor) => |a| Ok(matrix_transposed(a.tensor(0)?, "H")?.into());
     }
-    "adjoint" BOTH "A view with the last two dimensions swapped; the elements are real." [] {
-        "input: Tensor" => |a| Ok(matrix_transposed(a.tensor(0)?, "adjoint()")?.into());
+    /// A view with the last two dimensions swapped; the elements are real.
+    "adjoint" BOTH {
+        (input: Tensor) => |a| Ok(matrix_transposed(a.tensor(0)?, "adjoint()")?.into());
     }
-    "movedim" BOTH "A view with the dimensions `source` moved to the places `destination`." ["moveaxis"] {
-        "input: Tensor, source: int[], destination: int[]" =>
-            |a| Ok(movedim(a.tensor(0)?, a.ints(1)?, a.ints(2)?)?.into());
+    /// A view with the dimensions `source` moved to the places `destination`.
+    "movedim" BOTH, aliases ["moveaxis"] {
+        pub fn movedim(input: Tensor, source: int[], destination: int[]) -> Tensor = movedim_impl;
     }
-    "squeeze" BOTH "A view without dimensions of size 1: all of them, or those among `dim`." [] {
-        "input: Tensor" => squeeze_all;
-        "input: Tensor, dim: int" => squeeze_dim;
-        "input: Tensor, dim: int[]" => squeeze_dims;
+    /// A view without dimensions of size 1: all of them, or those among `dim`.
+    "squeeze" BOTH {
+        pub fn squeeze_all(input: Tensor) -> Tensor = squeeze_all_impl;
+        (input: Tensor, dim: int) => squeeze_dim;
+        pub fn squeeze(input: Tensor, dim: int[]) -> Tensor = squeeze_dims;
     }
-    "squeeze_" METHOD "Drops dimensions of size 1 of the tensor itself." [] {
-        "input: Tensor" => |a| Ok(squeeze_as(a.tensor(0)?, None, SQUEEZED)?.into());
-        "input: Tensor, dim: int" => |a| Ok(squeeze_as(a.tensor(0)?, Some(&[a.int(1)?]), SQUEEZED)?.into());
-        "input: Tensor, dim: int[]" => |a| Ok(squeeze_as(a.tensor(0)?, Some(a.ints(1)?), SQUEEZED)?.into());
+    /// Drops dimensions of size 1 of the tensor itself.
+    "squeeze_" METHOD {
+        (input: Tensor) => |a| Ok(squeeze_as(a.tensor(0)?, None, SQUEEZE_IN_PLACE_NODES)?.into());
+        (input: Tensor, dim: int) => |a| Ok(squeeze_as(a.tensor(0)?, Some(&[a.int(1)?]), SQUEEZE_IN_PLACE_NODES)?.into());
+        (input: Tensor, dim: int[]) => |a| Ok(squeeze_as(a.tensor(0)?, Some(a.ints(1)?), SQUEEZE_IN_PLACE_NODES)?.into());
     }
-    "unsqueeze" BOTH "A view with a new dimension of size 1 at `dim`." [] {
-        "input: Tensor, dim: int" => |a| Ok(unsqueeze(a.tensor(0)?, a.int(1)?)?.into());
+    /// A view with a new dimension of size 1 at `dim`.
+    "unsqueeze" BOTH {
+        pub fn unsqueeze(input: Tensor, dim: int) -> Tensor = unsqueeze_impl;
     }
-    "unsqueeze_" METHOD "Gives the tensor itself a new dimension of size 1 at `dim`." [] {
-        "input: Tensor, dim: int" => |a| Ok(unsqueeze_as(a.tensor(0)?, a.int(1)?, "UnsqueezeBackward1")?.into());
+    /// Gives the tensor itself a new dimension of size 1 at `dim`.
+    "unsqueeze_" METHOD {
+        (input: Tensor, dim: int) => |a| Ok(unsqueeze_as(a.tensor(0)?, a.int(1)?, "UnsqueezeBackward1")?.into());
     }
-    "expand" METHOD "A view repeated over dimensions of size 1 and new leading ones; -1 keeps a size." [] {
-        "input: Tensor, size: size, *, implicit: bool = False" => |a| Ok(expand(a.tensor(0)?, a.ints(1)?)?.into());
+    /// A view repeated over dimensions of size 1 and new leading ones; -1 keeps a size.
+    "expand" METHOD {
+        (input: Tensor, size: size, *, implicit: bool = False) => |a| Ok(expand(a.tensor(0)?, a.ints(1)?)?.into());
+        /// As `expand`.
+        pub fn expand(t: &Tensor, sizes: &[i64]) -> Tensor as (t, sizes, false) = expand_impl;
+        /// `t` repeated over dimensions of size 1 and new leading ones, without a copy.
+        pub fn expand_to(t: &Tensor, shape: &Dims) -> Tensor as (t, shape, false) = expand_to_impl;
     }
-    "expand_as" METHOD "A view repeated to the shape of `other`." [] {
-        "input: Tensor, other: Tensor" => |a| Ok(expand_to(a.tensor(0)?, a.tensor(1)?.shape())?.into());
+    /// A view repeated to the shape of `other`.
+    "expand_as" METHOD {
+        (input: Tensor, other: Tensor) => |a| Ok(expand_to(a.tensor(0)?, a.tensor(1)?.shape())?.into());
     }
-    "broadcast_to" BOTH "A view repeated to the shape `size`." [] {
-        "input: Tensor, size: size" => |a| Ok(expand(a.tensor(0)?, a.ints(1)?)?.into());
+    /// A view repeated to the shape `size`.
+    "broadcast_to" BOTH {
+        (input: Tensor, size: size) => |a| Ok(expand(a.tensor(0)?, a.ints(1)?)?.into());
     }
-    "broadcast_tensors" FUNCTION "Views of the tensors in the shape that they broadcast to." [] {
-        "tensors: Tensor* -> Tensor[]" => |a| Ok(Out::Tuple(broadcast_tensors(a.tensors(0)?)?));
+    /// Views of the tensors in the shape that they broadcast to.
+    "broadcast_tensors" FUNCTION {
+        pub fn broadcast_tensors(tensors: Tensor*) -> Tensor[] = broadcast_tensors_impl;
     }
-    "atleast_1d" FUNCTION "A 0-d tensor as a vector; others as they are." [] {
-        "input: Tensor" => |a| Ok(atleast_1d(a.tensor(0)?)?.into());
-        "tensors: Tensor* -> Tensor[]" => |a| each(a, atleast_1d);
+    /// A 0-d tensor as a vector; others as they are.
+    "atleast_1d" FUNCTION {
+        pub fn atleast_1d(input: Tensor) -> Tensor = atleast_1d_impl;
+        (tensors: Tensor*) -> Tensor[] => |a| each(a, atleast_1d);
     }
-    "atleast_2d" FUNCTION "At least a matrix: a vector becomes a row." [] {
-        "input: Tensor" => |a| Ok(atleast_2d(a.tensor(0)?)?.into());
-        "tensors: Tensor* -> Tensor[]" => |a| each(a, atleast_2d);
+    /// At least a matrix: a vector becomes a row.
+    "atleast_2d" FUNCTION {
+        pub fn atleast_2d(input: Tensor) -> Tensor = atleast_2d_impl;
+        (tensors: Tensor*) -> Tensor[] => |a| each(a, atleast_2d);
     }
-    "atleast_3d" FUNCTION "At least three dimensions: a vector becomes `[1, n, 1]`, a matrix `[m, n, 1]`." [] {
-        "input: Tensor" => |a| Ok(atleast_3d(a.tensor(0)?)?.into());
-        "tensors: Tensor* -> Tensor[]" => |a| each(a, atleast_3d);
+    /// At least three dimensions: a vector becomes `[1, n, 1]`, a matrix `[m, n, 1]`.
+    "atleast_3d" FUNCTION {
+        pub fn atleast_3d(input: Tensor) -> Tensor = atleast_3d_impl;
+        (tensors: Tensor*) -> Tensor[] => |a| each(a, atleast_3d);
     }
-    "as_strided" BOTH "A view of the storage with any geometry that stays inside." [] {
-        "input: Tensor, size: size, stride: size, storage_offset: int? = None" => |a| as_strided_op(a, "AsStridedBackward0");
+    /// A view of the storage with any geometry that stays inside.
+    "as_strided" BOTH {
+        pub fn as_strided(input: Tensor, size: size, stride: size, storage_offset: int? = None) -> Tensor =
+            as_strided_impl;
     }
-    "as_strided_" METHOD "Gives the tensor itself another geometry over its storage." [] {
-        "input: Tensor, size: size, stride: size, storage_offset: int? = None" => |a| as_strided_op(a, "AsStridedBackward1");
+    /// Gives the tensor itself another geometry over its storage.
+    "as_strided_" METHOD {
+        (input: Tensor, size: size, stride: size, storage_offset: int? = None) =>
+            |a| as_strided_op(a, "AsStridedBackward1");
     }
-    "as_strided_scatter" BOTH "A copy in which the elements that `as_strided` would show are those of `src`." [] {
-        "input: Tensor, src: Tensor, size: size, stride: size, storage_offset: int? = None" => |a| {
-            Ok(as_strided_scatter(a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?, a.opt_int(4)?)?.into())
-        };
+    /// A copy in which the elements that `as_strided` would show are those of `src`.
+    "as_strided_scatter" BOTH {
+        (input: Tensor, src: Tensor, size: size, stride: size, storage_offset: int? = None) =>
+            |a| Ok(as_strided_scatter(a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?, a.opt_int(4)?)?.into());
     }
 }

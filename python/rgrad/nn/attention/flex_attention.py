@@ -27,5 +27,5 @@ and_masks = absent_function(f"{_HERE}.and_masks", _WHY)
 create_block_mask = absent_function(f"{_HERE}.create_block_mask", _WHY)
 flex_attention = absent_function(f"{_HERE}.flex_attention", _WHY)
 
-# Elements of a block of queries or keys, which packages read.
+# Block size of queries and keys; packages read it.
 _DEFAULT_SPARSE_BLOCK_SIZE = 128

@@ -23,6 +23,20 @@ REGISTRIES = ("_parameters", "_buffers", "_modules")
 # memory of a dropped model would stay allocated until the garbage collector's next full run. Pickling and copying see
 # a plain dict, and `Module.__setstate__` turns it into a registry again; a module restored without `__setstate__` has
 # plain dicts and no cached entries, and `Module.__getattr__` then finds its members.
+#
+# A class with a `__getattr__` of its own is to be asked for members, as in PyTorch: it may compute them or note that
+# they were read. Nothing is cached in its instances.
+
+
+def read_member(self: Any, name: str) -> Any:
+    """`Module.__getattr__`: a member that the instance dictionary lacks."""
+    for registry in REGISTRIES:
+        members = self.__dict__.get(registry, ())
+        if name in members:
+            return members[name]
+    raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+
 class Registry(dict):
     """A dict of named members that repeats every change in its owner's instance dictionary."""
 
@@ -31,11 +45,12 @@ class Registry(dict):
     def __init__(self, owner: object, items: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
         super().__init__(items)
         self._owner = weakref.ref(owner)
-        owner.__dict__.update(self)
+        self._mirror().update(self)
 
     def _mirror(self) -> dict[str, Any]:
+        """Where entries are repeated: nowhere if the owner is gone or its class finds members by itself."""
         owner = self._owner()
-        return {} if owner is None else owner.__dict__
+        return owner.__dict__ if getattr(type(owner), "__getattr__", None) is read_member else {}
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, value)

@@ -1,4 +1,4 @@
-"""Batch normalisation, and instance normalisation, which shares its state."""
+"""Batch normalization, and instance normalization, which shares its state."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalises every channel over the batch; the arguments are those of :class:`BatchNorm2d`.
+    """Normalizes every channel over the batch; the arguments are those of :class:`BatchNorm2d`.
 
     Shape:
         Input and output: ``(N, C)`` or ``(N, C, L)``.
@@ -134,7 +134,7 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalises every channel over the batch and both spatial dimensions.
+    """Normalizes every channel over the batch and both spatial dimensions.
 
     In training the batch's own mean and variance are used and the running ones updated; in evaluation the
     running ones are used.
@@ -162,7 +162,7 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalises every channel over the batch and three spatial dimensions; see :class:`BatchNorm2d`.
+    """Normalizes every channel over the batch and three spatial dimensions; see :class:`BatchNorm2d`.
 
     Shape:
         Input and output: ``(N, C, D, H, W)``.
@@ -224,7 +224,7 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalises every channel of every sample by itself; see :class:`BatchNorm2d` for the arguments.
+    """Normalizes every channel of every sample by itself; see :class:`BatchNorm2d` for the arguments.
 
     Shape:
         Input and output: ``(N, C, L)`` or ``(C, L)``.
@@ -234,7 +234,7 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalises every channel of every sample by itself; see :class:`BatchNorm2d` for the arguments.
+    """Normalizes every channel of every sample by itself; see :class:`BatchNorm2d` for the arguments.
 
     Shape:
         Input and output: ``(N, C, H, W)`` or ``(C, H, W)``.
@@ -244,7 +244,7 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalises every channel of every sample by itself; see :class:`BatchNorm2d` for the arguments.
+    """Normalizes every channel of every sample by itself; see :class:`BatchNorm2d` for the arguments.
 
     Shape:
         Input and output: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.

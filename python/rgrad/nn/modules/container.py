@@ -218,7 +218,7 @@ class ModuleList(Module):
         return module
 
     def __repr__(self) -> str:
-        """Like a module's repr, with equal neighbours on one line: ``(0-2): 3 x ReLU()``."""
+        """Like a module's repr, with equal neighbors on one line: ``(0-2): 3 x ReLU()``."""
         runs: list[list[Any]] = []
         for index, module in enumerate(self):
             text = repr(module)

@@ -23,7 +23,7 @@ from ._global_hooks import (
     register_module_parameter_registration_hook,
 )
 from ._hooks import HookMixin
-from ._registry import REGISTRIES, Registry, install_registry
+from ._registry import REGISTRIES, Registry, install_registry, read_member
 from ._state import EXTRA_STATE_KEY as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - packages look it up here
 from ._state import StateMixin
 from ._trace import note_module
@@ -121,12 +121,7 @@ class Module(HookMixin, StateMixin):
 
     # Members. See Note [Registries and the instance dictionary].
 
-    def __getattr__(self, name: str) -> Any:
-        for registry in REGISTRIES:
-            members = self.__dict__.get(registry, ())
-            if name in members:
-                return members[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+    __getattr__ = read_member
 
     def __setattr__(self, name: str, value: Any) -> None:
         attributes = self.__dict__
@@ -408,7 +403,7 @@ class Module(HookMixin, StateMixin):
         return self
 
     def apply(self, fn: Callable[[Module], None]) -> Self:
-        """Calls ``fn`` on every module below this one and then on this one; used to initialise weights."""
+        """Calls ``fn`` on every module below this one and then on this one; used to initialize weights."""
         for module in self.children():
             module.apply(fn)
         fn(self)

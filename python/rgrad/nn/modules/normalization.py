@@ -1,4 +1,4 @@
-"""Normalisation within a sample."""
+"""Normalization within a sample."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _group_norm = _C._nn.group_norm
 
 
 class LayerNorm(Module):
-    """Normalises over the last dimensions.
+    """Normalizes over the last dimensions.
 
     Args:
-        normalized_shape: sizes of the dimensions normalised over; one number means the last dimension.
+        normalized_shape: sizes of the dimensions normalized over; one number means the last dimension.
         eps: added to the variance.
         elementwise_affine: whether a scale and a shift per element are learned.
         bias: whether the shift is learned (with ``elementwise_affine``).
@@ -68,7 +68,7 @@ class LayerNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalises over groups of channels.
+    """Normalizes over groups of channels.
 
     Args:
         num_groups: number of groups.
@@ -156,7 +156,7 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divides by a power of the mean square over ``size`` neighbouring channels.
+    """Divides by a power of the mean square over ``size`` neighboring channels.
 
     Shape:
         Input and output: ``(N, C, *)``.

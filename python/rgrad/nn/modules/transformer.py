@@ -134,7 +134,7 @@ class TransformerEncoderLayer(_Layer):
         activation: activation of the feed-forward block: ``"relu"``, ``"gelu"`` or a function.
         layer_norm_eps: ``eps`` of the layer norms.
         batch_first: whether input and output are ``(N, L, d_model)`` rather than ``(L, N, d_model)``.
-        norm_first: whether to normalise before each block rather than after it.
+        norm_first: whether to normalize before each block rather than after it.
         bias: whether linear maps and norms have biases.
 
     Example:
@@ -315,7 +315,7 @@ class Transformer(Module):
         custom_decoder: replaces the decoder.
         layer_norm_eps: ``eps`` of the layer norms.
         batch_first: whether inputs and output are ``(N, L, d_model)`` rather than ``(L, N, d_model)``.
-        norm_first: whether to normalise before each block rather than after it.
+        norm_first: whether to normalize before each block rather than after it.
         bias: whether linear maps and norms have biases.
 
     Example:

@@ -37,7 +37,7 @@ def get_total_norm(
         if norm_type > 0 and all(
             t.device == tensors[0].device and t.is_cuda and t.dtype == rgrad.float32 for t in tensors
         ):
-            # On a device a launch takes many tensors.
+            # On a device, one launch processes many tensors.
             total = _C._optim.total_norm(tensors, norm_type)
         else:
             norms = [tensor.norm(norm_type).to(tensors[0].device) for tensor in tensors]
@@ -56,12 +56,12 @@ def clip_grads_with_norm_(
     total_norm: _C.Tensor,
     foreach: bool | None = None,
 ) -> None:
-    """Scales gradients whose norm is ``total_norm`` so that it becomes at most ``max_norm``."""
+    """Scales the gradients, whose norm is ``total_norm``, so that it becomes at most ``max_norm``."""
     grads = [parameter.grad for parameter in _as_list(parameters) if parameter.grad is not None]
     if not grads:
         return
     with rgrad.no_grad():
-        # Always multiplied, by 1 if need be: asking whether to would wait for the device.
+        # Multiplies even if the factor is 1: testing the factor would require a device synchronization.
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         alike: dict[rgrad.device, list[_C.Tensor]] = {}
         for grad in grads:
@@ -109,7 +109,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> _C.Tensor:
-    """The older name of :func:`clip_grad_norm_`."""
+    """Deprecated alias of :func:`clip_grad_norm_`."""
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,

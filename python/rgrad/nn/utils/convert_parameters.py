@@ -1,4 +1,4 @@
-"""All parameters as one vector."""
+"""Conversion between a list of parameters and one vector."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[_C.Tensor]) -> _C.Tensor:
-    """Returns the elements of all parameters one after another."""
+    """Returns the concatenated elements of all parameters."""
     return rgrad.cat([parameter.view(-1) for parameter in parameters])
 
 
 def vector_to_parameters(vec: _C.Tensor, parameters: Iterable[_C.Tensor]) -> None:
-    """Makes the elements of ``vec`` the parameters' data; their storage is then that of ``vec``."""
+    """Replaces the parameters' data by views of ``vec`` in consecutive parts."""
     if not isinstance(vec, _C.Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
     start = 0

@@ -1,4 +1,4 @@
-"""Batch normalisation drawn into the layer before it, for evaluation."""
+"""Fusion of batch normalization into the preceding layer, for evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of the convolution that does what a convolution and a batch norm do after each other."""
+    """Weight and bias of one convolution equivalent to a convolution followed by a batch norm."""
     bias = rgrad.zeros_like(bn_rm) if conv_b is None else conv_b
     scale = (bn_rv + bn_eps).rsqrt()
     if bn_w is not None:
@@ -51,7 +51,7 @@ def fuse_linear_bn_weights(
     bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of the linear map that does what a linear map and a batch norm do after each other."""
+    """Weight and bias of one linear map equivalent to a linear map followed by a batch norm."""
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 
@@ -68,12 +68,12 @@ def _fused(layer: M, bn: Any, transpose: bool) -> M:
 
 
 def fuse_conv_bn_eval(conv: M, bn: Any, transpose: bool = False) -> M:
-    """A convolution that does what ``conv`` and ``bn`` do after each other, both in evaluation mode."""
+    """A convolution equivalent to ``conv`` followed by ``bn``, both in evaluation mode."""
     return _fused(conv, bn, transpose)
 
 
 def fuse_linear_bn_eval(linear: M, bn: Any) -> M:
-    """A linear map that does what ``linear`` and ``bn`` do after each other, both in evaluation mode."""
+    """A linear map equivalent to ``linear`` followed by ``bn``, both in evaluation mode."""
     layer: Any = linear
     if layer.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError(

@@ -1,4 +1,4 @@
-"""Making modules whose initial values do not matter."""
+"""Creation of modules without initialization."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """Makes a module for which the caller has values of their own: those it has at first are unspecified.
+    """Creates a module with unspecified initial values, for callers that set all of them.
 
     Args:
         module_cls: the class, whose constructor takes a `device`.
-        *args: for the constructor.
-        **kwargs: for the constructor.
+        *args: arguments of the constructor.
+        **kwargs: keyword arguments of the constructor.
     """
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")

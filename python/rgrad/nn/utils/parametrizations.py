@@ -1,4 +1,4 @@
-"""Ready-made parametrizations: weight normalisation and spectral normalisation."""
+"""Predefined parametrizations: weight normalization and spectral normalization."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Tensor = _C.Tensor
 
 
 def norm_except_dim(v: Tensor, dim: int) -> Tensor:
-    """The 2-norm over all dimensions but one, or over all with -1; the dimensions stay, with size 1."""
+    """The 2-norm over all dimensions but ``dim``, or over all if it is -1; reduced dimensions have size 1."""
     if dim == -1:
         return v.norm()
     return v.norm(2, [d for d in range(v.dim()) if d != dim % v.dim()], keepdim=True)
 
 
 def scaled_direction(v: Tensor, g: Tensor, dim: int) -> Tensor:
-    """The tensor with the direction of ``v`` and the length ``g``."""
+    """The tensor with the direction of ``v`` and the norm ``g``."""
     return v * (g / norm_except_dim(v, dim))
 
 
@@ -36,7 +36,7 @@ def matrix_of(weight: Tensor, dim: int) -> Tensor:
 
 
 def output_dim(module: Module) -> int:
-    """The dimension of a module's weight that counts its outputs."""
+    """The dimension of a module's weight that indexes its outputs."""
     return 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
 
 
@@ -53,12 +53,12 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learns the length and the direction of a weight apart.
+    """Parametrizes a weight by its length and its direction, which are learned separately.
 
     Args:
         module: the module.
-        name: of the weight.
-        dim: the dimension with one length per index; None for one length in all.
+        name: name of the weight.
+        dim: the dimension with one length per index; None for a single length.
 
     Returns:
         The module, with ``parametrizations.weight.original0`` (length) and ``original1`` (direction).
@@ -81,7 +81,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 class _SpectralNorm(Module):
-    """Divides a weight by its largest singular value, which power iteration follows as the weight changes."""
+    """Divides a weight by its largest singular value, estimated by power iteration across forwards."""
 
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class _SpectralNorm(Module):
         matrix = matrix_of(weight, self.dim)
         if self.training:
             self._iterate(matrix, self.n_power_iterations)
-        # Clones, as the next iteration writes the vectors in place.
+        # Clones, because the next iteration overwrites the vectors in place.
         u, v = self._u.clone(), self._v.clone()
         return weight / rgrad.dot(u, rgrad.mv(matrix, v))
 
@@ -132,10 +132,10 @@ def spectral_norm(
 
     Args:
         module: the module.
-        name: of the weight.
+        name: name of the weight.
         n_power_iterations: steps of power iteration per forward in training.
         eps: smallest length of the vectors of the iteration.
-        dim: the dimension that counts the outputs; by default as fits the module.
+        dim: the dimension that indexes the outputs; None for the default of the module's class.
 
     Returns:
         The module.

@@ -1,10 +1,10 @@
-"""Members of modules that are computed: a weight as a function of what is learned in its place.
+"""Computed members of modules: for example a weight that is a function of other learned tensors.
 
 Note [Parametrized modules]
-A parameter that is parametrized leaves the module's registry and lives on in ``module.parametrizations[name]``, as
-``original`` (or ``original0``, ``original1``, … where it is computed from several tensors). In its place stands a
-property, which needs a class of the module's own: the module becomes an instance of a subclass made for it alone, named
-``Parametrized`` and its former name. When the last parametrization is removed, it has its former class again.
+A parametrized parameter is moved from the module's registry to ``module.parametrizations[name]``, where it is called
+``original`` (or ``original0``, ``original1``, … if the member is computed from several tensors). A property replaces
+it in the module. Properties belong to classes, so the module becomes an instance of a subclass created only for it,
+named ``Parametrized`` and its former class name. Removing the last parametrization restores the former class.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Tensor = _C.Tensor
 
 
 class _Cache:
-    """What was computed in the outermost `cached` block, by module and name."""
+    """The values computed in the outermost `cached` block, by module and name."""
 
     depth = 0
     values: dict[tuple[int, str], Tensor] = {}
@@ -43,7 +43,7 @@ class _Cache:
 
 @contextlib.contextmanager
 def cached() -> Iterator[None]:
-    """Parametrized members are computed once in the block, at their first use."""
+    """Within the block, each parametrized member is computed only once, at its first use."""
     _Cache.depth += 1
     try:
         yield
@@ -61,7 +61,7 @@ def _register(module: Module, name: str, value: Tensor) -> None:
 
 
 def _check_same(message: str, unlike: str, before: Tensor, after: Tensor, labels: tuple[str, str]) -> None:
-    """Raises unless both have the same dtype and shape."""
+    """Raises unless dtype and shape are the same."""
     for kind in ("dtype", "shape"):
         one, other = getattr(before, kind), getattr(after, kind)
         if one != other:
@@ -72,7 +72,7 @@ def _check_same(message: str, unlike: str, before: Tensor, after: Tensor, labels
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, applied one after the other, and what they start from.
+    """The parametrizations of one tensor, applied one after the other, and the tensors that they start from.
 
     Args:
         modules: the parametrizations.
@@ -144,7 +144,7 @@ class ParametrizationList(ModuleList):
 
         Raises:
             RuntimeError: a parametrization has no ``right_inverse``.
-            ValueError: what they return can't take the place of the originals, which stay as they are.
+            ValueError: the results cannot replace the originals, which stay unchanged.
         """
         with rgrad.no_grad():
             for module in reversed(list(self)):
@@ -164,7 +164,7 @@ class ParametrizationList(ModuleList):
             original.data = part.detach()
 
     def _as_parts(self, inverse: Any) -> Sequence[Tensor]:
-        """What the first ``right_inverse`` returned, as one tensor for every original."""
+        """The result of the first ``right_inverse``, as one tensor for every original."""
         if self.is_tensor:
             if isinstance(inverse, Tensor):
                 return [inverse]
@@ -189,7 +189,7 @@ class ParametrizationList(ModuleList):
 
 
 def _own_class(module: Module) -> None:
-    """Gives a module a class for itself alone. See Note [Parametrized modules]."""
+    """Gives a module a class of its own. See Note [Parametrized modules]."""
     cls = type(module)
 
     def refuse(self: Module) -> Any:
@@ -212,7 +212,7 @@ def _own_class(module: Module) -> None:
 
 
 def _own_property(module: Module, name: str) -> None:
-    """Puts a property in the place of a parametrized member."""
+    """Adds the property that replaces a parametrized member."""
 
     def get(self: Any) -> Tensor:
         if _Cache.depth == 0:
@@ -231,12 +231,12 @@ def _own_property(module: Module, name: str) -> None:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Computes a parameter or buffer of a module by another module.
+    """Replaces a parameter or buffer of a module by the result of another module.
 
     Args:
         module: the module.
         tensor_name: the name of its member.
-        parametrization: called with the member, or after earlier parametrizations with their result. With a method
+        parametrization: called with the member, or with the result of earlier parametrizations. If it has a method
             ``right_inverse``, the member can be assigned, and may be computed from several tensors.
         unsafe: whether dtype and shape may change.
 
@@ -276,7 +276,7 @@ def register_parametrization(
 
 
 def _check_next(before: Tensor, name: str, parametrization: Any) -> None:
-    """Whether a parametrization may follow others."""
+    """Raises unless a parametrization may be applied after the existing ones."""
     after = parametrization(before)
     if not isinstance(after, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(after).__name__}.")
@@ -296,7 +296,7 @@ def _check_next(before: Tensor, name: str, parametrization: Any) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a member of the module is parametrized, or any."""
+    """Whether the given member of the module is parametrized; without a name, whether any member is."""
     parametrizations = getattr(module, "parametrizations", None)
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -309,7 +309,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     Args:
         module: the module.
         tensor_name: the name of its member.
-        leave_parametrized: whether it keeps the value computed last, or becomes what that was computed from.
+        leave_parametrized: whether the member keeps its last computed value rather than the original one.
 
     Returns:
         The module.
@@ -347,12 +347,12 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Gives one module the parametrizations of another, with what they start from.
+    """Copies the parametrizations of one module, with their original tensors, to another module.
 
     Args:
-        from_module: has them.
-        to_module: receives them.
-        tensor_name: of one member; all by default.
+        from_module: the source.
+        to_module: the destination.
+        tensor_name: the member; all parametrized members by default.
 
     Returns:
         ``to_module``.

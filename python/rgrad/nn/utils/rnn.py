@@ -30,13 +30,13 @@ class _Fields(NamedTuple):
 
 
 class PackedSequence(_Fields):
-    """Sequences of a batch, longest first, laid out step by step: step 0 of all, step 1 of those that have one, …
+    """A batch of sequences, longest first, stored step by step: step 0 of all, step 1 of those that have one, …
 
     Made by :func:`pack_sequence` and :func:`pack_padded_sequence`, taken by the recurrent modules.
 
     Attributes:
         data: the elements, shape ``(sum of lengths, *)``.
-        batch_sizes: how many sequences have each step, on the CPU.
+        batch_sizes: number of sequences that have each step; on the CPU.
         sorted_indices: the order that put the longest first, or None.
         unsorted_indices: the order that undoes it, or None.
     """
@@ -62,7 +62,7 @@ class PackedSequence(_Fields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)  # type: ignore[call-arg]
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Moves or casts the data, and moves the indices along; itself where nothing changes."""
+        """Moves or casts the data, and moves the indices; returns the object itself if nothing changes."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -136,7 +136,7 @@ def pack_padded_sequence(
         input: shape ``(T, B, *)``, or ``(B, T, *)`` with ``batch_first``.
         lengths: the length of each sequence.
         batch_first: which dimension is the batch.
-        enforce_sorted: require that the longest comes first, rather than sorting.
+        enforce_sorted: require sequences sorted by decreasing length, rather than sorting them.
 
     >>> import rgrad as torch
     >>> packed = torch.nn.utils.rnn.pack_padded_sequence(torch.tensor([[1, 2, 3], [4, 0, 0]]), [3, 1], batch_first=True)
@@ -191,7 +191,7 @@ def pad_packed_sequence(
     Args:
         sequence: the packed batch.
         batch_first: which dimension of the result is the batch.
-        padding_value: what stands behind the end of a sequence.
+        padding_value: the value after the end of a sequence.
         total_length: length of the result, at least that of the longest sequence.
 
     Returns:
@@ -209,7 +209,7 @@ def pad_packed_sequence(
     lengths = rgrad.tensor([sum(n > b for n in counts) for b in range(counts[0])])
     padded = sequence.data.new_full((length, counts[0], *sequence.data.shape[1:]), padding_value)
     steps = rgrad.arange(length).unsqueeze(1)
-    # In both, elements go step by step and within a step by sequence.
+    # Mask and packed data have the same order: by step, and within a step by sequence.
     padded = padded.masked_scatter(_trailing(steps < lengths, padded.dim()).to(padded.device), sequence.data)
     if batch_first:
         padded = padded.transpose(0, 1)
@@ -220,7 +220,7 @@ def pad_packed_sequence(
 
 
 def _trailing(mask: Tensor, dim: int) -> Tensor:
-    """The mask with dimensions of size 1 behind it, so that it broadcasts to `dim` dimensions."""
+    """Appends dimensions of size 1 to the mask, so that it broadcasts to `dim` dimensions."""
     return mask.view((*mask.shape, *(1 for _ in range(dim - mask.dim()))))
 
 
@@ -230,12 +230,12 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Stacks sequences of different lengths, filling up the shorter ones.
+    """Stacks sequences of different lengths and pads the shorter ones.
 
     Args:
         sequences: tensors of shape ``(L, *)``.
         batch_first: whether the result is ``(B, T, *)`` rather than ``(T, B, *)``.
-        padding_value: what to fill with.
+        padding_value: the value of the padding.
         padding_side: ``"right"`` or ``"left"``.
 
     >>> import rgrad as torch

@@ -1,4 +1,4 @@
-"""Spectral normalisation by a hook: the older form of `parametrizations.spectral_norm`."""
+"""Spectral normalization by a hook: the older form of `parametrizations.spectral_norm`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SpectralNorm:
         self.eps = eps
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> _C.Tensor:
-        """The weight."""
+        """Returns the weight divided by its largest singular value."""
         weight, u, v = (getattr(module, self.name + suffix) for suffix in ("_orig", "_u", "_v"))
         matrix = matrix_of(weight, self.dim)
         if do_power_iteration:
@@ -39,13 +39,13 @@ class SpectralNorm:
                 for _ in range(self.n_power_iterations):
                     v.copy_(F.normalize(rgrad.mv(matrix.t(), u), dim=0, eps=self.eps))
                     u.copy_(F.normalize(rgrad.mv(matrix, v), dim=0, eps=self.eps))
-                # Clones, as the next iteration writes the vectors in place.
+                # Clones, because the next iteration overwrites the vectors in place.
                 u, v = u.clone(), v.clone()
         return weight / rgrad.dot(u, rgrad.mv(matrix, v))
 
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
-        """Puts the hook on a module."""
+        """Creates the hook and registers it on a module."""
         if any(isinstance(h, SpectralNorm) and h.name == name for h in module._forward_pre_hooks.values()):
             raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
         hook = SpectralNorm(name, n_power_iterations, dim, eps)
@@ -55,7 +55,7 @@ class SpectralNorm:
         rows, columns = matrix_of(weight.detach(), dim).shape
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
-        # A plain attribute, so that the module looks complete before its first forward.
+        # A plain attribute, so that the weight exists before the first forward.
         setattr(module, name, weight.data)
         for suffix, size in (("_u", rows), ("_v", columns)):
             vector = weight.detach().new_empty(size).normal_(0, 1)
@@ -64,7 +64,7 @@ class SpectralNorm:
         return hook
 
     def remove(self, module: Module) -> None:
-        """Makes the weight a parameter again."""
+        """Restores the weight as a parameter."""
         with rgrad.no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
         for suffix in ("", "_u", "_v", "_orig"):

@@ -1,4 +1,4 @@
-"""Calls of a module with given tensors in the place of its parameters and buffers."""
+"""Calls of a module with given tensors instead of its parameters and buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tensor = _C.Tensor
 
 
 def _members(module: Module) -> dict[str, tuple[Module, dict[str, Any], str]]:
-    """Where each parameter and buffer lies: its module, its dict there, and its name in it."""
+    """The location of each parameter and buffer: its module, the registry there, and its name in the registry."""
     found = {}
     for prefix, part in module.named_modules(remove_duplicate=False):
         for members in (part._parameters, part._buffers):
@@ -66,15 +66,15 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Calls a module with given tensors in the place of its own.
+    """Calls a module with given tensors instead of its parameters and buffers.
 
     Args:
-        module: the module, which is as before afterwards.
+        module: the module; it is unchanged afterwards.
         parameter_and_buffer_dicts: tensors by their names in the module; one dict or several.
-        args: what the module is called with; a tuple, or one argument.
-        kwargs: arguments by keyword.
-        tie_weights: whether a tensor given for one of several names of a parameter counts for all of them.
-        strict: whether all names have to be given, and no others.
+        args: the positional arguments of the call; a tuple, or one argument.
+        kwargs: the keyword arguments of the call.
+        tie_weights: whether a tensor given for one name of a parameter with several names replaces it under all names.
+        strict: whether the names must be exactly those of the module.
 
     Example:
         >>> import rgrad as torch

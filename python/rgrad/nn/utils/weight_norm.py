@@ -1,4 +1,4 @@
-"""Weight normalisation by a hook: the older form of `parametrizations.weight_norm`."""
+"""Weight normalization by a hook: the older form of `parametrizations.weight_norm`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> _C.Tensor:
-        """The weight."""
+        """Returns the weight with the learned length and direction."""
         return scaled_direction(getattr(module, f"{self.name}_v"), getattr(module, f"{self.name}_g"), self.dim)
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Puts the hook on a module."""
+        """Creates the hook and registers it on a module."""
         warnings.warn(
             "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
             FutureWarning,
@@ -47,7 +47,7 @@ class WeightNorm:
         return hook
 
     def remove(self, module: Module) -> None:
-        """Makes the weight a parameter again."""
+        """Restores the weight as a parameter."""
         weight = self.compute_weight(module)
         delattr(module, self.name)
         del module._parameters[f"{self.name}_g"]
@@ -59,7 +59,7 @@ class WeightNorm:
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Learns the length ``weight_g`` and the direction ``weight_v`` of a weight apart.
+    """Replaces a weight by its length ``weight_g`` and its direction ``weight_v``, which are learned separately.
 
     Prefer :func:`rgrad.nn.utils.parametrizations.weight_norm`.
     """

@@ -1,7 +1,7 @@
 """Learning rate schedules.
 
-Most schedules are *chainable*: they compute the next rate from the current one, so that several of them may
-act on one optimizer. A schedule's `step` goes after the optimizer's.
+Most schedules are *chainable*: they compute the next rate from the current one, so several of them can be applied to
+one optimizer. Call a schedule's `step` after the optimizer's.
 
 Example:
     >>> import rgrad as torch

@@ -1,4 +1,4 @@
-"""Schedules along a cosine, and the one cycle of a rise and a fall."""
+"""Cosine schedules, and the one-cycle schedule."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def _positive(name: str, value: Any) -> int:
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Lets the rate fall to `eta_min` along half a cosine of `T_max` epochs, and rise again.
+    """Decreases the rate to `eta_min` along half a cosine of `T_max` epochs, and increases it again.
 
     In epoch t it is ``eta_min + (lr - eta_min) * (1 + cos(pi * t / T_max)) / 2`` (arXiv:1608.03983, equation 5).
 
     Args:
-        optimizer: whose groups' `lr` is set.
+        optimizer: the optimizer whose groups' `lr` is set.
         T_max: epochs from the highest rate to the lowest.
         eta_min: the lowest rate.
-        last_epoch: the last epoch already done; -1 to start.
+        last_epoch: the last epoch that is already done; -1 to start.
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:  # noqa: N803
@@ -47,7 +47,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and self.last_epoch > 0:
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # At the bottom the ratio of two cosines is 0 / 0: leave it by the distance itself.
+            # At the minimum the ratio of the two cosines is 0 / 0, so the increase is computed directly.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             pairs = zip(self.base_lrs, groups, strict=True)
             return [group["lr"] + (lr - self.eta_min) * rise for lr, group in pairs]
@@ -61,18 +61,18 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Cosine annealing that starts anew after `T_0` epochs, then after `T_mult` times as many each time.
+    """Cosine annealing that restarts after `T_0` epochs, then after periods that are each `T_mult` times as long.
 
-    `step` also takes fractional epochs, so that it can follow single batches. In a period of `T_i` epochs of which
+    `step` also accepts fractional epochs, for an update per batch. In a period of `T_i` epochs of which
     `T_cur` have passed, the rate is ``eta_min + (lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2`` (arXiv:1608.03983,
     equation 5).
 
     Args:
-        optimizer: whose groups' `lr` is set.
+        optimizer: the optimizer whose groups' `lr` is set.
         T_0: epochs until the first restart.
-        T_mult: how many times as long each period is as the one before.
+        T_mult: factor between the lengths of successive periods.
         eta_min: the rate at the end of a period.
-        last_epoch: the last epoch already done; -1 to start.
+        last_epoch: the last epoch that is already done; -1 to start.
 
     Raises:
         ValueError: `T_0` or `T_mult` is not a positive integer, or `eta_min` not a number.
@@ -86,7 +86,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         eta_min: float = 0.0,
         last_epoch: int = -1,
     ) -> None:
-        # The length of the present period, and how much of it has passed.
+        # The length of the current period, and the number of its epochs that have passed.
         self.T_i = self.T_0 = _positive("T_0", T_0)
         self.T_cur: float = last_epoch
         if not isinstance(T_mult, int) or T_mult < 1:
@@ -103,7 +103,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (lr - self.eta_min) * height for lr in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Set the rates of the next epoch, or of `epoch`."""
+        """Sets the rates of the next epoch, or of `epoch`."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -136,23 +136,24 @@ def _anneal_linear(start: float, end: float, share: float) -> float:
 
 
 class OneCycleLR(MomentumScheduler):
-    """One rise of the rate to `max_lr` and one long fall, with the momentum going the other way. Step it every batch.
+    """One increase of the rate to `max_lr` and one decrease, with opposite changes of the momentum. Step it every
+    batch.
 
     Args:
-        optimizer: whose groups' `lr` is set.
+        optimizer: the optimizer whose groups' `lr` is set.
         max_lr: the highest rate, for all groups or for each.
-        total_steps: how many steps there are.
-        epochs: together with `steps_per_epoch`, the same.
-        steps_per_epoch: steps in an epoch.
-        pct_start: the part of the steps in which the rate rises.
+        total_steps: the number of steps.
+        epochs: number of epochs; an alternative to `total_steps`, together with `steps_per_epoch`.
+        steps_per_epoch: number of steps in an epoch.
+        pct_start: fraction of the steps in which the rate increases.
         anneal_strategy: ``"cos"`` or ``"linear"``.
-        cycle_momentum: whether the momentum cycles, too.
+        cycle_momentum: whether the momentum changes, too.
         base_momentum: the momentum at the highest rate.
-        max_momentum: the momentum at both ends.
+        max_momentum: the momentum at the first and the last step.
         div_factor: the first rate is `max_lr` divided by this.
         final_div_factor: the last rate is the first divided by this.
-        three_phase: fall to the first rate in as many steps as it rose, and only then to the last.
-        last_epoch: the last step already done; -1 to start.
+        three_phase: decrease to the first rate in as many steps as the increase took, and only then to the last rate.
+        last_epoch: the last step that is already done; -1 to start.
     """
 
     def __init__(

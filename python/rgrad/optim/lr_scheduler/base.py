@@ -1,4 +1,4 @@
-"""The base of the schedules and what they share."""
+"""The base class of the schedules, and functions that they share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ EPOCH_IS_DEPRECATED = (
 
 
 def copy_value(value: Any) -> Any:
-    """A setting that stays what it is when the optimizer's changes in place."""
+    """A copy of a setting, unaffected by in-place changes of the optimizer's."""
     return value.clone() if isinstance(value, rgrad.Tensor) else value
 
 
 def group_values(optimizer: Optimizer, key: str) -> list[Any]:
-    """A setting of each group; tensors are copied, so that whoever gets them can't change the optimizer's."""
+    """The value of a setting for each group; tensors are copied, so callers cannot change the optimizer's."""
     return [copy_value(group[key]) for group in optimizer.param_groups]
 
 
@@ -34,7 +34,7 @@ def set_lr(group: dict[str, Any], lr: Any) -> None:
 
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """A setting given once for all groups or once for each."""
+    """The value of a setting for each group, given once for all groups or once for each."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         return [value] * count
@@ -47,17 +47,17 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
 
 
 def check_optimizer(optimizer: object) -> None:
-    """Refuse what is not an optimizer."""
+    """Raises unless the object is an optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
 class LRScheduler:
-    """Base of the schedules: subclasses give `get_lr`, and `_get_closed_form_lr` where there is one.
+    """Base of the schedules: subclasses define `get_lr`, and `_get_closed_form_lr` if a closed form exists.
 
     Args:
-        optimizer: whose groups' `lr` is set.
-        last_epoch: the last epoch already done; -1 to start.
+        optimizer: the optimizer whose groups' `lr` is set.
+        last_epoch: the last epoch that is already done; -1 to start.
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -90,11 +90,11 @@ class LRScheduler:
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that `state_dict` gave."""
+        """Restores a state that `state_dict` returned."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[Any]:
-        """The rate of each group as the last `step` set it."""
+        """The rate of each group, as set by the last `step`."""
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
@@ -102,7 +102,7 @@ class LRScheduler:
         raise NotImplementedError
 
     def _groups(self) -> list[dict[str, Any]]:
-        """The optimizer's groups; warns users who call `get_lr` where they want `get_last_lr`."""
+        """The optimizer's groups; warns users who call `get_lr` instead of `get_last_lr`."""
         if not self._get_lr_called_within_step:
             warnings.warn(
                 "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
@@ -112,7 +112,7 @@ class LRScheduler:
         return self.optimizer.param_groups
 
     def step(self, epoch: int | None = None) -> None:
-        """Set the rates of the next epoch, after the optimizer's step.
+        """Sets the rates of the next epoch, after the optimizer's step.
 
         Args:
             epoch: deprecated; the epoch to jump to.
@@ -154,7 +154,7 @@ class LRScheduler:
 
 
 class MomentumScheduler(LRScheduler):
-    """Base of the schedules that also move each group's momentum (`momentum`, or the first of `betas`)."""
+    """Base of the schedules that also change each group's momentum (`momentum`, or the first of `betas`)."""
 
     use_beta1: bool
 

@@ -1,4 +1,4 @@
-"""Schedules that multiply the current rate, or that are functions of the epoch."""
+"""Schedules that multiply the current rate by a factor or compute it from the epoch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rgrad.optim.optimizer import Optimizer
 
 
 class _FactorLR(LRScheduler):
-    """A schedule that multiplies every group's rate by the same factor in an epoch."""
+    """A schedule that multiplies every group's rate by the same factor per epoch."""
 
     def _factor(self) -> float | None:
-        """The factor of this epoch; None leaves the rates alone."""
+        """The factor of this epoch; None for no change."""
         raise NotImplementedError
 
     def get_lr(self) -> list[Any]:
@@ -63,7 +63,7 @@ class MultiStepLR(_FactorLR):
 
     Args:
         optimizer: whose groups' `lr` is set.
-        milestones: the epochs; one that is given twice counts twice.
+        milestones: the epochs; a repeated epoch multiplies the rate repeatedly.
         gamma: the factor.
         last_epoch: the last epoch already done; -1 to start.
     """
@@ -105,7 +105,7 @@ class ExponentialLR(_FactorLR):
 
 
 def _check_factor(which: str, factor: float, zero: bool) -> None:
-    """Refuses a factor outside of [0, 1], or of (0, 1] where zero is none."""
+    """Raises unless the factor is in [0, 1], or in (0, 1] if zero is not allowed."""
     if factor > 1 or factor < 0 or (factor == 0 and not zero):
         bounds = "between 0 and 1" if zero else "greater than 0 and less or equal to 1"
         raise ValueError(f"{which} multiplicative factor expected to be {bounds}.")
@@ -117,7 +117,7 @@ class ConstantLR(_FactorLR):
     Args:
         optimizer: whose groups' `lr` is set.
         factor: between 0 and 1.
-        total_iters: the epoch from which on the rate is whole.
+        total_iters: the epoch from which the rate is no longer reduced.
         last_epoch: the last epoch already done; -1 to start.
 
     Raises:
@@ -150,7 +150,7 @@ class LinearLR(_FactorLR):
         optimizer: whose groups' `lr` is set.
         start_factor: above 0, at most 1.
         end_factor: between 0 and 1.
-        total_iters: how many epochs the way takes.
+        total_iters: number of epochs until `end_factor` is reached.
         last_epoch: the last epoch already done; -1 to start.
 
     Raises:
@@ -165,7 +165,7 @@ class LinearLR(_FactorLR):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        # Later factors are computed from the one before, so that a first one of zero could not be left.
+        # A rate of zero could not increase again, because each rate is computed from the one before.
         _check_factor("Starting", start_factor, zero=False)
         _check_factor("Ending", end_factor, zero=True)
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
@@ -187,12 +187,12 @@ class LinearLR(_FactorLR):
 
 
 class PolynomialLR(_FactorLR):
-    """Lets the rate fall to 0: in epoch t it is ``lr * (1 - min(t, total_iters) / total_iters) ** power``.
+    """Decreases the rate to 0: in epoch t it is ``lr * (1 - min(t, total_iters) / total_iters) ** power``.
 
     Args:
         optimizer: whose groups' `lr` is set.
-        total_iters: how many epochs the way takes.
-        power: 1 for a straight line.
+        total_iters: number of epochs until the rate is 0.
+        power: exponent; 1 for a linear decrease.
         last_epoch: the last epoch already done; -1 to start.
     """
 
@@ -216,7 +216,7 @@ class PolynomialLR(_FactorLR):
 
 
 class _FunctionLR(LRScheduler):
-    """A schedule made of one function of the epoch for all groups, or one for each."""
+    """A schedule defined by one function of the epoch for all groups, or one for each."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class _FunctionLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """The schedule's state; of its functions only those that are objects with a state of their own."""
+        """The schedule's state, including the states of functions that are callable objects."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
         state["lr_lambdas"] = [
             None if isinstance(function, types.FunctionType) else function.__dict__.copy()
@@ -245,7 +245,7 @@ class _FunctionLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that `state_dict` gave."""
+        """Restores a state that `state_dict` returned."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if saved is not None:
@@ -261,7 +261,7 @@ class LambdaLR(_FunctionLR):
         last_epoch: the last epoch already done; -1 to start.
 
     Raises:
-        ValueError: there are not as many functions as groups.
+        ValueError: the number of functions is not the number of groups.
     """
 
     def get_lr(self) -> list[Any]:

@@ -35,7 +35,7 @@ class _CompositeLR(LRScheduler):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """The schedule's state, that of its parts under `_schedulers`."""
+        """The schedule's state; those of the combined schedules are under `_schedulers`."""
         state = {
             key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")
         }
@@ -43,23 +43,23 @@ class _CompositeLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that `state_dict` gave."""
+        """Restores a state that `state_dict` returned."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(saved)
 
 
 class SequentialLR(_CompositeLR):
-    """One schedule after the other, changing at the `milestones`.
+    """Runs several schedules one after the other, switching at the `milestones`.
 
     Args:
         optimizer: whose groups' `lr` is set.
         schedulers: the schedules, all of this optimizer.
-        milestones: the epochs at which the next schedule begins, in rising order, one fewer than there are schedules.
+        milestones: the epochs at which the next schedule begins, in increasing order, one fewer than schedules.
         last_epoch: the last epoch already done; -1 to start.
 
     Raises:
-        ValueError: there are too many or too few milestones, or a schedule belongs to another optimizer or follows a
+        ValueError: the number of milestones is wrong, or a schedule belongs to another optimizer or depends on a
             metric.
     """
 
@@ -76,7 +76,7 @@ class SequentialLR(_CompositeLR):
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Each part made its first step when it was built. Take all of them back, then let the first part start.
+        # The constructor of each schedule made its first step. Undo all of them, then let the first schedule start.
         for group in optimizer.param_groups:
             set_lr(group, group["initial_lr"])
         _undo(self)
@@ -85,7 +85,7 @@ class SequentialLR(_CompositeLR):
         self._last_lr = first.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
-        """Let the schedule whose turn it is set the rates."""
+        """Sets the rates by the schedule that is active."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[index]
@@ -97,7 +97,7 @@ class SequentialLR(_CompositeLR):
 
 
 def _undo(scheduler: LRScheduler) -> None:
-    """Take back the first step of every schedule that `scheduler` is made of."""
+    """Undoes the first step of every schedule that `scheduler` consists of."""
     parts = getattr(scheduler, "_schedulers", None)
     if parts is None:
         scheduler.last_epoch -= 1
@@ -107,14 +107,14 @@ def _undo(scheduler: LRScheduler) -> None:
 
 
 class ChainedScheduler(_CompositeLR):
-    """Several chainable schedules at once, whose factors multiply.
+    """Several chainable schedules at once; their factors multiply.
 
     Args:
         schedulers: the schedules, all of one optimizer.
-        optimizer: theirs; by default that of the first.
+        optimizer: the optimizer of the schedules; by default that of the first.
 
     Raises:
-        ValueError: there is no schedule, or one belongs to another optimizer or follows a metric.
+        ValueError: there is no schedule, or one belongs to another optimizer or depends on a metric.
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
@@ -124,7 +124,7 @@ class ChainedScheduler(_CompositeLR):
         self._last_lr = group_values(self.optimizer, "lr")
 
     def step(self) -> None:  # type: ignore[override]
-        """Let every schedule set the rates in turn."""
+        """Steps every schedule."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = group_values(self.optimizer, "lr")

@@ -1,4 +1,4 @@
-"""Rates that go up and down between two bounds."""
+"""Rates that alternate between two bounds."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rgrad.optim.optimizer import Optimizer
 
 
 class CyclicLR(MomentumScheduler):
-    """Cycles of the rate between `base_lr` and `max_lr`, with the momentum going the other way. Step it every batch.
+    """Cycles the rate between `base_lr` and `max_lr`, with opposite changes of the momentum. Step it every batch.
 
     Args:
-        optimizer: whose groups' `lr` is set.
+        optimizer: the optimizer whose groups' `lr` is set.
         base_lr: the rate between cycles.
         max_lr: the highest rate of the first cycle.
-        step_size_up: steps up in a cycle.
-        step_size_down: steps down in a cycle; as many as up if None.
-        mode: how the height of cycles changes: not at all, by half each cycle, or by `gamma` each step.
+        step_size_up: number of increasing steps in a cycle.
+        step_size_down: number of decreasing steps in a cycle; `step_size_up` if None.
+        mode: how the amplitude changes: never, by half each cycle, or by `gamma` each step.
         gamma: the factor of ``"exp_range"``.
-        scale_fn: the height instead of a mode's, of the cycle's number or the step's.
-        scale_mode: ``"cycle"`` or ``"iterations"``: what `scale_fn` is a function of.
-        cycle_momentum: whether the momentum cycles, too.
+        scale_fn: a function that returns the amplitude; replaces `mode`.
+        scale_mode: ``"cycle"`` or ``"iterations"``: the argument of `scale_fn`, the number of the cycle or of the step.
+        cycle_momentum: whether the momentum changes, too.
         base_momentum: the momentum at the highest rate.
         max_momentum: the momentum between cycles.
-        last_epoch: the last step already done; -1 to start.
+        last_epoch: the last step that is already done; -1 to start.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class CyclicLR(MomentumScheduler):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """The height of cycle or step `x`, as `scale_mode` says."""
+        """The amplitude in cycle or step `x`, depending on `scale_mode`."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular2":
@@ -77,7 +77,7 @@ class CyclicLR(MomentumScheduler):
         return self.gamma**x if self.mode == "exp_range" else 1.0
 
     def state_dict(self) -> dict[str, Any]:
-        """The schedule's state: everything but the optimizer and `scale_fn`, which a file cannot hold."""
+        """The schedule's state, without the optimizer and `scale_fn`, which cannot be saved."""
         return {key: value for key, value in super().state_dict().items() if key != "_scale_fn_custom"}
 
     def get_lr(self) -> list[Any]:

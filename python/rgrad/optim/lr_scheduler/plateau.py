@@ -1,4 +1,4 @@
-"""The schedule that watches a metric."""
+"""The schedule that depends on a metric."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from rgrad.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiply the rate by `factor` when a metric has not improved for `patience` epochs.
+    """Multiplies the rate by `factor` when a metric has not improved for `patience` epochs.
 
     Args:
         optimizer: whose groups' `lr` is set.
-        mode: whether the metric improves as it falls, ``"min"``, or as it rises, ``"max"``.
-        factor: below 1.
-        patience: how many epochs in a row may pass without an improvement.
-        threshold: the least change that is an improvement.
+        mode: ``"min"`` if a smaller metric is better, ``"max"`` if a larger one is.
+        factor: the factor, below 1.
+        patience: number of consecutive epochs without an improvement that are tolerated.
+        threshold: the smallest change that counts as an improvement.
         threshold_mode: ``"rel"``, relative to the best value so far, or ``"abs"``.
-        cooldown: epochs after a reduction in which none counts as bad.
+        cooldown: number of epochs after a reduction in which bad epochs are not counted.
         min_lr: lower bound of the rate, for all groups or for each.
-        eps: a smaller change of the rate is not made.
+        eps: smaller changes of the rate are not made.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Take note of this epoch's metric and lower the rates if it is time.
+        """Records this epoch's metric and reduces the rates if necessary.
 
         Args:
             metrics: a number or a one-element tensor.
@@ -91,7 +91,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = group_values(self.optimizer, "lr")
 
     def _count(self, metric: float) -> None:
-        """Takes an epoch into the count of bad ones, which an improvement or a cooldown sets back."""
+        """Updates the number of bad epochs, which an improvement or a cooldown resets."""
         cooling = self.in_cooldown
         if cooling:
             self.cooldown_counter -= 1
@@ -118,7 +118,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether bad epochs don't count yet."""
+        """Whether bad epochs are not counted at the moment."""
         return self.cooldown_counter > 0
 
     def _is_better(self, current: float, best: float) -> bool:

@@ -1,4 +1,4 @@
-"""How samples become batches."""
+"""Collation of samples into batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import rgrad
 
 
 def _numpy_kind(value: object) -> str | None:
-    """ "array" or "scalar" for NumPy's, None for anything else; without importing NumPy."""
+    """ "array" or "scalar" for NumPy objects, None for others; does not import NumPy."""
     for cls in type(value).__mro__:
         if cls.__module__ == "numpy" and cls.__name__ in ("ndarray", "generic"):
             return "array" if cls.__name__ == "ndarray" else "scalar"
@@ -22,13 +22,13 @@ def _is_text(array: Any) -> bool:
 
 
 def default_convert(data: Any) -> Any:
-    """Turn the NumPy arrays in a sample into tensors; what a loader does that doesn't batch.
+    """Converts the NumPy arrays in a sample to tensors; used by loaders that do not batch.
 
     Args:
         data: a sample of any nesting.
 
     Returns:
-        The same nesting with tensors for arrays; everything else as it is.
+        The same nesting with tensors for arrays; everything else is unchanged.
     """
     if isinstance(data, rgrad.Tensor):
         return data
@@ -47,16 +47,16 @@ def default_convert(data: Any) -> Any:
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Turn a list of samples into a batch.
+    """Collates a list of samples into a batch.
 
     Tensors are stacked along a new first dimension, arrays and numbers become tensors, strings stay a list,
-    and mappings, tuples and lists are gone into.
+    and mappings, tuples and lists are collated recursively.
 
     Args:
-        batch: samples of one structure.
+        batch: samples with the same structure.
 
     Returns:
-        That structure with batches in place of values.
+        That structure with batches instead of values.
 
     Example:
         >>> from rgrad.utils.data import default_collate
@@ -71,7 +71,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         if _is_text(first):
             raise TypeError(_unknown(first.dtype))
         return default_collate([rgrad.as_tensor(item) for item in batch])
-    # float64 scalars are floats too, so that NumPy's come first: their batch keeps its dtype.
+    # NumPy's float64 scalars are also floats, so NumPy is tested first: such a batch keeps its dtype.
     if kind == "scalar" and first.dtype.kind in "biuf":
         return default_collate([rgrad.as_tensor(item) for item in batch])
     if isinstance(first, float):
@@ -99,7 +99,7 @@ def _unknown(kind: object) -> str:
 
 
 def _like_mapping(original: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    """`items` in a mapping of the original's type, a plain dict if that can't be built."""
+    """`items` in a mapping of the original's type, or a plain dict if that cannot be constructed."""
     try:
         if isinstance(original, MutableMapping):
             clone = copy.copy(original)
@@ -111,7 +111,7 @@ def _like_mapping(original: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
 
 
 def _like_sequence(original: Sequence[Any], items: list[Any]) -> Any:
-    """`items` in a sequence of the original's type, a plain list if that can't be built."""
+    """`items` in a sequence of the original's type, or a plain list if that cannot be constructed."""
     if type(original) is list:
         return items
     try:

@@ -1,4 +1,4 @@
-"""How one batch is fetched, in the loader's own process and in workers alike."""
+"""Fetching of one batch, in the loader's own process and in workers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rgrad.utils.data._collate import default_collate
 
 
 class MapFetcher:
-    """Fetches batches from a dataset with indices.
+    """Fetches batches from a map-style dataset.
 
     Args:
-        dataset: has `__getitem__`, perhaps `__getitems__`.
+        dataset: has `__getitem__`, optionally `__getitems__`.
         batched: whether an index is a list of indices.
-        collate: turns a list of samples, or the single one if not `batched`, into what the loader yields.
+        collate: converts a list of samples, or the single one if not `batched`, to the value that the loader yields.
     """
 
     def __init__(self, dataset: Any, batched: bool, collate: Callable[[Any], Any]) -> None:
@@ -39,13 +39,13 @@ class MapFetcher:
 
 
 class StreamFetcher:
-    """Fetches batches from an iterable dataset; of an index only its length counts.
+    """Fetches batches from an iterable dataset; only the length of an index is used.
 
     Args:
         dataset: has `__iter__`.
         batched: whether an index is a list of indices.
-        collate: as of `MapFetcher`.
-        drop_last: whether to leave out the last batch if it is short.
+        collate: as for `MapFetcher`.
+        drop_last: whether to drop the last batch if it is incomplete.
     """
 
     def __init__(self, dataset: Any, batched: bool, collate: Callable[[Any], Any], drop_last: bool) -> None:

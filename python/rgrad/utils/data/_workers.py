@@ -2,17 +2,17 @@
 
 Note [Workers]
 ~~~~~~~~~~~~~~
-Every worker has a pipe (or a pair of queues) of its own and answers its tasks in order, so the loader knows
-which worker has the next batch and waits for that one alone: nothing is put back in order, and no lock is
-shared that a dying worker could take along.
+Every worker has its own pipe (or pair of queues) and answers its tasks in order, so the loader knows which worker has
+the next batch and waits only for that one. Answers need not be reordered, and there is no shared lock that a dying
+worker could keep locked.
 
-* Inside a worker process one thread does nothing but read tasks. The loader can therefore always send: it
-  never waits for a worker that itself waits for the loader to take a large batch.
+* Inside a worker process, one thread only reads tasks. The loader can therefore always send without blocking: it
+  never waits for a worker that itself waits for the loader to receive a large batch.
 * Closing the loader's end of the pipe ends a worker: the reading thread sees the end of the file. The same
-  happens when the loader's process dies; should another process still hold that end, the reader notices
-  within seconds that it has become an orphan, and ends the process whatever it is doing.
-* A worker that is busy elsewhere (a dataset that sleeps) gets a second of grace and then a signal.
-* The tasks of an epoch carry its number. Answers that an abandoned epoch left behind are dropped.
+  happens when the loader's process dies. If another process still holds that end, the reading thread detects
+  within seconds that its parent has gone, and terminates the worker process.
+* A worker that is busy (for example a dataset that sleeps) gets one second to end, and then a signal.
+* The tasks of an epoch carry its number. Answers to tasks of an abandoned epoch are dropped.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _local = threading.local()
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a worker knows about itself.
+    """Describes a worker.
 
     Attributes:
         id: its number, from 0.
-        num_workers: how many there are.
-        seed: its own random seed.
-        dataset: its dataset; in a process, a copy of its own.
+        num_workers: the number of workers.
+        seed: its random seed.
+        dataset: its dataset; in a process, its own copy.
     """
 
     id: int
@@ -59,17 +59,17 @@ class WorkerInfo:
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The `WorkerInfo` of the worker this runs in, None outside of workers."""
+    """The `WorkerInfo` of the current worker, None outside of workers."""
     return getattr(_local, "info", None)
 
 
 @dataclass
 class Job:
-    """All that a worker has to know; travels to it once.
+    """Everything a worker needs; sent to it once.
 
     Attributes:
-        info: which worker it is.
-        make_fetcher: makes the fetcher of an epoch from the dataset.
+        info: the worker's description.
+        make_fetcher: returns the fetcher of an epoch for the dataset.
         init: the user's `worker_init_fn`.
     """
 
@@ -83,11 +83,11 @@ class Exhausted:
 
 
 class Restart:
-    """The task of starting an epoch anew; the only one that has no answer."""
+    """The task that starts a new epoch; the only one without an answer."""
 
 
 class _KeyErrorMessage(str):
-    """The message of a KeyError, which would show the `repr` of an ordinary string."""
+    """The message of a KeyError: its `repr` is the text itself, as KeyError shows the `repr` of its message."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ class _KeyErrorMessage(str):
 
 
 class WorkerError:
-    """An exception on its way from a worker to the loader, with the worker's traceback as text."""
+    """An exception passed from a worker to the loader, with the worker's traceback as text."""
 
     def __init__(self, error: BaseException, where: str) -> None:
         self.kind = type(error)
@@ -104,18 +104,18 @@ class WorkerError:
         self.text = "".join(traceback.format_exception(error))
 
     def reraise(self) -> None:
-        """Raise an exception of the original type that tells where it came from."""
+        """Raises an exception of the original type, with the worker's traceback in the message."""
         message: str = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
         if issubclass(self.kind, KeyError):
             message = _KeyErrorMessage(message)
         try:
             error = self.kind(message)
-        except Exception:  # its constructor wants something else
+        except Exception:  # the constructor takes other arguments
             raise RuntimeError(message) from None
         raise error
 
     def portable(self) -> WorkerError:
-        """Itself, with RuntimeError for an exception type that can't leave the worker."""
+        """The object itself, with RuntimeError instead of an exception type that cannot be pickled."""
         try:
             pickle.loads(pickle.dumps(self.kind))
         except Exception:
@@ -125,7 +125,7 @@ class WorkerError:
 
 
 def _serve(job: Job, receive: Callable[[], Any], reply: Callable[[int, Any], None]) -> None:
-    """The life of a worker: one answer to every task until `receive` gives None."""
+    """The main loop of a worker: one answer to every task until `receive` returns None."""
     _local.info = job.info
     failure: WorkerError | None = None
     fetch: Callable[[Any], Any] | None = None
@@ -159,13 +159,13 @@ def _serve(job: Job, receive: Callable[[], Any], reply: Callable[[int, Any], Non
             try:
                 answer = fetch(index)
             except StopIteration as error:
-                # The end of a stream; from a dataset with indices it is an error like any other.
+                # For an iterable dataset, this is the end of the stream; for a map-style dataset, an ordinary error.
                 ended = getattr(fetch, "ended", None) is not None
                 answer = Exhausted() if ended else WorkerError(error, where)
             except Exception as error:
                 answer = WorkerError(error, where)
         reply(epoch, answer)
-        del answer  # a batch must not stay alive while the next is made
+        del answer  # frees the batch before the next one is fetched
 
 
 def _kind(job: Job) -> str:
@@ -179,10 +179,10 @@ class ThreadJob(Job):
 def _process_main(
     job: Job, connection: multiprocessing.connection.Connection, parent: int, inherited: list[Any]
 ) -> None:
-    """What a worker process runs."""
+    """The main function of a worker process."""
     for other in inherited:
         other.close()
-    # Ctrl-C reaches the whole group of processes; it is the loader that ends its workers.
+    # Ctrl-C reaches the whole process group; the loader ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     rgrad.set_num_threads(1)
     seed = job.info.seed
@@ -198,7 +198,7 @@ def _process_main(
                 if connection.poll(_ORPHAN_CHECK):
                     tasks.put(connection.recv())
         tasks.put(None)
-        # A loader that lives ends a worker that is late. An orphan has to do so itself.
+        # A live loader terminates a late worker. An orphan must terminate itself.
         while os.getppid() == parent:
             time.sleep(_GRACE)
         os._exit(1)
@@ -217,12 +217,12 @@ def _process_main(
     try:
         _serve(job, tasks.get, reply)
     except (BrokenPipeError, ConnectionResetError):
-        pass  # the loader has gone, and with it the reason to go on
+        pass  # the loader has gone
     finally:
         connection.close()
 
 
-class WorkerGone(Exception):  # noqa: N818 - an event, which the loader turns into an error
+class WorkerGone(Exception):  # noqa: N818 - an event, which the loader converts to an error
     """A worker ended without being asked to."""
 
 
@@ -230,8 +230,8 @@ class ProcessWorker:
     """The loader's side of a worker process.
 
     Args:
-        context: the `multiprocessing` context that starts it.
-        job: what it does.
+        context: the `multiprocessing` context that starts the process.
+        job: its job.
         siblings: workers started before, whose pipes a forked child has to close.
     """
 
@@ -252,16 +252,16 @@ class ProcessWorker:
             theirs.close()
 
     def put(self, task: Any) -> None:
-        """Give the worker a task. One that is gone is noticed by `get`."""
+        """Sends the worker a task. If the worker has ended, `get` reports it."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send(task)
 
     def get(self, timeout: float | None) -> Any:
-        """Its next answer; raises TimeoutError, or WorkerGone if there will be none."""
+        """Returns its next answer; raises TimeoutError, or WorkerGone if there will be none."""
         ready = multiprocessing.connection.wait([self.connection, self.process.sentinel], timeout)
         if not ready:
             raise TimeoutError
-        # An answer may lie in the pipe of a worker that has ended since.
+        # The pipe may still contain an answer although the worker has ended.
         if self.connection in ready or self.connection.poll(0):
             try:
                 data = self.connection.recv_bytes()
@@ -272,8 +272,8 @@ class ProcessWorker:
 
     @staticmethod
     def end(workers: list[ProcessWorker]) -> None:
-        """End workers and wait until they are gone. Does nothing in a forked child, whose workers these
-        are not.
+        """Ends workers and waits for them. Does nothing in a forked child, because the workers belong to its
+        parent.
         """
         if not workers or workers[0].owner != os.getpid():
             return
@@ -293,7 +293,7 @@ class ProcessWorker:
 
 
 class ThreadWorker:
-    """The loader's side of a worker thread: it shares the dataset and hands batches over without copying."""
+    """The loader's side of a worker thread, which shares the dataset and returns batches without copying."""
 
     def __init__(self, job: ThreadJob) -> None:
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -319,11 +319,11 @@ class ThreadWorker:
         self.thread.start()
 
     def put(self, task: Any) -> None:
-        """Give the worker a task."""
+        """Sends the worker a task."""
         self.tasks.put(task)
 
     def get(self, timeout: float | None) -> Any:
-        """Its next answer; raises TimeoutError, or WorkerGone if there will be none."""
+        """Returns its next answer; raises TimeoutError, or WorkerGone if there will be none."""
         try:
             answer = self.answers.get(timeout=timeout)
         except queue.Empty:
@@ -334,7 +334,7 @@ class ThreadWorker:
 
     @staticmethod
     def end(workers: list[ThreadWorker]) -> None:
-        """End workers. One that is busy elsewhere can't be interrupted and ends after its current batch."""
+        """Ends workers. A busy one cannot be interrupted and ends after its current batch."""
         for worker in workers:
             worker.stopped.set()
             worker.tasks.put(None)

@@ -1,4 +1,4 @@
-"""The loader: batches from a dataset, by samplers, in this process or by workers."""
+"""The loader: batches from a dataset, selected by samplers and fetched in this process or by workers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 def _check_workers(
     num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool, worker_type: str
 ) -> None:
-    """Refuses options of the workers that are out of range, or given for none."""
+    """Raises for worker options that are out of range, or that are given without workers."""
     if num_workers < 0:
         raise ValueError("num_workers option should be non-negative; use num_workers=0 to fetch in this process.")
     if timeout < 0:
@@ -59,7 +59,7 @@ def _check_workers(
 
 
 def _as_context(given: Any, num_workers: int) -> Any:
-    """The multiprocessing context that the caller named or made; None leaves the choice to the platform."""
+    """The multiprocessing context, given by name or as an object; None leaves the choice to the platform."""
     if given is None or (num_workers and isinstance(given, BaseContext)):
         return given
     if num_workers == 0:
@@ -81,7 +81,7 @@ def _as_context(given: Any, num_workers: int) -> Any:
 
 
 class _Endless(Sampler[None]):
-    """The sampler of iterable datasets, which know themselves when they end."""
+    """The sampler of iterable datasets, which determine themselves when they end."""
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
@@ -91,24 +91,24 @@ class DataLoader(Generic[T]):
     """Iterates over a dataset in batches.
 
     Args:
-        dataset: with `__getitem__` and `__len__`, or an `IterableDataset`.
+        dataset: a dataset with `__getitem__` and `__len__`, or an `IterableDataset`.
         batch_size: samples in a batch; None to yield single samples.
-        shuffle: whether to draw the samples in a new random order each time.
-        sampler: gives the order of indices instead.
-        batch_sampler: gives lists of indices instead.
-        num_workers: how many workers fetch batches ahead; 0 to fetch in this process.
-        collate_fn: turns a list of samples into a batch.
-        pin_memory: accepted for PyTorch's sake; memory needs no pinning here.
-        drop_last: leave out the last batch if it is short.
-        timeout: seconds to wait for a worker's batch; 0 to wait for ever.
-        worker_init_fn: called with its number in each worker first.
+        shuffle: whether to use a new random order in each pass.
+        sampler: yields indices, instead of `shuffle`.
+        batch_sampler: yields lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
+        num_workers: number of workers that prefetch batches; 0 to fetch in this process.
+        collate_fn: collates a list of samples into a batch.
+        pin_memory: accepted for compatibility; memory needs no pinning here.
+        drop_last: drop the last batch if it is incomplete.
+        timeout: seconds to wait for a worker's batch; 0 for no limit.
+        worker_init_fn: called first in each worker, with its number.
         multiprocessing_context: how processes start: "fork", "spawn", "forkserver" or a context.
-        generator: where randomness comes from.
-        prefetch_factor: how many batches each worker is ahead; 2 by default.
-        persistent_workers: keep the workers from one pass to the next.
-        pin_memory_device: accepted, as `pin_memory`.
-        in_order: accepted; batches always come in order.
-        worker_type: "process", as PyTorch's, or "thread": no copies, best for datasets that release the GIL.
+        generator: the random generator.
+        prefetch_factor: number of batches that each worker prefetches; 2 by default.
+        persistent_workers: keep the workers between passes.
+        pin_memory_device: accepted, like `pin_memory`.
+        in_order: accepted; batches are always in order.
+        worker_type: "process", as in PyTorch, or "thread": no copies; best for datasets that release the GIL.
 
     Example:
         >>> import rgrad as torch
@@ -120,7 +120,7 @@ class DataLoader(Generic[T]):
         tensor([4])
     """
 
-    # What workers and samplers were built from must not change under them.
+    # Attributes that workers and samplers were created from; they must not change afterwards.
     _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "worker_type")
 
     def __init__(
@@ -165,7 +165,7 @@ class DataLoader(Generic[T]):
 
         self._iterator: _WorkerIterator | None = None
         self._reported_length: int | None = None
-        # From here on `__setattr__` refuses to change what samplers and workers were made from.
+        # From here on `__setattr__` rejects changes of these attributes.
         self._initialized = True
         if worker_type == "process":
             _warn_of_many_workers(num_workers)
@@ -173,7 +173,7 @@ class DataLoader(Generic[T]):
     def _check_sampling(
         self, batch_size: int | None, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
     ) -> None:
-        """Refuses options of which more than one says in which order or in which batches samples come."""
+        """Raises if several options define the order of the samples or their batches."""
         orders = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
         given = {name: value for name, value in orders.items() if value is not None}
         if self._iterable and given:
@@ -201,7 +201,7 @@ class DataLoader(Generic[T]):
         super().__setattr__(name, value)
 
     def _batches(self) -> Iterable[Any]:
-        """What gives the index of each batch."""
+        """The iterable of the indices of each batch."""
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def __iter__(self) -> Iterator[Any]:
@@ -237,7 +237,7 @@ class DataLoader(Generic[T]):
 
 
 def _warn_of_many_workers(num_workers: int) -> None:
-    """Warn of more workers than this process may use cores."""
+    """Warns if there are more workers than cores that this process may use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if cores is not None and num_workers > cores:
         warnings.warn(
@@ -248,7 +248,7 @@ def _warn_of_many_workers(num_workers: int) -> None:
 
 
 class _Iterator:
-    """What both ways of iterating share: the seed, and the check of what an iterable dataset said its length was."""
+    """Base class of both iterators: the seed, and the check of the length that an iterable dataset reported."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
@@ -256,10 +256,10 @@ class _Iterator:
 
     def _begin(self) -> None:
         self._indices = iter(self._loader._batches())
-        # Drawn even where no worker needs it: the random numbers that follow don't depend on num_workers.
+        # Drawn even without workers, so that subsequent random numbers do not depend on num_workers.
         self._base_seed = random_seed(self._loader.generator)
         self._yielded = 0
-        # What `len` said before this pass: `list(loader)` asks for a length, too, but as a mere hint.
+        # The result of `len` before this pass: `list(loader)` also calls `len`, but only as a hint.
         self._reported_length = self._loader._reported_length
 
     def __iter__(self) -> _Iterator:
@@ -303,7 +303,7 @@ class _LocalIterator(_Iterator):
 
 
 class _WorkerIterator(_Iterator):
-    """Keeps workers busy and takes their batches in order; see Note [Workers]."""
+    """Assigns batches to workers and receives them in order; see Note [Workers]."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
@@ -313,7 +313,7 @@ class _WorkerIterator(_Iterator):
         end = cast(
             Callable[[list[Any]], None], ThreadWorker.end if loader.worker_type == "thread" else ProcessWorker.end
         )
-        # Ends the workers when this object goes, and at the latest when the interpreter does.
+        # Ends the workers when this object is collected, or at the latest at interpreter exit.
         self._finalizer = weakref.finalize(self, end, self._workers)
         context = loader.multiprocessing_context or multiprocessing.get_context()
         make_fetcher = loader._fetcher_maker()
@@ -331,7 +331,7 @@ class _WorkerIterator(_Iterator):
         self._prime()
 
     def restart(self) -> None:
-        """Start the next pass with the same workers."""
+        """Starts the next pass with the same workers."""
         self._begin()
         self._epoch += 1
         for worker in self._workers:
@@ -350,7 +350,7 @@ class _WorkerIterator(_Iterator):
             self._dispatch()
 
     def _dispatch(self) -> None:
-        """Give the next batch to the worker whose turn it is."""
+        """Sends the next batch's index to the next worker in turn."""
         if not self._active:
             return
         try:
@@ -381,7 +381,7 @@ class _WorkerIterator(_Iterator):
             return answer
 
     def _receive(self, worker: Any) -> Any:
-        """The worker's next answer of this epoch."""
+        """Returns the worker's next answer of this epoch."""
         try:
             while True:
                 epoch, answer = worker.get(self._timeout)

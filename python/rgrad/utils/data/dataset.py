@@ -1,11 +1,11 @@
-"""Datasets: where samples come from.
+"""Datasets.
 
 Note [Whole batches]
 ~~~~~~~~~~~~~~~~~~~~
-The loader asks a dataset for one sample after the other and stacks them. A dataset whose samples lie in one
-tensor can do far better: if it has a method `_collated(indices)`, the loader calls that instead when it would
-use `default_collate`. It returns what collating the samples would have returned, or None if it can't this
-time, and the loader falls back to single samples.
+The loader normally requests one sample after the other and stacks them. If all samples are stored in one tensor, a
+single gather is much faster. Therefore, if a dataset has a method `_collated(indices)` and the loader uses
+`default_collate`, the loader calls that method instead. It returns the same batch as collating the samples would, or
+None if it cannot, in which case the loader falls back to single samples.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Dataset(Generic[T]):
-    """A map from indices to samples: subclasses give `__getitem__`, and as a rule `__len__`.
+    """A map from indices to samples: subclasses define `__getitem__`, and usually `__len__`.
 
     Example:
         >>> from rgrad.utils.data import Dataset
@@ -47,7 +47,7 @@ class Dataset(Generic[T]):
 
 
 class IterableDataset(Dataset[T], Iterable[T]):
-    """A stream of samples: subclasses give `__iter__`. Each worker of a loader iterates a copy of its own."""
+    """A stream of samples: subclasses define `__iter__`. Each worker of a loader iterates its own copy."""
 
     def __add__(self, other: Dataset[T]) -> ChainDataset[T]:  # type: ignore[override]
         return ChainDataset([self, other])
@@ -78,7 +78,7 @@ class TensorDataset(Dataset["tuple[Tensor, ...]"]):
         return self.tensors[0].size(0)
 
     def _collated(self, indices: list[int]) -> list[Tensor] | None:
-        # See Note [Whole batches]. A subclass may make something else of a sample.
+        # See Note [Whole batches]. Does not apply if a subclass overrides how a sample is made.
         if type(self).__getitem__ is not TensorDataset.__getitem__ or not within(indices, len(self)):
             return None
         rows = rgrad.tensor(indices)
@@ -114,11 +114,11 @@ class ConcatDataset(Dataset[T]):
 
 
 class StackDataset(Dataset[Any]):
-    """Samples of several datasets side by side, as a tuple or, of datasets given by keyword, as a dict.
+    """Samples of several datasets side by side, as a tuple, or as a dict if datasets are given by keyword.
 
     Args:
-        *args: datasets of one length.
-        **kwargs: datasets of one length, if there are no `args`.
+        *args: datasets of the same length.
+        **kwargs: datasets of the same length, instead of `args`.
 
     Example:
         >>> from rgrad.utils.data import StackDataset
@@ -150,7 +150,7 @@ class StackDataset(Dataset[Any]):
         return self._joined(dataset[index] for dataset in self._parts())
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """The samples at several indices at once."""
+        """Returns the samples at several indices."""
         columns = []
         for dataset in self._parts():
             get_many = getattr(dataset, "__getitems__", None)
@@ -186,7 +186,7 @@ class ChainDataset(IterableDataset[T]):
 
 
 class Subset(Dataset[T]):
-    """The samples of a dataset at some indices."""
+    """The samples of a dataset at given indices."""
 
     def __init__(self, dataset: Dataset[T], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -198,7 +198,7 @@ class Subset(Dataset[T]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[T]:
-        """The samples at several indices at once."""
+        """Returns the samples at several indices."""
         indices = [self.indices[index] for index in indices]
         get_many = getattr(self.dataset, "__getitems__", None)
         return get_many(indices) if get_many else [self.dataset[index] for index in indices]
@@ -215,7 +215,7 @@ class Subset(Dataset[T]):
 
 
 def within(indices: list[int], length: int) -> bool:
-    """Whether all indices are plain numbers from 0 up to `length`."""
+    """Whether all indices are plain integers in `[0, length)`."""
     return (
         all(type(index) is int for index in indices)
         and 0 <= min(indices, default=-1) <= max(indices) < length
@@ -225,16 +225,16 @@ def within(indices: list[int], length: int) -> bool:
 def random_split(
     dataset: Dataset[T], lengths: Sequence[int | float], generator: Generator | None = None
 ) -> list[Subset[T]]:
-    """Split a dataset at random into parts.
+    """Splits a dataset into random parts.
 
     Args:
-        dataset: with a length.
-        lengths: the length of each part, or fractions that add up to 1. Samples that fractions leave over go
-            to the first parts, one each.
-        generator: where randomness comes from.
+        dataset: a dataset with a length.
+        lengths: the length of each part, or fractions with sum 1. With fractions, remaining samples are assigned to
+            the parts in turn.
+        generator: the random generator.
 
     Returns:
-        As many `Subset`s as there are lengths.
+        A `Subset` for each length.
     """
     total = _length(dataset)
     counts: list[Any]

@@ -1,4 +1,4 @@
-"""Samplers: the order in which a loader asks for samples."""
+"""Samplers: the order in which a loader requests samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def random_seed(generator: Generator | None = None) -> int:
-    """A random seed drawn from a generator, the default one if None."""
+    """A random seed drawn from the generator, or from the default one if it is None."""
     return int(rgrad.randint(0, 2**63 - 1, (1,), dtype=rgrad.int64, generator=generator).item())
 
 
@@ -26,10 +26,10 @@ def _check_num_samples(num_samples: object) -> None:
 
 
 class Sampler(Generic[T]):
-    """Base of the samplers: subclasses give `__iter__`, and as a rule `__len__`."""
+    """Base class of the samplers: subclasses define `__iter__`, and usually `__len__`."""
 
     def __init__(self, data_source: Sized | None = None) -> None:
-        del data_source  # in PyTorch's signature, long without use
+        del data_source  # part of PyTorch's signature, unused
 
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError
@@ -52,10 +52,10 @@ class RandomSampler(Sampler[int]):
     """Indices in random order.
 
     Args:
-        data_source: with a length.
-        replacement: whether an index may come again.
-        num_samples: how many to draw; the length by default.
-        generator: where randomness comes from.
+        data_source: a dataset with a length.
+        replacement: whether indices may repeat.
+        num_samples: number of indices to draw; the length by default.
+        generator: the random generator.
     """
 
     def __init__(
@@ -75,15 +75,14 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices one pass gives; follows the data source's length unless it was set."""
+        """Number of indices per pass; that of the data source unless it was set."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
         length = len(self.data_source)
         generator = self.generator
         if generator is None:
-            # A generator of its own, so that a pass is one draw from the default one however many samples it
-            # has.
+            # A separate generator, so that each pass draws once from the default one, whatever the number of samples.
             generator = rgrad.Generator()
             generator.manual_seed(random_seed())
         if self.replacement:
@@ -118,10 +117,10 @@ class WeightedRandomSampler(Sampler[int]):
     """Indices drawn with given weights.
 
     Args:
-        weights: one for each index; they need not add up to 1.
-        num_samples: how many to draw.
-        replacement: whether an index may come again.
-        generator: where randomness comes from.
+        weights: the weight of each index; their sum need not be 1.
+        num_samples: number of indices to draw.
+        replacement: whether indices may repeat.
+        generator: the random generator.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class WeightedRandomSampler(Sampler[int]):
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
         if self.replacement:
             bounds = list(itertools.accumulate(weights))
-            # The last index that can be drawn at all: rounding must not lead beyond it.
+            # The last index with a positive weight: rounding must not select an index beyond it.
             last = max(index for index, weight in enumerate(weights) if weight > 0)
             draws = rgrad.rand(self.num_samples, dtype=rgrad.float64, generator=self.generator).tolist()
             yield from (min(bisect_right(bounds, draw * bounds[-1]), last) for draw in draws)
@@ -165,7 +164,8 @@ class WeightedRandomSampler(Sampler[int]):
                 "invalid multinomial distribution (with replacement=False, not enough non-negative "
                 "category to sample)"
             )
-        # Waiting times at rates `weights`: those that ring first are a sample without replacement.
+        # Exponential waiting times with rates `weights`: the indices with the shortest are a sample without
+        # replacement.
         waits = (
             -(1 - rgrad.rand(len(weights), dtype=rgrad.float64, generator=self.generator)).log()
         ).tolist()

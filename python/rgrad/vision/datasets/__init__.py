@@ -1,4 +1,4 @@
-"""Picture datasets."""
+"""Image datasets."""
 
 from rgrad._absent import absent_class
 from rgrad.vision.datasets.mnist import MNIST, FashionMNIST

@@ -23,11 +23,11 @@ def _progress(name: str, total: int | None) -> Any:
 
 
 def download(url: str, target: str, md5: str) -> None:
-    """Fetch a file, and put it in place only once it is complete and its checksum right.
+    """Downloads a file, and moves it to its path only if it is complete and its checksum is correct.
 
     Args:
-        url: where from.
-        target: its path; the folder has to exist.
+        url: the URL.
+        target: the path; the folder must exist.
         md5: its MD5 checksum.
     """
     digest = hashlib.md5(usedforsecurity=False)
@@ -52,7 +52,7 @@ def download(url: str, target: str, md5: str) -> None:
 
 
 def download_from(mirrors: list[str], name: str, folder: str, md5: str) -> None:
-    """Fetch a file from the first mirror that gives it."""
+    """Downloads a file from the first mirror that provides it."""
     reasons = []
     for mirror in mirrors:
         url = mirror + name

@@ -1,4 +1,4 @@
-"""The IDX format: two zero bytes, a type, a number of dimensions, the sizes as big-endian words, the
+"""The IDX format: two zero bytes, a type, the number of dimensions, the sizes as big-endian words, and the
 elements.
 """
 
@@ -19,14 +19,14 @@ _MAX_BYTES = 1 << 30
 
 
 def read_idx(path: str | os.PathLike[str], dimensions: int) -> Any:
-    """Read a file of bytes, gzipped if its name says so.
+    """Reads a file of bytes, gzipped if its name says so.
 
     Args:
         path: the file.
-        dimensions: how many dimensions it must have.
+        dimensions: the required number of dimensions.
 
     Returns:
-        A uint8 tensor of the file's shape. Raises RuntimeError for a file that isn't what it should be.
+        A uint8 tensor of the file's shape. Raises RuntimeError for an invalid file.
     """
     opener = gzip.open if os.fspath(path).endswith(".gz") else open
     try:
@@ -45,7 +45,7 @@ def read_idx(path: str | os.PathLike[str], dimensions: int) -> Any:
             count = math.prod(shape)
             if count > _MAX_BYTES:
                 raise RuntimeError(f"{path} claims a shape of {shape}, which is too large to be true")
-            # One byte more than expected tells a file that is too long, whatever it would unpack to.
+            # Reading one extra byte detects a file that is too long without unpacking all of it.
             data = file.read(count + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise RuntimeError(f"{path} is corrupt: {error}") from None

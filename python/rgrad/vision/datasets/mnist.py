@@ -27,20 +27,20 @@ def _pillow() -> Any:
 
 
 class MNIST(Dataset[Any]):
-    """Handwritten digits: 60,000 to train with and 10,000 to test, 28 by 28.
+    """Handwritten digits: 60,000 training and 10,000 test images of 28 by 28 pixels.
 
-    A sample is a picture and its class. The picture is a Pillow image, or, where Pillow isn't installed, a
-    uint8 tensor of shape (28, 28); `transforms.ToTensor` makes the same of both.
+    A sample is an image and its class. The image is a Pillow image, or, if Pillow is not installed, a uint8 tensor of
+    shape (28, 28); `transforms.ToTensor` gives the same result for both.
 
     Args:
-        root: the folder in which `MNIST/raw` (`FashionMNIST/raw`) holds the published files, plain or gzipped.
-        train: the training pictures rather than the test pictures.
-        transform: applied to each picture.
+        root: the folder in which `MNIST/raw` (`FashionMNIST/raw`) contains the published files, plain or gzipped.
+        train: whether to use the training images rather than the test images.
+        transform: applied to each image.
         target_transform: applied to each class.
-        download: fetch files that aren't there.
+        download: download missing files.
 
     Attributes:
-        data: the pictures, uint8 of shape (N, 28, 28).
+        data: the images, uint8 of shape (N, 28, 28).
         targets: their classes, int64 of shape (N,).
     """
 
@@ -63,7 +63,7 @@ class MNIST(Dataset[Any]):
         "8 - eight",
         "9 - nine",
     ]
-    # Where a distribution's package puts the files for everyone.
+    # Where a Linux distribution's package installs the files system-wide.
     system_folder: str | None = None
 
     def __init__(
@@ -85,7 +85,7 @@ class MNIST(Dataset[Any]):
 
     @property
     def raw_folder(self) -> str:
-        """Where the files are expected."""
+        """The folder in which the files are expected."""
         return os.path.join(self.root, type(self).__name__, "raw")
 
     @property
@@ -94,7 +94,7 @@ class MNIST(Dataset[Any]):
         return {name: index for index, name in enumerate(self.classes)}
 
     def _find(self, name: str) -> str | None:
-        """The path of a published file, by its gzipped name; None if it is nowhere."""
+        """The path of a published file, by its gzipped name; None if it does not exist."""
         for folder in (self.raw_folder, self.system_folder):
             for candidate in (name.removesuffix(".gz"), name):
                 path = os.path.join(folder, candidate) if folder else ""
@@ -103,7 +103,7 @@ class MNIST(Dataset[Any]):
         return None
 
     def _missing(self) -> list[tuple[str, str]]:
-        """The published files that aren't there, and their checksums."""
+        """The missing published files, and their checksums."""
         return [(name, md5) for name, md5 in self.resources if self._find(name) is None]
 
     def _check_exists(self) -> bool:
@@ -117,7 +117,7 @@ class MNIST(Dataset[Any]):
             )
 
     def download(self) -> None:
-        """Fetch the files that aren't there."""
+        """Downloads the missing files."""
         for name, md5 in self._missing():
             os.makedirs(self.raw_folder, exist_ok=True)
             download_from(self.mirrors, name, self.raw_folder, md5)
@@ -180,10 +180,10 @@ class MNIST(Dataset[Any]):
 
 
 class FashionMNIST(MNIST):
-    """Pictures of clothes in MNIST's format, by Zalando Research.
+    """Images of clothes in MNIST's format, by Zalando Research.
 
-    The files are found in `root/FashionMNIST/raw`, or where Debian's package `dataset-fashion-mnist` puts
-    them. A small part of them comes with this package: see `subset`.
+    The files are searched in `root/FashionMNIST/raw` and where Debian's package `dataset-fashion-mnist` installs
+    them. A small subset comes with this package: see `subset`.
     """
 
     mirrors = ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
@@ -214,11 +214,11 @@ class FashionMNIST(MNIST):
         transform: Callable[[Any], Any] | None = None,
         target_transform: Callable[[Any], Any] | None = None,
     ) -> FashionMNIST:
-        """The 2,000 training or 500 test pictures, as many of each class, that come with this package.
+        """The 2,000 training or 500 test images included in this package, with equally many of each class.
 
         Args:
-            train: the training pictures rather than the test pictures.
-            transform: applied to each picture.
+            train: whether to use the training images rather than the test images.
+            transform: applied to each image.
             target_transform: applied to each class.
 
         Returns:
@@ -233,7 +233,7 @@ class FashionMNIST(MNIST):
 
 
 class FashionMNISTSubset(FashionMNIST):
-    """The pictures that come with this package."""
+    """The images included in this package."""
 
     system_folder = None
 

@@ -1,4 +1,4 @@
-"""Published weights: what they are called, where they come from, and where their files are looked for."""
+"""Published weights: their names, URLs, and the folders in which their files are searched."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rgrad.vision.transforms import functional as F  # noqa: N812
 
 
 class ImageClassification:
-    """What a picture has to go through before a network trained on ImageNet sees it.
+    """The preprocessing of an image for a network trained on ImageNet.
 
     Args:
-        crop_size: the edge of the middle that is kept.
-        resize_size: the length the shorter edge is brought to first.
-        mean: taken off each channel.
-        std: each channel is divided by it.
+        crop_size: edge length of the central crop.
+        resize_size: length to which the shorter edge is resized first.
+        mean: subtracted from each channel.
+        std: divides each channel.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Weights:
     """One set of published weights.
 
     Attributes:
-        url: where its file was published.
-        transforms: makes the transform that its pictures need.
-        meta: facts about it.
+        url: the URL at which the file was published.
+        transforms: returns the preprocessing of its images.
+        meta: metadata.
     """
 
     url: str
@@ -66,7 +66,7 @@ class Weights:
 
 
 def weights_folders() -> list[str]:
-    """Where files of weights are looked for: `RGRAD_WEIGHTS_DIR`, then PyTorch's cache."""
+    """The folders in which weights are searched: `RGRAD_WEIGHTS_DIR`, then PyTorch's cache."""
     cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
     home = os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))
     folders = [os.environ.get("RGRAD_WEIGHTS_DIR", ""), os.path.join(home, "hub", "checkpoints")]
@@ -74,11 +74,11 @@ def weights_folders() -> list[str]:
 
 
 class WeightsEnum(Enum):
-    """The sets of weights of one network; `DEFAULT` is the best of them."""
+    """The published weights of one network; `DEFAULT` is the best of them."""
 
     @classmethod
     def verify(cls, weights: Any) -> WeightsEnum | None:
-        """The member that `weights` is, or names; None stays None."""
+        """Returns the member given by `weights`, itself or its name; None is returned as None."""
         if weights is None:
             return None
         if isinstance(weights, str):
@@ -92,24 +92,24 @@ class WeightsEnum(Enum):
 
     @property
     def url(self) -> str:
-        """Where the file was published."""
+        """The URL at which the file was published."""
         return self.value.url
 
     @property
     def transforms(self) -> Callable[..., Any]:
-        """Makes the transform that its pictures need."""
+        """Returns the preprocessing of its images."""
         return self.value.transforms
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Facts about the weights."""
+        """Metadata of the weights."""
         return self.value.meta
 
     def get_state_dict(self, weights_dir: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-        """Read the weights from a local file.
+        """Reads the weights from a local file.
 
         Args:
-            weights_dir: the folder it is in, before those that are always looked through.
+            weights_dir: a folder to search before the default ones.
 
         Returns:
             The state dict.

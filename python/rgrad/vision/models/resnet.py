@@ -20,17 +20,17 @@ def _conv1x1(channels_in: int, channels_out: int, stride: int = 1) -> nn.Conv2d:
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions and a way around them.
+    """Two 3x3 convolutions with a residual connection.
 
     Args:
-        inplanes: channels in.
-        planes: channels out.
-        stride: of the first convolution.
-        downsample: brings the input to the output's shape where they differ.
+        inplanes: number of input channels.
+        planes: number of output channels.
+        stride: stride of the first convolution.
+        downsample: converts the input to the output's shape if they differ.
         groups: must be 1.
         base_width: must be 64.
         dilation: must be 1.
-        norm_layer: what normalises; `BatchNorm2d` by default.
+        norm_layer: the normalization; `BatchNorm2d` by default.
     """
 
     expansion = 1
@@ -61,7 +61,7 @@ class BasicBlock(nn.Module):
         self.stride = stride
 
     def forward(self, x: Any) -> Any:
-        """Shape (N, inplanes, H, W) to (N, planes, H / stride, W / stride)."""
+        """Maps shape (N, inplanes, H, W) to (N, planes, H / stride, W / stride)."""
         out = self.relu(self.bn1(self.conv1(x)))
         out = self.bn2(self.conv2(out))
         out += x if self.downsample is None else self.downsample(x)
@@ -120,10 +120,10 @@ class ResNet(nn.Module):
     """A residual network.
 
     Args:
-        block: what the four stages are made of.
-        layers: how many blocks each stage has.
-        num_classes: how many numbers come out.
-        zero_init_residual: let every block begin as the identity.
+        block: the block that the four stages consist of.
+        layers: number of blocks in each stage.
+        num_classes: number of outputs.
+        zero_init_residual: initialize every block as the identity.
         groups: of the 3x3 convolutions of bottlenecks.
         width_per_group: their channels in each group, for the first stage.
         replace_stride_with_dilation: for each of the last three stages, whether its pictures keep their size and its
@@ -191,7 +191,7 @@ class ResNet(nn.Module):
         return nn.Sequential(*stage)
 
     def forward(self, x: Any) -> Any:
-        """Shape (N, 3, H, W) to (N, num_classes)."""
+        """Maps shape (N, 3, H, W) to (N, num_classes)."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(rgrad.flatten(self.avgpool(x), 1))
@@ -307,13 +307,13 @@ def resnet18(
     """ResNet-18.
 
     Args:
-        weights: published weights, read from a local file; None to initialise at random.
+        weights: published weights, read from a local file; None for random initialization.
         progress: accepted; nothing is downloaded.
-        weights_dir: a folder to look for that file in first.
-        **kwargs: for `ResNet`, such as `num_classes`.
+        weights_dir: a folder to search for that file first.
+        **kwargs: arguments of `ResNet`, such as `num_classes`.
 
     Returns:
-        The network: (N, 3, H, W) to (N, num_classes).
+        The network, which maps (N, 3, H, W) to (N, num_classes).
     """
     del progress
     return _resnet([2, 2, 2, 2], ResNet18_Weights.verify(weights), weights_dir, kwargs)
@@ -326,7 +326,7 @@ def resnet34(
     weights_dir: Any = None,
     **kwargs: Any,
 ) -> ResNet:
-    """ResNet-34; as `resnet18`."""
+    """ResNet-34; the arguments are those of `resnet18`."""
     del progress
     return _resnet([3, 4, 6, 3], ResNet34_Weights.verify(weights), weights_dir, kwargs)
 

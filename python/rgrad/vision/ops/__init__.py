@@ -1,4 +1,4 @@
-"""Operations and modules of networks for pictures."""
+"""Operations and modules for networks that process images."""
 
 from rgrad.vision.ops import misc
 from rgrad.vision.ops.misc import FrozenBatchNorm2d

@@ -1,4 +1,4 @@
-"""Modules of networks for pictures."""
+"""Modules for networks that process images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FrozenBatchNorm2d(rgrad.nn.Module):
 
     Args:
         num_features: channels of the input, (N, num_features, H, W).
-        eps: is added to the variance.
+        eps: added to the variance.
 
     Example:
         >>> import rgrad as torch
@@ -33,7 +33,7 @@ class FrozenBatchNorm2d(rgrad.nn.Module):
         self.register_buffer("running_var", rgrad.ones(num_features))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        # Files of a BatchNorm2d count batches too, which says nothing here.
+        # The state of a BatchNorm2d includes a batch counter, which is not needed here.
         state_dict.pop(prefix + "num_batches_tracked", None)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 

@@ -1,4 +1,4 @@
-//! Where the driver of reductions takes elements from: memory, or a formula. See Note [Reduced formulas].
+//! The source of a reduction's elements: memory or a formula. See Note [Reduced formulas].
 
 use super::{Kernel, RUN};
 use crate::dtype::Element;
@@ -10,21 +10,21 @@ pub(super) enum Elements<'a, I> {
     Computed(&'a dyn Compute<I>),
 }
 
-/// Elements that are computed when they are reduced.
+/// Elements that are computed during the reduction.
 pub(super) trait Compute<I>: Sync {
-    /// Computes elements for one worker.
+    /// Returns an evaluator for one worker.
     fn reader(&self) -> Box<dyn Reader<I> + '_>;
 }
 
 pub(super) trait Reader<I> {
-    /// The elements from position `at` on.
+    /// Computes the elements from position `at` on.
     fn read(&mut self, at: usize, out: &mut [I]);
 }
 
-/// What one worker reads rows from.
+/// The source from which one worker reads rows.
 pub(super) enum Source<'a, I> {
     Slice(&'a [I]),
-    /// And the rows that were read last.
+    /// The evaluator, and a buffer for the rows read last.
     Computed(Box<dyn Reader<I> + 'a>, Vec<I>),
 }
 
@@ -40,8 +40,8 @@ impl<'a, I: Element> Elements<'a, I> {
 }
 
 impl<I> Source<'_, I> {
-    /// Rows of `w` elements, of which the first begins at `start`, each `stride` after the one before; and how far apart
-    /// they are in what is returned.
+    /// Returns rows of `w` elements, and the stride between rows in the returned slice. The first row begins at
+    /// position `start`, the others follow with a distance of `stride`.
     #[inline]
     pub(super) fn rows(&mut self, start: usize, rows: usize, w: usize, stride: usize) -> (&[I], usize) {
         match self {
@@ -61,7 +61,8 @@ impl<I> Source<'_, I> {
     }
 }
 
-/// As `reduce_runs`, of elements that are computed first: as many rows at a time as a run has room for, or a run.
+/// Reduces runs like `reduce_runs`, of elements that are computed first: either as many whole rows at a time as fit in
+/// a run, or one run of a row.
 pub(super) fn runs<I: Element, A>(
     r: &dyn Kernel<I, A>,
     x: &dyn Compute<I>,

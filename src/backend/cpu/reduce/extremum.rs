@@ -57,7 +57,7 @@ pub fn extremum<T: Ordered>(
     }
 }
 
-/// The largest or smallest element alone; there is one.
+/// The largest or smallest element, without its index; `n` is not 0.
 pub(super) fn greatest<T: Ordered>(
     x: Elements<T>,
     d: ReduceDims,
@@ -73,7 +73,7 @@ pub(super) fn greatest<T: Ordered>(
     reduce(&ReduceOp(Greatest(PhantomData, turn)), x, d, Some(&turned), values);
 }
 
-/// The extremum, as it is turned, with the index of its first occurrence.
+/// The extremum in the order of [`Ordered::turned`], with the index of its first occurrence.
 struct Located<T: Ordered>(Greatest<T>);
 
 /// Whether `b`, at a later position, replaces `a`: the first NaN is kept, else the first of the maxima.

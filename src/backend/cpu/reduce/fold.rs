@@ -19,9 +19,9 @@ use crate::dtype::{DType, Element};
 use crate::error::Result;
 use crate::formula::Int;
 
-/// Reduces a formula; false where that has to go by way of memory.
+/// Reduces a formula; false if the elements must be stored in memory first.
 pub fn formula(fold: &Fold, out: View) -> Result<bool> {
-    // Without elements, what is written is not what is read.
+    // An output that overlaps an operand would be overwritten before the operand is read.
     let apart = fold.of.views().all(|v| !v.overlaps(&out))
         && fold.then.iter().flat_map(Applied::views).all(|v| !v.overlaps(&out));
     if !apart || fold.dims.is_empty() || out.dtype != fold.reduced() {
@@ -65,7 +65,7 @@ fn of_floats<T: Interpreted<Stored = T> + Math + Ordered>(fold: &Fold, out: View
         ReduceOp::Min => greatest(x, d, false, finish, out),
         ReduceOp::Norm(p) => norm_of(p, x, d, finish, out),
         ReduceOp::LogSumExp => logsumexp_of(x, d, finish, out),
-        // Bytes, which are no results of this type.
+        // These have results of bytes and are handled by `of_bits`.
         ReduceOp::All | ReduceOp::Any => return Ok(false),
     }
     Ok(true)
@@ -78,26 +78,27 @@ where
     if fold.then.is_some() {
         return Ok(false);
     }
-    match Computed::<T>::of(&fold.of, fold.dims.len(), out) {
-        Some(computed) => of_bits::<T>(fold, computed.elements(), out),
-        None => Ok(false),
+    let Some(computed) = Computed::<T>::of(&fold.of, fold.dims.len(), out) else { return Ok(false) };
+    if fold.op != ReduceOp::Product {
+        return of_bits::<T>(fold, computed.elements(), out);
     }
+    reduce(&Each(ProductInt(P)), computed.elements(), fold.dims, None, &mut *Output::<i64>::of(out)?);
+    Ok(true)
 }
 
-/// Reductions to bytes and to 64-bit integers.
+/// Reductions whose results are bytes or 64-bit integers.
 fn of_bits<T: Interpreted>(fold: &Fold, x: Elements<T::Stored>, out: View) -> Result<bool> {
     let d = fold.dims;
     match fold.op {
         ReduceOp::All => reduce(&Each(All(P)), x, d, None, &mut *Output::<u8>::of(out)?),
         ReduceOp::Any => reduce(&Each(Any(P)), x, d, None, &mut *Output::<u8>::of(out)?),
         ReduceOp::Sum => reduce(&Each(SumInt(P)), x, d, None, &mut *Output::<i64>::of(out)?),
-        ReduceOp::Product => reduce(&Each(ProductInt(P)), x, d, None, &mut *Output::<i64>::of(out)?),
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-/// A formula and its operands, ready to be computed anywhere.
+/// A formula and its operands, prepared for evaluation at any position.
 struct Computed<'a, T> {
     plan: Plan<T>,
     origins: SmallVec<[OperandAccess<'a>; 4]>,
@@ -105,8 +106,8 @@ struct Computed<'a, T> {
 }
 
 impl<'a, T: Interpreted> Computed<'a, T> {
-    /// What is computed for `n` positions. None where a step is not defined or an operand missing, and where an operand is
-    /// transposed: see Note [Bands].
+    /// A formula for `n` positions. None if a step is not defined for this type, an operand is missing, or an operand
+    /// is transposed (see Note [Bands]).
     fn of(a: &Applied<'a>, n: usize, out: View) -> Option<Self> {
         Computed::new(Plan::of(a, n)?, a.operands, n, out)
     }
@@ -118,7 +119,7 @@ impl<'a, T: Interpreted> Computed<'a, T> {
         (!turned).then_some(Computed { plan, origins, n })
     }
 
-    /// As `of`, where the first operand is handed over.
+    /// Like `of`, with a first operand that is passed block by block.
     fn after(a: &Applied<'a>, n: usize, out: View) -> Option<Self> {
         let mut computed = Computed::new(Plan::of(a, n)?, a.operands, n, out)?;
         *computed.origins.first_mut()? = OperandAccess::Given;

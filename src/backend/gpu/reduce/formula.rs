@@ -1,5 +1,5 @@
-//! Reductions of formulas: the first pass computes the elements that it reduces, the last one applies a formula to the
-//! results before it stores them. See Note [Reduced formulas].
+//! Reductions of formulas: the first pass computes the elements that it reduces, and the last pass applies a formula
+//! to the results before it stores them. See Note [Reduced formulas].
 
 use smallvec::SmallVec;
 
@@ -20,11 +20,11 @@ use crate::formula::template::{self, binding, coordinates, line, load, stored};
 use crate::formula::wgsl::{self, Input};
 use crate::layout::{Dims, collapse_all};
 
-/// Reduces a formula in floating point; false where that has to go by way of memory: what an adapter binds at a time, or
-/// what its shaders have, is not enough.
+/// Reduces a formula in floating point; false if the elements must be stored in memory first, because the adapter's
+/// limits on bindings or its shaders' features do not suffice.
 pub fn fold(fold: &Fold, out: View) -> Result<bool> {
     let (gpu, d, compute) = (of(out)?, fold.dims, fold.compute);
-    // Positions are counted in 32 bits.
+    // Shaders compute positions in 32 bits.
     let counted = !fold.dims.is_empty() && d.len() <= u32::MAX as usize;
     if !counted
         || fold.reduced() != compute
@@ -38,7 +38,7 @@ pub fn fold(fold: &Fold, out: View) -> Result<bool> {
     let last = match &fold.then {
         Some(then) => {
             let shape = then.views().next().map_or(&lanes, |v| &v.layout.shape);
-            // The reduced value is at hand.
+            // The first operand is the reduced value, which is not a binding.
             Part::of("y", then, then.operands.get(1..).unwrap_or_default(), shape, compute).map(Some)
         }
         None => Some(None),
@@ -48,7 +48,7 @@ pub fn fold(fold: &Fold, out: View) -> Result<bool> {
     views.extend(last.iter().flat_map(|l| l.tensors.iter().map(|t| t.view)));
     let apart = views.iter().all(|v| !v.storage.overlaps(out.storage));
     views.push(out);
-    // Besides these, what an earlier pass has left.
+    // One more binding is needed for the result of an earlier pass.
     if !apart || !fits(gpu, &views) || views.len() + 1 > gpu.caps.max_buffers {
         return Ok(false);
     }
@@ -72,22 +72,22 @@ struct Read<'a> {
     strides: SmallVec<[isize; 6]>,
 }
 
-/// A formula in a shader, whose names begin with `name`. Of the numbers that it reads, those among the operands come first.
+/// A formula in a shader. Its names begin with `name`. Its numbers are those among the operands, followed by `params`.
 struct Part<'a> {
     name: &'static str,
     formula: &'a Formula,
     inputs: SmallVec<[Input; 8]>,
     tensors: SmallVec<[Read<'a>; 8]>,
-    /// By argument.
+    /// Pairs of argument index and number.
     numbers: SmallVec<[(usize, Scalar); 4]>,
     params: &'a [Scalar],
-    /// Sizes, after neighbouring dimensions were merged; none where all tensors are contiguous.
+    /// Sizes after merging of adjacent dimensions; empty if all tensors are contiguous.
     shape: SmallVec<[usize; 6]>,
 }
 
 impl<'a> Part<'a> {
-    /// A part whose last operands are these; those before are given by the shader. None where shaders have no such steps or
-    /// types.
+    /// A part whose last operands are `operands`; the shader provides those before. None if shaders lack one of the
+    /// steps or types.
     fn of(
         name: &'static str,
         a: &Applied<'a>,
@@ -107,7 +107,7 @@ impl<'a> Part<'a> {
                     numbers.push((k, *s));
                     Input::Number
                 }
-                // Integers of 64 bits may have to be lowered; they are converted by a kernel of their own.
+                // A 64-bit operand may have to be lowered to a narrower type by a separate conversion kernel.
                 Operand::View(v)
                     if v.dtype == DType::I64 || (v.dtype == DType::F64 && compute != DType::F64) =>
                 {
@@ -145,7 +145,7 @@ impl<'a> Part<'a> {
         s
     }
 
-    /// Adds what `fields` declares.
+    /// Writes the values of the fields that `fields` declares, in the same order.
     fn lay_out(&self, p: &mut Params, compute: DType) {
         self.numbers.iter().map(|(_, s)| s).chain(self.params).for_each(|s| {
             p.number(*s, compute);
@@ -155,14 +155,15 @@ impl<'a> Part<'a> {
         });
         for t in &self.tensors {
             p.u32(t.view.layout.offset as u32);
-            // Strides may be negative: the sums wrap.
+            // Strides may be negative: they are cast to u32 and the shader's sums wrap around.
             t.strides.iter().for_each(|&stride| {
                 p.u32(stride as u32);
             });
         }
     }
 
-    /// The function `function(given, i)` of position `i` and, where the shader gives the first argument, of that.
+    /// Renders the function `function(i)`, which evaluates the formula at position `i`; if `given`, it is
+    /// `function(a0, i)` and the shader passes the first argument.
     fn function(&self, function: &str, given: bool, compute: DType) -> String {
         let (name, mut s) = (self.name, String::new());
         for t in &self.tensors {
@@ -187,12 +188,12 @@ impl<'a> Part<'a> {
         s += &wgsl::steps(self.formula, compute);
         let value = wgsl::value(self.formula, 0);
         let value = if self.formula.is_truth(0) { format!("select(T(0), T(1), {value})") } else { value };
-        // As if it came from memory: nothing is contracted with what follows.
+        // `opaque` prevents contraction with later operations, as if the value were loaded from memory.
         line(&mut s, format!("    return opaque({value});\n}}"));
         s
     }
 
-    /// What tells the shaders of parts apart.
+    /// Appends the properties of this part that its shader depends on.
     fn tell(&self, variant: &mut SmallVec<[u8; 2 * KEY]>) {
         variant.extend(self.formula.identity().to_le_bytes());
         variant.extend([self.shape.len() as u8, self.params.len() as u8, self.inputs.len() as u8]);
@@ -205,7 +206,7 @@ struct Reduction<'a> {
     gpu: &'static Gpu,
     d: ReduceDims,
     segments: usize,
-    /// What the first of two passes leaves.
+    /// The results of the first of two passes.
     partial: &'a Workspace,
 }
 
@@ -220,7 +221,8 @@ impl Reduction<'_> {
             && self.launch(plan, Err(partial), Some(last), ReduceDims { n: segments, ..d }, 1, out)?)
     }
 
-    /// One pass, over a formula or what a pass has left; `last` is that of the last pass.
+    /// One pass, over a formula (`Ok`) or the results of an earlier pass (`Err`). `last` is None unless this is the
+    /// last pass; it then contains the formula applied to the results, if any.
     fn launch<'p>(
         &self,
         plan: &Plan,

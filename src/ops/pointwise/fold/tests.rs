@@ -22,7 +22,7 @@ const OPS: [ReduceOp; 13] = [
     ReduceOp::LogSumExp,
 ];
 
-/// Runs, cut runs, narrow columns, columns, tiles of columns, and their remainders.
+/// One shape for each case of the driver: runs, split runs, narrow columns, columns, tiles of columns, and remainders.
 const SHAPES: [[usize; 3]; 11] = [
     [1, 1, 1],
     [5, 7, 1],
@@ -37,13 +37,13 @@ const SHAPES: [[usize; 3]; 11] = [
     [3, 1, 4],
 ];
 
-/// A formula with the first result of a random one.
+/// A random formula, restricted to its first result.
 fn one_of(r: &mut Random, args: usize) -> Formula {
     let f = random_formula(r, args);
     Formula::new(f.steps(), &f.results()[..1]).unwrap()
 }
 
-/// The rule, the reduction and the second rule, each by itself.
+/// The first rule, the reduction and the second rule as separate operations.
 fn in_turn(op: ReduceOp, of: Applied, dtype: DType, then: Option<Applied>) -> Tensor {
     let evaluated = |a: &Applied, args: &[Arg], dtype: DType, result: DType| {
         evaluate(a.rule.name(), a.rule.formula(), dtype, args, a.params, &[result]).unwrap().remove(0)
@@ -73,7 +73,8 @@ fn in_turn(op: ReduceOp, of: Applied, dtype: DType, then: Option<Applied>) -> Te
     }
 }
 
-/// Tensors that broadcast to the shape: dense, with gaps, a row for all, a number for each row, of a half type.
+/// Tensors that broadcast to the shape: contiguous, non-contiguous, one row for all, one number per row, a 16-bit
+/// type.
 fn operands([a, b, c]: [usize; 3], dtype: DType) -> [Tensor; 5] {
     let of = |shape: [usize; 3], seed| {
         let t = numbers(shape.iter().product(), dtype, seed);
@@ -100,7 +101,7 @@ fn a_reduced_formula_has_the_bits_of_formula_and_reduction_one_after_the_other()
                 let beside = numbers(a * c, dtype, 9).with_layout(Layout::contiguous([a, 1, c].into()));
                 for _ in 0..4 {
                     let (op, f) = (OPS[r.below(OPS.len())], one_of(&mut r, 3));
-                    // All of the shape are among them, whatever else is.
+                    // One operand always has the whole shape, whatever the others are.
                     let others = [0, 1].map(|_| r.below(6));
                     let arg = |k: usize| tensors.get(k).map_or(Arg::S(Scalar::Float(0.5)), Arg::T);
                     let args = [Arg::T(&tensors[0]), arg(others[0]), arg(others[1])];

@@ -6,7 +6,7 @@ use crate::ops::rows;
 
 const ISAS: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
-/// A generator of numbers without a pattern.
+/// A pseudo-random number generator.
 pub(in crate::ops::pointwise) struct Random(pub u64);
 
 impl Random {
@@ -19,7 +19,7 @@ impl Random {
     }
 }
 
-/// Numbers of all sizes, and those at the ends.
+/// Numbers of all magnitudes, including the extreme values.
 pub(in crate::ops::pointwise) fn numbers(n: usize, dtype: DType, seed: u64) -> Tensor {
     const ENDS: [f64; 12] =
         [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-40, 0.5, -2.5, 2.0, 300.0];
@@ -34,7 +34,7 @@ pub(in crate::ops::pointwise) fn numbers(n: usize, dtype: DType, seed: u64) -> T
     Tensor::from_slice(&values, [n]).unwrap().copied(dtype).unwrap()
 }
 
-/// The elements as bits, all NaNs as one.
+/// The bit patterns of the elements, with all NaNs mapped to one.
 pub(in crate::ops::pointwise) fn bits(t: &Tensor) -> Vec<u64> {
     let dense = t.dense(t.dtype()).unwrap();
     match t.dtype() {
@@ -94,7 +94,7 @@ fn every_row_and_derivative_is_interpreted_to_the_bits_of_its_loop() {
     assert!(compared > 3 * rows::ROWS.len(), "{compared}");
 }
 
-/// A formula of some steps after so many arguments, with three results.
+/// A random formula with `args` arguments and three results.
 pub(in crate::ops::pointwise) fn random_formula(r: &mut Random, args: usize) -> Formula {
     use Prim::*;
     const NUMBERS: [Prim; 14] =

@@ -1,0 +1,12 @@
+"""Transforms that are made of others; `transforms` offers them."""
+
+from .base import (
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    Transform,
+    _expect_dims,
+    _InverseTransform,
+    identity_transform,
+)
+from .parts import CatTransform, CumulativeDistributionTransform, StackTransform

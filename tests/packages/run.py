@@ -12,8 +12,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +62,14 @@ def main(arguments: list[str]) -> int:
     names = arguments[recording:] or sorted(p.stem for p in HERE.glob("[a-z]*.py") if p.stem != "run")
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     failed = 0
+    folder = Path(tempfile.mkdtemp())
     for name in names:
-        path = HERE / f".{name}.json"
+        path = folder / f"{name}.json"
         prefix = [] if recording else ["-m", "rgrad"]
         command = [sys.executable, *prefix, str(HERE / "run.py"), "--one", name, str(path)]
         environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment)
         found = json.loads(path.read_text()) if path.exists() else None
-        path.unlink(missing_ok=True)
         if done.returncode != 0 or found is None:
             problem: str | None = (done.stderr.strip().splitlines() or ["no output"])[-1]
         elif recording:
@@ -76,6 +78,7 @@ def main(arguments: list[str]) -> int:
             problem = differs(found, known[name]) if name in known else "has no recorded result"
         failed += problem is not None
         print(f"{name:<24}{problem or ('recorded' if recording else 'as PyTorch')}", flush=True)
+    shutil.rmtree(folder)
     if recording:
         RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     return 1 if failed else 0

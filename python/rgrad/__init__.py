@@ -124,6 +124,7 @@ if TYPE_CHECKING:
         use_deterministic_algorithms,
     )
     from ._layout import layout, strided
+    from ._streams import Event, Stream
     from ._tensor_str import get_printoptions, set_printoptions
     from ._tensor_types import (
         BFloat16Tensor,
@@ -210,6 +211,7 @@ _NAMES_OF = {
     ),
     "_layout": ("layout", "strided"),
     "_tensor_str": ("get_printoptions", "set_printoptions"),
+    "_streams": ("Event", "Stream"),
     "_tensor_types": (*(f"{prefix}Tensor" for prefix in _DTYPE_PREFIXES), "typename"),
     "accelerator": ("get_device_module",),
     "amp.autocast_mode": ("autocast", "get_autocast_dtype", "is_autocast_enabled"),

@@ -147,7 +147,7 @@ if TYPE_CHECKING:
     from .doctor import doctor
     from .func import vmap
     from .jit import ScriptModule
-    from .linalg import pinverse
+    from .linalg import pca_lowrank, pinverse, svd_lowrank
     from .nn.functional import (
         bilinear,
         channel_shuffle,
@@ -220,7 +220,7 @@ _NAMES_OF = {
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "func": ("vmap",),
     "jit": ("ScriptModule",),
-    "linalg": ("pinverse",),
+    "linalg": ("pca_lowrank", "pinverse", "svd_lowrank"),
     "nn.functional": (
         "bilinear",
         "channel_shuffle",

@@ -68,6 +68,17 @@ test-swiftshader: dev $(SWIFTSHADER) ## What every GPU can do, on SwiftShader (t
 doctor: dev ## Every operation on this machine's GPU against the CPU
 	PYTHONPATH=python $(PY) -m rgrad.doctor $(ARGS)
 
+# PyTorch is kept out: the packages' dependencies are listed in full.
+PACKAGES := target/packages
+$(PACKAGES)/.ready: tests/packages/requirements.txt
+	python3 -m venv $(PACKAGES)
+	$(PACKAGES)/bin/python -m pip install --quiet --no-deps -r $<
+	@touch $@
+
+.PHONY: packages
+packages: dev $(PACKAGES)/.ready ## Packages written for PyTorch on rgrad, compared with what PyTorch computed (NAMES picks some)
+	PYTHONPATH=python $(PACKAGES)/bin/python tests/packages/run.py $(NAMES)
+
 .PHONY: slow
 # Miri is not among these: it needs a nightly toolchain that has it. Valgrind knows no AVX-512.
 slow: dev ## loom over the locks of the graph, valgrind over the elements, every call of a kernel checked, 10,000 random programs, a million random calls, threads many times

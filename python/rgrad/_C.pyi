@@ -1823,6 +1823,7 @@ _is_torch_function_enabled: Any
 _is_torch_function_mode_enabled: Any
 _len_torch_function_stack: Any
 _linalg: Any
+_log_api_usage_once: Any
 _make_subclass: Any
 _meet_subclass: Any
 _memory_stats: Any

@@ -124,6 +124,7 @@ if TYPE_CHECKING:
         use_deterministic_algorithms,
     )
     from ._layout import layout, strided
+    from ._streams import Event, Stream
     from ._tensor_str import get_printoptions, set_printoptions
     from ._tensor_types import (
         BFloat16Tensor,
@@ -146,7 +147,7 @@ if TYPE_CHECKING:
     from .doctor import doctor
     from .func import vmap
     from .jit import ScriptModule
-    from .linalg import pinverse
+    from .linalg import pca_lowrank, pinverse, svd_lowrank
     from .nn.functional import (
         bilinear,
         channel_shuffle,
@@ -210,6 +211,7 @@ _NAMES_OF = {
     ),
     "_layout": ("layout", "strided"),
     "_tensor_str": ("get_printoptions", "set_printoptions"),
+    "_streams": ("Event", "Stream"),
     "_tensor_types": (*(f"{prefix}Tensor" for prefix in _DTYPE_PREFIXES), "typename"),
     "accelerator": ("get_device_module",),
     "amp.autocast_mode": ("autocast", "get_autocast_dtype", "is_autocast_enabled"),
@@ -218,7 +220,7 @@ _NAMES_OF = {
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "func": ("vmap",),
     "jit": ("ScriptModule",),
-    "linalg": ("pinverse",),
+    "linalg": ("pca_lowrank", "pinverse", "svd_lowrank"),
     "nn.functional": (
         "bilinear",
         "channel_shuffle",

@@ -119,10 +119,15 @@ def _slice_or_item(self: _C.UntypedStorage, index: Any) -> Any:
     return part_of(self, index)
 
 
+def _log_api_usage_once(event: str) -> None:
+    """Nothing is logged."""
+
+
 def install() -> None:
     """Adds the methods to Tensor, and two to its storages."""
     _C.UntypedStorage.from_file = staticmethod(from_file)  # type: ignore[attr-defined]
     _C.UntypedStorage.__getitem__ = _slice_or_item  # type: ignore[method-assign]
+    _C._log_api_usage_once = _log_api_usage_once  # type: ignore[attr-defined]
     _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]
     for method in (apply_, map_, map2_, storage, pinverse, __complex__):
         setattr(Tensor, method.__name__, method)

@@ -383,3 +383,50 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
     made, info = _by_matrix(solve, A, B.unsqueeze(-1) if vectors else B, check_errors=check_errors)
     return _pair("linalg_solve_ex", (made.squeeze(-1) if vectors else made, info), out)
+
+
+# Approximations of low rank.
+
+
+def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> tuple[Tensor, ...]:
+    """The greatest singular values of matrices and their vectors, approximately.
+
+    A random projection to q dimensions, improved by iterations of subspaces (Halko, Martinsson and Tropp, 2011,
+    algorithm 4.4), is followed by an exact decomposition of what is left. It draws random numbers.
+
+    Args:
+        A: matrices, (..., m, n).
+        q: how many values, at most min(m, n); a few more than the rank that is wanted.
+        niter: how often the subspace is improved.
+        M: is subtracted from A; broadcast to its shape.
+
+    Returns:
+        U (..., m, q), S (..., q) and V (..., n, q).
+    """
+    count = 6 if q is None else q
+    matrix = A if M is None else A - M
+    rows, columns = matrix.shape[-2:]
+    if not 0 <= count <= min(rows, columns):
+        raise ValueError(f"q(={count}) is not between 0 and min(m, n)={min(rows, columns)}")
+    other = matrix.mT
+    basis = _namespace.qr(matrix @ rgrad.randn(columns, count, dtype=matrix.dtype, device=matrix.device))[0]
+    for _ in range(2 if niter is None else niter):
+        basis = _namespace.qr(matrix @ _namespace.qr(other @ basis)[0])[0]
+    U, S, Vh = _namespace.svd(basis.mT @ matrix, full_matrices=False)
+    return basis @ U, S, Vh.mT
+
+
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, ...]:
+    """The principal components of rows, approximately; see `svd_lowrank`.
+
+    Args:
+        A: rows of numbers, (..., m, n).
+        q: how many components; min(6, m, n) if None.
+        center: whether the mean of the rows is subtracted.
+        niter: how often the subspace is improved.
+
+    Returns:
+        U (..., m, q), S (..., q) and V (..., n, q), whose columns are the components.
+    """
+    count = min(6, *A.shape[-2:]) if q is None else q
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, count, niter)

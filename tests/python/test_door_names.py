@@ -311,3 +311,32 @@ def test_pictures_are_written_and_read(tmp_path):
     assert torch.equal(pictures.read_file(tmp_path / "x.png"), pictures.encode_png(x))
     with pytest.raises(RuntimeError, match="uint8"):
         pictures.encode_png(x.float())
+
+
+def test_streams_and_events_of_the_cpu_and_of_a_gpu():
+    stream = torch.Stream("cpu")
+    assert stream.query() and stream == torch.Stream(device="cpu") and stream.device_index == -1
+    assert repr(stream) == "torch.Stream device_type=cpu, device_index=-1, stream_id=0"
+    with stream as entered, pytest.raises(RuntimeError, match="cpu backend doesn't support events"):
+        entered.record_event()
+    with pytest.raises(ValueError, match="must be recorded"):
+        torch.Event("cpu").elapsed_time(torch.Event("cpu"))
+    if torch.gpu.is_available():
+        start, end = torch.Event(enable_timing=True), torch.Event(enable_timing=True)
+        start.record()
+        (torch.ones(8, 8, device="gpu") @ torch.ones(8, 8, device="gpu")).sum()
+        torch.Stream().record_event(end)
+        assert end.query() and start.elapsed_time(end) > 0
+
+
+def test_values_are_shared_out_and_joined():
+    from rgrad.nn.parallel import gather, scatter, scatter_kwargs
+
+    x = torch.arange(6.0).reshape(3, 2)
+    parts = scatter({"x": [x, 1]}, ["cpu", "cpu"])
+    assert [p["x"][0].shape[0] for p in parts] == [2, 1] and parts[1]["x"][1] == 1
+    assert torch.equal(gather([p["x"][0] for p in parts], "cpu"), x)
+    joined = gather([(t.sum(), {"a": t}) for t in x.split(1)], "cpu")
+    assert joined[0].tolist() == [1.0, 5.0, 9.0] and torch.equal(joined[1]["a"], x)
+    args, named = scatter_kwargs((x,), {}, ["cpu", "cpu"])
+    assert len(args) == 2 and named == ({}, {})

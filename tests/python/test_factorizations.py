@@ -206,3 +206,21 @@ def test_forms_that_report_failures_tell_where():
     x = good.clone().requires_grad_()
     torch.linalg.inv_ex(x).inverse.sum().backward()
     assert x.grad is not None
+
+
+def test_approximations_of_low_rank_are_exact_for_matrices_of_that_rank():
+    torch.manual_seed(0)
+    for shape in ((9, 6), (6, 9), (2, 7, 7)):
+        a = torch.randn(*shape[:-1], 3, dtype=torch.float64) @ torch.randn(*shape[:-2], 3, shape[-1]).double()
+        u, s, v = torch.svd_lowrank(a, q=4)
+        torch.testing.assert_close((u * s.unsqueeze(-2)) @ v.mT, a)
+        torch.testing.assert_close(s[..., :3], torch.linalg.svdvals(a)[..., :3])
+        assert u.shape == (*shape[:-1], 4) and v.shape == (*shape[:-2], shape[-1], 4)
+    a = a[0] + 5.0
+    _, s, v = torch.pca_lowrank(a, q=3)
+    torch.testing.assert_close(s, torch.linalg.svdvals(a - a.mean(0))[:3])
+    torch.testing.assert_close(v.mT @ v, torch.eye(3, dtype=torch.float64))
+    assert torch.pca_lowrank(torch.randn(4, 9))[1].shape == (4,)
+    torch.testing.assert_close(torch.svd_lowrank(a, 3, M=a.mean(0))[1], s)
+    with pytest.raises(ValueError, match=r"q\(=8\)"):
+        torch.svd_lowrank(a, q=8)

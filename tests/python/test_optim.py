@@ -510,3 +510,25 @@ def test_update_bn_takes_the_statistics_of_all_batches():
     assert model.running_mean.tolist() == [4.0, 3.0]
     assert model.num_batches_tracked.item() == 2
     assert model.momentum == 0.1 and not model.training
+
+
+def test_a_class_around_an_optimizer_that_skips_the_constructor_steps_and_is_scheduled():
+    class Around(torch.optim.Optimizer):
+        def __init__(self, inner):
+            self.inner, self.steps = inner, 0
+
+        @property
+        def param_groups(self):
+            return self.inner.param_groups
+
+        def step(self, closure=None):
+            self.steps += 1
+            self.inner.step(closure)
+
+    weight = torch.ones(1, requires_grad=True)
+    optimizer = Around(torch.optim.SGD([weight], lr=0.5))
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    weight.grad = torch.ones(1)
+    optimizer.step()
+    schedule.step()
+    assert weight.item() == 0.5 and optimizer.steps == 1 and optimizer.param_groups[0]["lr"] == 0.05

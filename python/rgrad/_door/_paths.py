@@ -122,8 +122,13 @@ _ROWS = {
     "nn.modules.pixelshuffle": (_NN, "PixelShuffle PixelUnshuffle"),
     "nn.modules.pooling": (_NN, "LPPool1d LPPool2d LPPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d"),
     "nn.modules.module": (f"{_NN}._state", "_IncompatibleKeys"),
+    "distributed._composable.fsdp": ("distributed._names", "FSDPModule fully_shard"),
+    "distributed._tensor": ("distributed._names", "DTensor Partial Placement Replicate Shard distribute_tensor"),
+    "distributed._tensor.experimental": ("distributed._names", "implicit_replication"),
+    "distributed.tensor.experimental": ("distributed._names", "implicit_replication"),
     "nn.parallel.data_parallel": ("nn", "DataParallel"),
     "nn.parallel.distributed": ("nn.parallel", "DistributedDataParallel"),
+    "nn.parallel.scatter_gather": ("nn.parallel", "gather scatter scatter_kwargs"),
     "optim._adafactor": ("optim", "Adafactor"),
     "optim.lr_scheduler": (
         "optim.lr_scheduler",

@@ -10,8 +10,9 @@ from rgrad._door._paths import PATHS
 
 _ONE = "rgrad computes in one process"
 
-for _path, (_source, _names) in PATHS.items():
+# A name that several paths have is one object, which belongs to a public path.
+for _path, (_source, _names) in sorted(PATHS.items(), key=lambda row: "._" in row[0]):
     if _source == "distributed._names":
         for _name in _names:
             _make = absent_class if _name[0].isupper() else absent_function
-            globals()[_name] = _make(f"torch.{_path}.{_name}", _ONE)
+            globals().setdefault(_name, _make(f"torch.{_path}.{_name}", _ONE))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from rgrad import Tensor, cat
 
 from .modules.module import Module
 from .modules.parallel import DataParallel
 
-__all__ = ["DataParallel", "DistributedDataParallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "gather", "scatter"]
 
 
 class DistributedDataParallel(Module):
@@ -85,3 +87,57 @@ class DistributedDataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
+
+
+def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
+    """Parts of tensors, one for each device, in the containers that they came in; other values go to all.
+
+    Args:
+        inputs: tensors in tuples, lists and dictionaries.
+        target_gpus: the devices, or the numbers of GPUs.
+        dim: along which tensors are cut.
+    """
+    count = len(target_gpus)
+
+    def cut(value: Any) -> list[Any]:
+        if isinstance(value, Tensor):
+            devices = [f"cuda:{d}" if isinstance(d, int) else d for d in target_gpus]
+            parts = value.chunk(count, dim)
+            return [part.to(device) for part, device in zip(parts, devices, strict=False)]
+        if isinstance(value, (tuple, list)) and value:
+            return [type(value)(parts) for parts in zip(*map(cut, value), strict=False)]
+        if isinstance(value, dict) and value:
+            return [dict(zip(value, parts, strict=True)) for parts in zip(*map(cut, value.values()), strict=False)]
+        return [value] * count
+
+    return cut(inputs)
+
+
+def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
+    """As `scatter`, of arguments by position and by name; both have as many parts."""
+    args = scatter(inputs, target_gpus, dim) if inputs else []
+    named = scatter(kwargs, target_gpus, dim) if kwargs else []
+    count = max(len(args), len(named))
+    return (
+        tuple(args + [()] * (count - len(args))),
+        tuple(named + [{}] * (count - len(named))),
+    )
+
+
+def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
+    """Joins what several devices made on one of them.
+
+    Args:
+        outputs: tensors, or tuples, lists or dictionaries of them, one for each device.
+        target_device: the device, or the number of a GPU.
+        dim: along which tensors are joined; those of no dimensions make a vector.
+    """
+    first = outputs[0]
+    device = f"cuda:{target_device}" if isinstance(target_device, int) else target_device
+    if isinstance(first, Tensor):
+        return cat([(t if t.dim() else t.view(1)).to(device) for t in outputs], dim if first.dim() else 0)
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        return type(first)((key, gather([o[key] for o in outputs], target_device, dim)) for key in first)
+    return type(first)(gather(parts, target_device, dim) for parts in zip(*outputs, strict=True))

@@ -106,6 +106,11 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if "_optimizer_step_pre_hooks" not in self.__dict__:
+            # Of a class around another optimizer that does not call `Optimizer.__init__`: it has no hooks.
+            out = step(self, *args, **kwargs)
+            self._opt_called = True
+            return out
         if self._optimizer_step_pre_hooks:
             for hook in list(self._optimizer_step_pre_hooks.values()):
                 result = hook(self, args, kwargs)
@@ -134,6 +139,8 @@ class Optimizer:
         params: an iterable of tensors, of `(name, tensor)` pairs, or of dicts that each describe a parameter group.
         defaults: default settings of the parameter groups.
     """
+
+    _opt_called = _followed = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

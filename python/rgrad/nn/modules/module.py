@@ -604,3 +604,7 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     if other is not None:
         device, dtype = other.device, other.dtype
     return device, dtype, non_blocking, memory_format
+
+
+# Where subclasses that change how they are moved look it up.
+_C._nn._parse_to = _parse_to

@@ -13,6 +13,8 @@ pub enum Device {
     Cpu,
     /// A GPU, by its index in the list of adapters.
     Gpu(u8),
+    /// No device: its tensors have no elements, only what describes them.
+    Meta,
 }
 
 /// The GPU meant by a name without an index.
@@ -28,20 +30,21 @@ impl Device {
         match self {
             Device::Cpu => "cpu",
             Device::Gpu(_) => "gpu",
+            Device::Meta => "meta",
         }
     }
 
     /// The device index, if devices of this type are numbered.
     pub const fn index(self) -> Option<usize> {
         match self {
-            Device::Cpu => None,
+            Device::Cpu | Device::Meta => None,
             Device::Gpu(i) => Some(i as usize),
         }
     }
 
     /// Whether it works beside the host, with a policy of its own for what autocast makes of operations.
     pub const fn is_accelerator(self) -> bool {
-        !matches!(self, Device::Cpu)
+        matches!(self, Device::Gpu(_))
     }
 
     /// Whether the host reads the elements of its tensors where they lie.
@@ -69,6 +72,7 @@ impl Device {
         match self {
             Device::Cpu => "torch.",
             Device::Gpu(_) => "torch.cuda.",
+            Device::Meta => "torch.meta.",
         }
     }
 
@@ -108,6 +112,7 @@ impl Device {
         }
         match kind {
             "cpu" => Ok(Device::Cpu),
+            "meta" => Ok(Device::Meta),
             "gpu" if cfg!(feature = "gpu") => Device::numbered(index, name),
             "cuda" | "mps" if *ALIASES => Device::numbered(index, name),
             "cuda" | "mps" | "gpu" | "wgpu" | "xpu" => {
@@ -134,6 +139,7 @@ impl fmt::Display for Device {
         match self {
             Device::Cpu => f.write_str("cpu"),
             Device::Gpu(i) => write!(f, "gpu:{i}"),
+            Device::Meta => f.write_str("meta"),
         }
     }
 }

@@ -35,16 +35,16 @@ const NAMES_DEVICES: &[&str] = &[
     "src/python/tensor.rs",
 ];
 
-/// Functions over tensors that one family of operations has for another and that are no operations of the table.
+/// Functions of tensors that other families call although they are not operations of the table, with reasons.
 const NO_OPERATIONS: &[(&str, &[&str], &str)] = &[
     ("arith", &["add", "sub", "mul", "div", "neg", "pow"], "call a row, which passes the interpreters"),
     ("cast", &["to", "to_dtype"], "copy by `to`, where there is something to do"),
     ("linalg", &["triangle"], "calls `tril` or `triu`"),
     ("reduce", &["sum_mask", "sum_to"], "call `sum`, where there is something to sum"),
     ("reduce", &["extremum_along"], "calls `max` or `min`"),
-    ("reduce", &["pick"], "is `gather` where somebody looks"),
-    ("scan", &["flipped"], "is `flip` where somebody looks"),
-    ("view", &["take"], "is `select`, `narrow`, `diagonal` or `unfold` where somebody looks"),
+    ("reduce", &["pick"], "is `gather` for interpreters"),
+    ("scan", &["flipped"], "is `flip` for interpreters"),
+    ("view", &["take"], "is `select`, `narrow`, `diagonal` or `unfold` for interpreters"),
     (
         "view",
         &["unsafe_view", "unsafe_squeeze", "alias", "put_back"],
@@ -431,7 +431,7 @@ fn every_operation_of_the_table_is_declared() {
     assert!(declared().len() > 20);
 }
 
-/// What stands behind `=` or `=>` in a declaration is below the interpreters: only its family may name it.
+/// The functions after `=` and `=>` in a declaration bypass the interpreters: only their family may call them.
 #[test]
 fn nobody_calls_an_operation_round_the_interpreters() {
     let mut below: HashMap<String, Vec<String>> = HashMap::new();

@@ -168,9 +168,9 @@ impl Backend for Checked {
                 .count(d.lanes()),
         ];
         fn reduce_formula(fold: &Fold, out: View) -> Result<()> = [
-            views(fold.of.operands).map(|v| strided(v).count(fold.dims.len())),
-            fold.then.iter().flat_map(|then| views(then.operands)).map(|v| strided(v).count(fold.dims.lanes())),
-            strided_result(out).count(fold.dims.lanes()),
+            views(fold.of.operands).map(|v| strided(v).sized(fold.shape)),
+            fold.then.iter().flat_map(|a| views(a.operands)).map(|v| strided(v).count(out.layout.numel())),
+            result(out).of(fold.reduced()).count(fold.dims.lanes()),
         ];
         fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> =
             [tensors.iter().map(|v| strided(*v)), strided_result(out).count(1)];

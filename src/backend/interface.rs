@@ -18,7 +18,7 @@ use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
 use super::sort::{Interpolation, QuantileRanks, Statistic};
 use super::svd::Matrices;
-use super::{View, checked, cpu};
+use super::{View, checked, cpu, meta};
 use smallvec::SmallVec;
 
 use crate::device::Device;
@@ -38,6 +38,7 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
     match device {
         Device::Cpu if checked::on() => Ok(&checked::Checked),
         Device::Cpu => Ok(&cpu::Cpu),
+        Device::Meta => Ok(&meta::Meta),
         #[cfg(feature = "gpu")]
         Device::Gpu(_) => Ok(&super::gpu::Wgpu),
         #[cfg(not(feature = "gpu"))]

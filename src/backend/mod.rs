@@ -20,6 +20,7 @@ pub mod inspect;
 mod interface;
 pub mod matmul;
 pub mod memory;
+mod meta;
 pub mod norm;
 pub mod optim;
 pub mod plane;

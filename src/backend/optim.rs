@@ -122,8 +122,8 @@ pub fn step(groups: &[Group]) -> Result<()> {
     of(device)?.optimizer_step(groups)
 }
 
-/// Multiplies tensors in place by the single element of `factor`, as often as they are listed; sets `found`, a float32, to 1 if an element was
-/// infinite or NaN before.
+/// Multiplies tensors in place by the single element of `factor`, as often as they are listed; sets `found`, a float32,
+/// to 1 if an element was infinite or NaN before.
 pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
     let all = tensors.iter().copied().chain([factor]).chain(found);
     of(same_device(all)?)?.scale(tensors, factor, found)

@@ -1,4 +1,4 @@
-//! How operations that are no rows are declared, and the doors through which Rust calls them.
+//! The declarations of operations that are not pointwise, and the functions by which Rust calls them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,26 +15,26 @@ use crate::error::Result;
 use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::Tensor;
 
-/// Declares the operations of a file: the table `OPS`, and the Rust functions that the core calls them by. Each has its
-/// docstring, PyTorch's name, where users find it, and a line for every signature that it has.
+/// Declares the operations of a file: the table `OPS`, and the Rust functions by which the core calls them. An operation
+/// has a docstring, PyTorch's name, its namespaces, and a line for each signature.
 ///
 /// ```ignore
 /// ops! {
 ///     /// A view of `length` indices of a dimension from `start`.
 ///     "narrow" BOTH, autocast LOWER {
-///         // For programs alone: what follows `=>` takes the values as they come (`Args`).
+///         // For programs only: the function after `=>` takes unconverted values (`Args`).
 ///         (input: Tensor, dim: int, start: Tensor, length: int) => narrow_from_tensor;
-///         // For Rust too: a function of these types, which passes the interpreters and then calls what follows `=`.
+///         // Also for Rust: a function with these types, which asks the interpreters and then calls the function after `=`.
 ///         pub fn narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor = narrowed;
-///         // Another function for Rust. An interpreter sees the signature above it, with the values after `as`.
+///         // Another function for Rust: interpreters see a call of the signature above with the values after `as`.
 ///         pub fn head(t: &Tensor, length: usize) -> Tensor as (t, 0, 0, length) = first_of;
 ///     }
 /// }
 /// ```
 ///
-/// A function for Rust costs one load where no thread has an interpreter: Note [One door]. After the places may follow
-/// `aliases [...]`, `autocast POLICY` and `samples [...]`; `=> composite` and `=> row` say what else a signature calls;
-/// `..NAME` ends a signature with the text of a constant.
+/// A function for Rust costs one load if no thread has an interpreter: Note [One door]. The namespaces may be followed by
+/// `aliases [...]`, `autocast POLICY` and `samples [...]`. `=> composite` marks a signature composed of other operations,
+/// `=> row` calls a pointwise operation, and `..NAME` appends the text of a constant to a signature.
 #[macro_export]
 macro_rules! ops {
     ($(
@@ -55,7 +55,7 @@ macro_rules! ops {
         $($crate::ops! { @functions $name () $($lines)+ })*
     };
 
-    // Signatures, one after the other.
+    // The overloads.
     (@overloads [$($done:tt)*]) => { &[$($done)*] };
     (@overloads $done:tt $(#[$note:meta])* $vis:vis fn $fn:ident $params:tt -> $result:ty as $values:tt = $body:expr;
      $($rest:tt)*) => {
@@ -88,7 +88,7 @@ macro_rules! ops {
         },] $($rest)*)
     };
 
-    // Functions for Rust; what is carried along is the signature that was stated last.
+    // The functions for Rust. `$last` is the latest signature.
     (@functions $op:literal $last:tt) => {};
     (@functions $op:literal $last:tt $(#[$note:meta])* $vis:vis fn $fn:ident($($arg:ident: $type:ty),* $(,)?)
      -> $result:ty as ($($value:expr),* $(,)?) = $body:expr; $($rest:tt)*) => {
@@ -119,7 +119,7 @@ macro_rules! ops {
         $(? $($nq:lifetime)?)? $([$($nl:lifetime)?] $(? $($nr:lifetime)?)?)? $(= $named_default:expr)?)+)?)
      $whole:tt $result:tt $body:expr) => {
         $(#[$note])*
-        // Some are called by programs alone.
+        // Some of these functions are only used by the binding.
         #[allow(dead_code)]
         #[inline]
         $vis fn $fn(
@@ -140,7 +140,7 @@ macro_rules! ops {
         }
     };
 
-    // What follows `=`, called with the values of a call.
+    // A call of the function after `=` with the values of a call.
     (@typed $a:ident $body:expr, ($($arg:ident: $type:ident
         $(? $($q:lifetime)?)? $([$($l:lifetime)?] $(? $($r:lifetime)?)?)? $(* $($v:lifetime)?)? $(= $default:expr)?),+
         $(, * $(, $named:ident: $named_type:ident
@@ -207,7 +207,7 @@ macro_rules! ops {
     (@result [tuple [Tensor, Tensor]]) => { ($crate::tensor::Tensor, $crate::tensor::Tensor) };
 }
 
-/// The length of texts, without the comma that the first begins with.
+/// The total length of texts, without the comma at the start.
 pub const fn length(parts: &[&str]) -> usize {
     let (mut n, mut i) = (0, 0);
     while i < parts.len() {
@@ -217,7 +217,7 @@ pub const fn length(parts: &[&str]) -> usize {
     n - ", ".len()
 }
 
-/// The texts as one, likewise, with Python's single quotes.
+/// The concatenated texts, without the comma at the start and with the single quotes of Python.
 pub const fn joined<const N: usize>(parts: &[&str]) -> [u8; N] {
     let (mut out, mut n, mut i) = ([0; N], 0, 0);
     while i < parts.len() {
@@ -232,7 +232,7 @@ pub const fn joined<const N: usize>(parts: &[&str]) -> [u8; N] {
     out
 }
 
-/// Bytes as the text that they are.
+/// The text in these bytes.
 pub const fn checked(bytes: &'static [u8]) -> &'static str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -240,7 +240,7 @@ pub const fn checked(bytes: &'static [u8]) -> &'static str {
     }
 }
 
-/// Where Rust calls an operation: which one, found when an interpreter first asks.
+/// A function for Rust: the operation and overload that it calls, looked up at the first call with an interpreter.
 pub struct Site {
     ops: &'static &'static [Op],
     name: &'static str,
@@ -260,8 +260,8 @@ impl Site {
         found
     }
 
-    /// What the interpreters of this thread make of the call; None where it concerns none. The values are made only
-    /// where somebody looks at them.
+    /// The result of the interpreters of this thread; None if the call concerns none of them. The values are only
+    /// created if an interpreter handles the call.
     #[cold]
     pub fn interpreted<'v, V: AsRef<[Value]> + 'v>(&self, values: impl FnOnce() -> V) -> Option<Result<Out>> {
         if interpreter::none_here() {
@@ -274,12 +274,12 @@ impl Site {
     }
 }
 
-/// A typed argument as a value.
+/// Conversion of a typed argument to a value.
 pub trait IntoValue {
     fn into_value(self) -> Value;
 }
 
-/// A value as a typed argument.
+/// Conversion of a value to a typed argument.
 pub trait FromValue<'a>: Sized {
     fn from_value(args: &'a Args, i: usize) -> Result<Self>;
 }
@@ -350,7 +350,7 @@ impl IntoValue for SmallVec<[i64; 6]> {
     }
 }
 
-/// A result as the type that a Rust caller has for it.
+/// Conversion of a result to the type that Rust callers expect.
 pub trait FromOut: Sized {
     fn from_out(out: Out) -> Result<Self>;
 }

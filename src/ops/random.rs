@@ -60,8 +60,13 @@ pub fn default_generator() -> &'static Arc<Generator> {
     &DEFAULT
 }
 
+/// The stream for a draw of the elements of `t`; advances the generator, unless there are none to be drawn.
+fn stream(generator: Option<&Arc<Generator>>, t: &Tensor) -> Philox {
+    stream_of(generator, if t.device() == Device::Meta { 0 } else { t.numel() })
+}
+
 /// The stream for a draw of `n` elements; advances the generator.
-fn stream(generator: Option<&Arc<Generator>>, n: usize) -> Philox {
+fn stream_of(generator: Option<&Arc<Generator>>, n: usize) -> Philox {
     let State { seed, offset } = generator.unwrap_or(default_generator()).take(counters_for(n));
     Philox { seed, offset }
 }
@@ -72,7 +77,7 @@ use Draw::{Exponential, Normal, Uniform};
 
 /// Fills `t`, of any floating point dtype and layout, with random numbers.
 fn draw(d: Draw, t: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
-    let p = stream(generator, t.numel());
+    let p = stream(generator, t);
     let compute = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let direct = t.is_contiguous() && t.dtype() == compute;
     let out = if direct { t.clone() } else { Tensor::empty_on(t.shape().clone(), compute, t.device())? };
@@ -279,7 +284,7 @@ fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator
     let compute = if probs.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let probs = probs.dense(compute)?;
     let hits = probs.new_empty(probs.shape().clone())?;
-    let p = stream(generator, hits.numel());
+    let p = stream(generator, &hits);
     let valid = match known(Question::AllInUnitInterval, probs.raw())? {
         Some(valid) => valid,
         None => {
@@ -299,7 +304,7 @@ fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator
 fn bernoulli_all(out: &Tensor, prob: f64, generator: Option<&Arc<Generator>>) -> Result<()> {
     ensure!((0.0..=1.0).contains(&prob), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={prob}");
     let hits = Tensor::empty_on(out.shape().clone(), DType::U8, out.device())?;
-    kernel::fill(Draw::Bernoulli(prob), stream(generator, hits.numel()), hits.raw())?;
+    kernel::fill(Draw::Bernoulli(prob), stream(generator, &hits), hits.raw())?;
     copy::copy(hits.raw(), out.raw())?;
     Ok(())
 }

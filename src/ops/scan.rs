@@ -48,7 +48,7 @@ fn cumsum_impl(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
     summed(t, dim, false, dtype)
 }
 
-/// The running sum from the end; an interpreter sees it as the operations that it could be made of.
+/// The running sum from the end. Interpreters see the operations that it is equivalent to.
 fn sum_from_end(t: &Tensor, dim: usize) -> Result<Tensor> {
     if interpreter::active() {
         return flipped(&cumsum(&flipped(t, dim)?, dim, None)?, dim);

@@ -11,6 +11,7 @@ use super::error::IntoPy;
 use super::operators::InplaceOperand;
 use super::subclass::{inplace_overridden, is_watched};
 use super::tensor::{Operand, PyTensor, TensorObject, overridable, wrap};
+use crate::device::Device;
 use crate::error::interruptible;
 use crate::ops::schema::{Op, Value};
 use crate::ops::{self, matmul};
@@ -181,8 +182,8 @@ impl PyTensor {
     }
 
     #[getter]
-    fn is_meta(&self) -> bool {
-        false
+    fn is_meta(&self, py: Python<'_>) -> bool {
+        self.inner(py).device() == Device::Meta
     }
 
     #[getter]

@@ -95,7 +95,7 @@ impl PyStorage {
 
     /// Address of the first byte; 0 if empty.
     fn data_ptr(&self) -> usize {
-        if self.0.is_empty() { 0 } else { memory::lend(&self.0) as usize }
+        if self.0.is_empty() || self.0.device() == Device::Meta { 0 } else { memory::lend(&self.0) as usize }
     }
 
     /// Identifies the memory: equal for two objects exactly if they share it.
@@ -220,7 +220,7 @@ impl PyStorage {
     /// # Safety Called by Python with a view to fill in.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let storage = &slf.get().0;
-        if storage.device().is_gpu() {
+        if storage.device() != Device::Cpu {
             return Err(PyBufferError::new_err("the memory of a GPU has no buffer: call cpu() first"));
         }
         // SAFETY: the view takes a reference to the object, which keeps the memory alive.

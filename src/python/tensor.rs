@@ -13,6 +13,7 @@ pub use super::object::{PyTensor, TensorObject, wrap};
 use super::subclass::{is_watched, operator_overridden};
 use super::{index, interop, legacy};
 use crate::backend::memory;
+use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::interruptible;
 use crate::ops::arith::refuse_bools;
@@ -158,7 +159,7 @@ impl PyTensor {
 
     fn data_ptr(&self, py: Python<'_>) -> usize {
         let t = &self.inner(py);
-        if t.numel() == 0 {
+        if t.numel() == 0 || t.device() == Device::Meta {
             0
         } else {
             memory::lend(t.storage()) as usize + t.layout().offset * t.dtype().size()
@@ -217,7 +218,7 @@ impl PyTensor {
 
     #[getter]
     fn is_cpu(&self, py: Python<'_>) -> bool {
-        !self.inner(py).device().is_gpu()
+        self.inner(py).device() == Device::Cpu
     }
 
     #[getter]

@@ -225,8 +225,9 @@ fn elements(t: &Tensor, indent: usize, o: PrintOptions) -> String {
 pub fn repr(t: &Tensor, class: &str, default: DType) -> String {
     let o = options();
     let indent = class.len() + 1;
-    let empty = t.numel() == 0;
+    let (empty, meta) = (t.numel() == 0, t.device() == Device::Meta);
     let body = match t.on_device(Device::Cpu) {
+        _ if meta => "...".into(),
         _ if empty => "[]".into(),
         Ok(host) => match host.item() {
             Ok(v) if t.rank() == 0 => format_value(v, t.dtype()),
@@ -239,11 +240,11 @@ pub fn repr(t: &Tensor, class: &str, default: DType) -> String {
     if t.device() != Device::default() {
         suffixes.push(format!("device='{}'", t.device()));
     }
-    if (empty && t.rank() != 1) || (!empty && o.edgeitems == 0) {
+    if meta || (empty && t.rank() != 1) || (!empty && o.edgeitems == 0) {
         suffixes.push(format!("size={}", tuple(t.shape())));
     }
     // An int64 or bool tensor is recognized by its elements, which an empty tensor lacks.
-    let told = t.dtype() == default || (!empty && matches!(t.dtype(), DType::I64 | DType::Bool));
+    let told = t.dtype() == default || (!empty && !meta && matches!(t.dtype(), DType::I64 | DType::Bool));
     if !told {
         suffixes.push(format!("dtype={}", t.dtype()));
     }

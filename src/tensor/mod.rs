@@ -319,6 +319,7 @@ impl Tensor {
             "a Tensor with {} elements cannot be converted to Scalar",
             self.numel()
         );
+        ensure!(self.device() != Device::Meta, Runtime, "Tensor.item() cannot be called on meta tensors");
         if !self.device().is_host_readable() {
             let (host, _) = memory::download(self.raw())?;
             return Ok(with_dtype!(self.0.dtype, T => host.slice::<T>()[0].to_scalar()));

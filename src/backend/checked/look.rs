@@ -129,7 +129,12 @@ impl<'a> Seen<'a> {
 
     /// Of the shape of another.
     pub(super) fn shaped(self, other: View<'a>) -> Self {
-        Seen { size: Size::Shape(&other.layout.shape), ..self }
+        self.sized(&other.layout.shape)
+    }
+
+    /// Of this shape.
+    pub(super) fn sized(self, shape: &'a Dims) -> Self {
+        Seen { size: Size::Shape(shape), ..self }
     }
 
     /// This may be an output: the same elements in the same order.

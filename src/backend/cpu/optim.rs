@@ -118,22 +118,19 @@ pub fn step(groups: &[Group]) -> Result<()> {
             copies.push((i, copied(gradient)?));
         }
     }
-    let parts = || steps.0.iter().map(|(_, part)| part);
-    let written = || parts().flat_map(|p| p.written()).copied();
-    let sizes = parts().map(|p| p.gradient().layout.numel());
-    for_each_piece(
-        sizes,
-        || are_apart(written(), parts().map(|p| p.gradient())),
-        |i, range| {
-            let part = steps.0[i].1;
-            let mut gradient = part.gradient();
-            if let Ok(at) = copies.binary_search_by_key(&i, |(part, _)| *part) {
-                let (storage, layout) = &copies[at].1;
-                gradient = View { storage, layout, ..gradient };
-            }
-            piece(&steps, i, range, Some(gradient), part.written())
-        },
-    )
+    let apart = || {
+        let written = steps.0.iter().flat_map(|(_, p)| p.written().iter().copied());
+        are_apart(written, steps.0.iter().map(|(_, p)| p.gradient()))
+    };
+    for_each_piece(steps.0.iter().map(|(_, p)| p.gradient().layout.numel()), apart, |i, range| {
+        let part = steps.0[i].1;
+        let mut gradient = part.gradient();
+        if let Ok(at) = copies.binary_search_by_key(&i, |(part, _)| *part) {
+            let (storage, layout) = &copies[at].1;
+            gradient = View { storage, layout, ..gradient };
+        }
+        piece(&steps, i, range, Some(gradient), part.written())
+    })
 }
 
 /// A copy of the elements of a view.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Generator, stream};
+use super::{Generator, stream, stream_of};
 use crate::backend::copy;
 use crate::backend::random::{self as kernel, permutation};
 use crate::dtype::DType;
@@ -25,7 +25,7 @@ fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generato
     }
     let direct = t.is_contiguous() && t.dtype() == DType::I64;
     let out = if direct { t.clone() } else { Tensor::empty_on(t.shape().clone(), DType::I64, t.device())? };
-    kernel::fill(kernel::Draw::Integers(from, to), stream(generator, t.numel()), out.raw())?;
+    kernel::fill(kernel::Draw::Integers(from, to), stream(generator, t), out.raw())?;
     if !out.same(t) {
         copy::copy(out.raw(), t.raw())?;
     }
@@ -102,7 +102,7 @@ pub(super) fn randperm(a: &Args) -> Result<Out> {
             dtype.scalar_name()
         );
     }
-    let order = permutation(stream(a.opt_generator(1)?, n as usize), n as usize)?;
+    let order = permutation(stream_of(a.opt_generator(1)?, n as usize), n as usize)?;
     finish(a, 2, Tensor::from_slice(&order, [n as usize])?.dense(dtype)?)
 }
 

@@ -42,7 +42,7 @@ pub(super) fn multinomial(a: &Args) -> Result<Out> {
     let weights = checked_weights(t)?;
     shape[last] = if replacement { samples } else { categories };
     let draws = Tensor::empty(shape.clone(), DType::F64)?;
-    let p = stream(a.opt_generator(3)?, draws.numel());
+    let p = stream(a.opt_generator(3)?, &draws);
     let draw = if replacement { Draw::Uniform(0.0, 1.0) } else { Draw::Exponential(1.0) };
     kernel::fill(draw, p, draws.raw())?;
     let draws = arith::to(&draws, t.device(), weights.dtype())?;

@@ -132,8 +132,8 @@ impl Function for CutBackward {
     }
 }
 
-/// The part of `t` that `cut` names, as a view. An interpreter sees the operation that the cut is; a slice with a step
-/// is none.
+/// The part of `t` that `cut` names, as a view. Interpreters see the corresponding operation; the table has none for a
+/// slice with a step.
 #[inline]
 pub fn take(t: &Tensor, cut: Cut) -> Result<Tensor> {
     if interpreter::active() { take_seen(t, cut) } else { taken(t, cut) }

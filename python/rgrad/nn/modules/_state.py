@@ -215,6 +215,11 @@ class StateMixin:
                 f"size mismatch for {key}: copying a param with shape {loaded.shape} from checkpoint, the shape in "
                 f"current model is {tensor.shape}."
             )
+        if tensor.is_meta and not loaded.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying to a meta parameter is a no-op; assign=True gives the module the loaded tensor",
+                stacklevel=2,
+            )
         try:
             with rgrad.no_grad():
                 if not assign and not conversion.get_swap_module_params_on_conversion():

@@ -433,7 +433,14 @@ class Module(HookMixin, StateMixin):
                 target["dtype"] = dtype
             if memory_format is not None and tensor.dim() in (4, 5):
                 target["memory_format"] = memory_format
-            return tensor.to(**target, non_blocking=non_blocking) if target else tensor
+            if not target:
+                return tensor
+            try:
+                return tensor.to(**target, non_blocking=non_blocking)
+            except NotImplementedError as error:
+                if not tensor.is_meta:
+                    raise
+                raise NotImplementedError(f"{error} Use Module.to_empty() for a module without values.") from None
 
         return self._apply(convert)
 

@@ -11,7 +11,8 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """Creates a module with unspecified initial values, for callers that set all of them.
+    """Creates a module with unspecified initial values, for callers that set all of them. It is built on the device
+    "meta", so that none are drawn.
 
     Args:
         module_cls: the class, whose constructor takes a `device`.
@@ -22,4 +23,5 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
-    return module_cls(*args, **kwargs)
+    device = kwargs.pop("device", None) or "cpu"
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=device)

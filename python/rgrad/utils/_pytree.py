@@ -34,8 +34,7 @@ def register_pytree_node(
 ) -> None:
     """Makes instances of `cls` nodes: `flatten_fn` returns their children and a context, `unflatten_fn` inverts it.
 
-    `flatten_with_keys_fn` returns the children with their path components, and the context; without it the components
-    are indices.
+    `flatten_with_keys_fn` returns the children with their path components, and the context; the default is indices.
     PyTorch's other keyword arguments, for saving and exporting trees, are accepted and ignored.
     """
     if cls in _nodes:

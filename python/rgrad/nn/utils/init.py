@@ -11,8 +11,8 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """Makes a module for which the caller has values of their own: those it has at first are unspecified. It is built on
-    the device "meta", so that none are drawn.
+    """Makes a module for which the caller has values of their own: those it has at first are unspecified. It is built
+    on the device "meta", so that none are drawn.
 
     Args:
         module_cls: the class, whose constructor takes a `device`.

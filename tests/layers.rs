@@ -27,7 +27,6 @@ const ALLOWED: &[(&str, &str)] = &[
 /// The files that may check whether a device is a GPU: the binding passes device names to Python, and exposes memory
 /// only on the host.
 const NAMES_DEVICES: &[&str] = &[
-    "src/python/dlpack.rs",
     "src/python/method.rs",
     "src/python/modes.rs",
     "src/python/object.rs",

@@ -108,6 +108,7 @@ impl Backend for Checked {
         Ok(s)
     }
 
+    // Not `folds_from`: while calls are checked, formulas of every size are fused into reductions.
     forwarded! {
         fn synchronize(device: Device) -> Result<()>;
         fn computes(device: Device, dtype: DType) -> bool;

@@ -3,8 +3,8 @@
 //! Note [Tensor data and aliasing] Two tensors may share elements, and nothing stops two threads from writing them at
 //! once; as in PyTorch, the values then read are unspecified. The core itself guarantees this much:
 //! - only [`Storage::slice_mut`] returns a `&mut [T]` of all elements, and only when there is a single handle;
-//! - a kernel that writes memory with other handles goes through the types of `backend/cpu/output.rs`, which write
-//! only elements of its result, and hand out no element twice on one thread;
+//! - a kernel that writes memory with other handles goes through the types of `backend/cpu/output.rs`, which
+//!   write only elements of its result, and hand out no element twice on one thread;
 //! - a `&[T]` is taken within a kernel and not kept; a kernel whose input may overlap its output reads the input in
 //!   blocks ([`Storage::overlaps`] compares addresses).
 //!

@@ -136,10 +136,10 @@ fn first(t: &Tensor, dim: usize, k: usize) -> Result<Tensor> {
     if t.shape()[d] == k { Ok(t.clone()) } else { view::cut::narrow(t, d as i64, 0, k as i64) }
 }
 
-/// Note [The derivative of singular vectors] With `A = U S Vᵀ`, the gradient of `A` is `U (M + diag(gS)) Vᵀ`, plus `(1
-/// - U Uᵀ) gU S⁻¹ Vᵀ` for the part of `gU` outside the span of the vectors, and its mirror image for `gV`. `M` stems
-/// from rotations of vectors into each other: off the diagonal `M = (skew(Uᵀ gU) S + S skew(Vᵀ gV)) / E` with `E_ij =
-/// s_j² - s_i²`, which is undefined if two singular values are equal.
+/// Note [The derivative of singular vectors] With `A = U S Vᵀ`, the gradient of `A` is `U (M + diag(gS)) Vᵀ`, plus
+/// `(1 - U Uᵀ) gU S⁻¹ Vᵀ` for the part of `gU` outside the span of the vectors, and its mirror image for `gV`. `M` stems
+/// from rotations of vectors into each other: off the diagonal `M = (skew(Uᵀ gU) S + S skew(Vᵀ gV)) / E`, where
+/// `E_ij = s_j² - s_i²`, which is undefined if two singular values are equal.
 fn turned(u: &Tensor, s: &Tensor, vh: &Tensor, gu: Option<&Tensor>, gvh: Option<&Tensor>) -> Result<Tensor> {
     let (row, column) = (view::unsqueeze(s, -2)?, view::unsqueeze(s, -1)?);
     let squares = arith::mul(s, s)?;

@@ -57,7 +57,7 @@ fn of_floats<T: Interpreted<Stored = T> + Math + Ordered>(fold: &Fold, out: View
         }
     };
     let finish: Finish<T> = if then.is_some() { Some(&finish) } else { None };
-    let out = &mut *Output::<T>::of(out)?;
+    let out = &mut Output::<T>::of(out)?;
     match fold.op {
         ReduceOp::Sum => reduce(&Each(Sum(P)), x, d, finish, out),
         ReduceOp::Product => reduce(&Each(Product(P)), x, d, finish, out),
@@ -82,7 +82,7 @@ where
     if fold.op != ReduceOp::Product {
         return of_bits::<T>(fold, computed.elements(), out);
     }
-    reduce(&Each(ProductInt(P)), computed.elements(), fold.dims, None, &mut *Output::<i64>::of(out)?);
+    reduce(&Each(ProductInt(P)), computed.elements(), fold.dims, None, &mut Output::<i64>::of(out)?);
     Ok(true)
 }
 
@@ -90,9 +90,9 @@ where
 fn of_bits<T: Interpreted>(fold: &Fold, x: Elements<T::Stored>, out: View) -> Result<bool> {
     let d = fold.dims;
     match fold.op {
-        ReduceOp::All => reduce(&Each(All(P)), x, d, None, &mut *Output::<u8>::of(out)?),
-        ReduceOp::Any => reduce(&Each(Any(P)), x, d, None, &mut *Output::<u8>::of(out)?),
-        ReduceOp::Sum => reduce(&Each(SumInt(P)), x, d, None, &mut *Output::<i64>::of(out)?),
+        ReduceOp::All => reduce(&Each(All(P)), x, d, None, &mut Output::<u8>::of(out)?),
+        ReduceOp::Any => reduce(&Each(Any(P)), x, d, None, &mut Output::<u8>::of(out)?),
+        ReduceOp::Sum => reduce(&Each(SumInt(P)), x, d, None, &mut Output::<i64>::of(out)?),
         _ => return Ok(false),
     }
     Ok(true)

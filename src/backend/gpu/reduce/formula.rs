@@ -34,7 +34,7 @@ pub fn fold(fold: &Fold, out: View) -> Result<bool> {
         return Ok(false);
     }
     let lanes = Dims::from([d.lanes()]);
-    let first = Part::of("x", &fold.of, &fold.of.operands, fold.shape, compute);
+    let first = Part::of("x", &fold.of, fold.of.operands, fold.shape, compute);
     let last = match &fold.then {
         Some(then) => {
             let shape = then.views().next().map_or(&lanes, |v| &v.layout.shape);

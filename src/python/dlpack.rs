@@ -17,7 +17,6 @@ use super::error::IntoPy;
 use super::interop::adopt;
 use super::tensor::{PyTensor, wrap};
 use crate::backend::memory;
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::{Dims, Layout};
 use crate::tensor::Tensor;
@@ -234,7 +233,7 @@ impl PyTensor {
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
         let t = &self.inner(py);
-        if t.device() != Device::Cpu {
+        if !t.device().is_host_readable() {
             return Err(PyBufferError::new_err(format!(
                 "cannot export a tensor on {} through DLPack",
                 t.device()

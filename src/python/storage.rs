@@ -220,7 +220,7 @@ impl PyStorage {
     /// # Safety Called by Python with a view to fill in.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let storage = &slf.get().0;
-        if storage.device() != Device::Cpu {
+        if !storage.device().is_host_readable() {
             return Err(PyBufferError::new_err("the memory of a GPU has no buffer: call cpu() first"));
         }
         // SAFETY: the view takes a reference to the object, which keeps the memory alive.

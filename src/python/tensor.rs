@@ -218,7 +218,7 @@ impl PyTensor {
 
     #[getter]
     fn is_cpu(&self, py: Python<'_>) -> bool {
-        self.inner(py).device() == Device::Cpu
+        self.inner(py).device().is_host_readable()
     }
 
     #[getter]

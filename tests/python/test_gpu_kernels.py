@@ -277,8 +277,8 @@ def test_a_norm_of_lanes_is_one_launch_and_backward_two_with_two_sums():
         torch.autograd.grad(y, [x, *module.parameters()], g)
     kernels = [e.kernel for e in profile.events if e.op != "fill"]
     # A sum may take two passes.
-    assert kernels[0] == "norm_backward" and kernels.count("reduce_formula") == 1
-    assert set(kernels[1:]) == {"reduce_formula", "reduce"}
+    assert kernels[:2] == ["norm_backward", "reduce_formula"]
+    assert set(kernels[2:]) == {"reduce_formula", "reduce"} and len(kernels) <= 5
 
 
 def places(found: torch.Tensor, exact: torch.Tensor) -> float:

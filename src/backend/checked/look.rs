@@ -280,6 +280,15 @@ pub(super) fn look<R: Outcome>(
     operands: &[Seen],
     call: impl FnOnce() -> Result<R>,
 ) -> Result<R> {
+    before(family, operands)?;
+    let done = call()?;
+    if done.wrote() {
+        after(operands);
+    }
+    Ok(done)
+}
+
+fn before(family: &'static str, operands: &[Seen]) -> Result<()> {
     for (k, s) in operands.iter().enumerate() {
         if let Some(what) = s.fault() {
             return Err(violation(family, k, s, &what));
@@ -299,16 +308,16 @@ pub(super) fn look<R: Outcome>(
             }
         }
     }
-    let done = call()?;
-    if done.wrote() {
-        for w in operands.iter().filter(|w| w.is_written()) {
-            shadow::mark(&w.view);
-            for s in operands.iter().filter(|s| s.role == Role::Copies) {
-                shadow::carry(&s.view, &w.view);
-            }
+    Ok(())
+}
+
+fn after(operands: &[Seen]) {
+    for w in operands.iter().filter(|w| w.is_written()) {
+        shadow::mark(&w.view);
+        for s in operands.iter().filter(|s| s.role == Role::Copies) {
+            shadow::carry(&s.view, &w.view);
         }
     }
-    Ok(done)
 }
 
 #[cold]

@@ -61,6 +61,34 @@ impl<I> Source<'_, I> {
     }
 }
 
+/// Elements that are converted as they are read, so that one compiled reduction serves many element types.
+pub(super) struct Converted<'a, I, O> {
+    pub source: Elements<'a, I>,
+    pub convert: fn(I) -> O,
+}
+
+impl<I: Element, O: Element> Compute<O> for Converted<'_, I, O> {
+    fn reader(&self) -> Box<dyn Reader<O> + '_> {
+        Box::new(Converter { source: self.source.source(0), convert: self.convert })
+    }
+}
+
+struct Converter<'a, I, O> {
+    source: Source<'a, I>,
+    convert: fn(I) -> O,
+}
+
+impl<I: Element, O> Reader<O> for Converter<'_, I, O> {
+    fn read(&mut self, at: usize, out: &mut [O]) {
+        let n = out.len();
+        if let Source::Computed(_, block) = &mut self.source {
+            block.resize(n, I::zeroed());
+        }
+        let (values, _) = self.source.rows(at, 1, n, n);
+        out.iter_mut().zip(values).for_each(|(out, &v)| *out = (self.convert)(v));
+    }
+}
+
 /// Reduces runs like `reduce_runs`, of elements that are computed first: either as many whole rows at a time as fit in
 /// a run, or one run of a row.
 pub(super) fn runs<I: Element, A>(

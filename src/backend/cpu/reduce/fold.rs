@@ -4,7 +4,7 @@ use std::marker::PhantomData as P;
 
 use smallvec::SmallVec;
 
-use super::computed::{Compute, Elements, Reader};
+use super::computed::{Compute, Converted, Elements, Reader};
 use super::extremum::greatest;
 use super::moments::logsumexp_of;
 use super::{All, Any, Finish, Ordered, Product, ProductInt, ReduceOp as Each, Sum, SumInt, norm_of, reduce};
@@ -15,7 +15,7 @@ use crate::backend::cpu::output::Output;
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::pointwise::{Applied, Operand};
 use crate::backend::reduce::{Fold, ReduceOp};
-use crate::dtype::{DType, Element};
+use crate::dtype::{Bool8, DType, Element};
 use crate::error::Result;
 use crate::formula::Int;
 
@@ -79,20 +79,20 @@ where
         return Ok(false);
     }
     let Some(computed) = Computed::<T>::of(&fold.of, fold.dims.len(), out) else { return Ok(false) };
-    if fold.op != ReduceOp::Product {
-        return of_bits::<T>(fold, computed.elements(), out);
-    }
-    reduce(&Each(ProductInt(P)), computed.elements(), fold.dims, None, &mut Output::<i64>::of(out)?);
-    Ok(true)
+    of_bits::<T>(fold, computed.elements(), out)
 }
 
-/// Reductions whose results are bytes or 64-bit integers.
-fn of_bits<T: Interpreted>(fold: &Fold, x: Elements<T::Stored>, out: View) -> Result<bool> {
+/// Reductions whose results are bytes or 64-bit integers. The elements are converted to bools or 64-bit integers first.
+fn of_bits<T: Interpreted>(fold: &Fold, source: Elements<T::Stored>, out: View) -> Result<bool> {
     let d = fold.dims;
+    let truth = Converted { source, convert: |v: T::Stored| Bool8((v != T::Stored::from_i64(0)) as u8) };
+    let whole = Converted { source, convert: |v: T::Stored| v.to_i64() };
+    let (truth, whole) = (Elements::Computed(&truth), Elements::Computed(&whole));
     match fold.op {
-        ReduceOp::All => reduce(&Each(All(P)), x, d, None, &mut Output::<u8>::of(out)?),
-        ReduceOp::Any => reduce(&Each(Any(P)), x, d, None, &mut Output::<u8>::of(out)?),
-        ReduceOp::Sum => reduce(&Each(SumInt(P)), x, d, None, &mut Output::<i64>::of(out)?),
+        ReduceOp::All => reduce(&Each(All(P)), truth, d, None, &mut Output::<u8>::of(out)?),
+        ReduceOp::Any => reduce(&Each(Any(P)), truth, d, None, &mut Output::<u8>::of(out)?),
+        ReduceOp::Sum => reduce(&Each(SumInt(P)), whole, d, None, &mut Output::<i64>::of(out)?),
+        ReduceOp::Product => reduce(&Each(ProductInt(P)), whole, d, None, &mut Output::<i64>::of(out)?),
         _ => return Ok(false),
     }
     Ok(true)

@@ -108,8 +108,9 @@ check: lint dev ## The same, clippy, layers and unsafe list, a build without fea
 	PYTHONPATH=python $(PY) -m pytest tests/python/test_generated.py
 
 .PHONY: gen
-gen: dev ## Rewrite the files that follow from the operation table
+gen: dev ## Rewrite the files that follow from the operation table and the measurements
 	PYTHONPATH=python $(PY) docs/generate.py --write
+	PYTHONPATH=python $(PY) docs/figures.py --write
 
 .PHONY: bench
 bench: dev ## Measure against PyTorch (PEER_PYTHON names an interpreter that has it; WORKLOADS the driver)

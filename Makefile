@@ -120,6 +120,20 @@ bench: dev ## Measure against PyTorch (PEER_PYTHON names an interpreter that has
 bench-gpu: dev ## Measure what the GPU backend promises (RGRAD_GPU_ALLOW_CPU=1 admits software adapters)
 	PYTHONPATH=python $(PY) benches/gpu.py $(ARGS)
 
+DOCS := target/docs
+$(DOCS)/.ready: docs/requirements.txt
+	python3 -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --no-deps -r $<
+	@touch $@
+
+.PHONY: docs
+docs: dev $(DOCS)/.ready ## Build the documentation into target/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS)/bin/mkdocs build --strict
+
+.PHONY: test-docs
+test-docs: docs ## Open every page of the documentation in headless Chromium, and search it
+	$(DOCS)/bin/python docs/check_site.py
+
 .PHONY: wheel
 wheel: $(VENV)/.ready ## Build the wheel into dist/
 	rm -rf dist

@@ -11,6 +11,7 @@ from mkdocs.structure.files import File, Files
 
 import rgrad as torch
 from rgrad import nn, viz
+from rgrad.vision import models
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -32,6 +33,20 @@ def pictures() -> dict[str, str]:
     loss = net(torch.randn(16, 4)).square().mean()
     loss.backward()
     found["network"] = viz.graph(loss, net)
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc1, self.fc2 = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.fc2(self.fc1(x).relu())
+
+    net = nn.Sequential(nn.Linear(4, 8), Residual())
+    with viz.modules(net):
+        loss = net(torch.ones(16, 4)).mean()
+    found["modules"] = viz.graph(loss, net)
+    found["resnet18"] = viz.forward(models.resnet18().eval(), torch.zeros(1, 3, 224, 224))
     return {f"pictures/{name}.svg": picture._repr_svg_() for name, picture in found.items()}
 
 

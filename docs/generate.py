@@ -347,15 +347,30 @@ def declarations(op: dict, method: bool, inplace: bool = False) -> list[str]:
     return out
 
 
-def definitions(declared: dict[str, list[str]], indent: str = "") -> list[str]:
-    """The lines that declare names, each with its overloads."""
+def definitions(declared: dict[str, list[str]], docs: dict[str, str], indent: str = "") -> list[str]:
+    """The lines that declare names, each with its overloads and, at the first, its documentation."""
     lines = []
     for name, overloads in declared.items():
-        for text in overloads:
+        for i, text in enumerate(overloads):
             if len(overloads) > 1:
                 lines.append(f"{indent}@overload")
-            lines.append(f"{indent}def {name}{text}: ...")
+            doc = docs.get(name)
+            if doc is None or i:
+                lines.append(f"{indent}def {name}{text}: ...")
+            else:
+                lines += [f"{indent}def {name}{text}:", f'{indent}    {"r" * (chr(92) in doc)}"""{doc}"""']
     return lines
+
+
+def documentation(table: list[dict]) -> dict[str, str]:
+    """What each name of the table does, in one line."""
+    docs: dict[str, str] = {}
+    for op in table:
+        doc = " ".join(op["doc"].split())
+        for name in (op["name"], *op["aliases"]):
+            docs.setdefault(name, doc)
+            docs.setdefault(f"{name}_", f"{doc} In place.")
+    return docs
 
 
 def collect(table: list[dict], method: bool, known: set[str]) -> dict[str, list[str]]:
@@ -390,7 +405,8 @@ def stub(table: list[dict], core: Any) -> str:
     lines += [f"    def __{n}__(self, other: Any) -> Tensor: ..." for n in BINARY]
     lines += [f"    def __{n}__(self) -> Tensor: ..." for n in ("neg", "pos", "abs", "invert")]
     declared = collect(table, True, methods)
-    lines += definitions(declared, "    ")
+    docs = documentation(table)
+    lines += definitions(declared, docs, "    ")
     attributes = {op["name"] for op in table if op["attribute"]}
     for name in sorted(attributes):
         lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]
@@ -398,7 +414,7 @@ def stub(table: list[dict], core: Any) -> str:
 
     lines.append(REST)
     declared = collect(table, False, functions)
-    lines += definitions(declared)
+    lines += definitions(declared, docs)
     for name in sorted(functions - declared.keys()):
         kind = type(getattr(core, name))
         lines.append(f"{name}: {kind.__name__ if kind in (core.dtype, core.memory_format) else 'Any'}")

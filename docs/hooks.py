@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from rgrad import nn, viz
 from rgrad.vision import models
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+import generate  # noqa: E402
 
 
 def pictures() -> dict[str, str]:
@@ -64,13 +68,13 @@ def tensor_page() -> str:
     ]
     for name in dir(torch.Tensor):
         member = inspect.getattr_static(torch.Tensor, name)
-        text = inspect.getdoc(getattr(torch.Tensor, name))
+        text = inspect.getdoc(getattr(torch.Tensor, name)) or generate.MEMBERS.get(name)
         if name.startswith("_") or name in operations or not text:
             continue
         signature = ""
         if callable(member) and not isinstance(member, property):
             try:
-                signature = re.sub(r"\(self(, )?", "(", str(inspect.signature(getattr(torch.Tensor, name))))
+                signature = re.sub(r"\(self(, /)?(, )?", "(", str(inspect.signature(getattr(torch.Tensor, name))))
             except ValueError:
                 signature = "()"
         lines += [f"## {name}", "", f"```text\nx.{name}{signature}\n```", "", text, ""]

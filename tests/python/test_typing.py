@@ -54,4 +54,13 @@ def test_operations_have_the_same_documentation_in_the_stub_and_at_run_time():
         assert documented[name] in text
     tensor = next(n for n in stub.body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
     methods = [n.name for n in tensor.body if isinstance(n, ast.FunctionDef) and ast.get_docstring(n)]
-    assert {"add", "add_", "sum", "view"} <= set(methods)
+    assert {"add", "add_", "sum", "view", "retain_grad", "backward", "detach", "shape"} <= set(methods)
+
+
+def test_every_public_member_of_tensors_is_documented():
+    spec = importlib.util.spec_from_file_location("generate", PACKAGE.parents[1] / "docs" / "generate.py")
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    names = [n for n in dir(rgrad.Tensor) if not n.startswith("_")]
+    assert [n for n in names if not generate.member_doc(rgrad.Tensor, n)] == []
+    assert [n for n in generate.MEMBERS if inspect.getdoc(getattr(rgrad.Tensor, n))] == [], "they speak for themselves"

@@ -190,18 +190,31 @@ def _spread(rows: list[list[Key]], items: dict[Key, Item], above: Neighbours, be
             x += items[key].width + GAP_X
         for key in row:
             items[key].x -= (x - GAP_X) / 2
-    for sweep in range(40):
-        both = sweep >= 8
-        for row in rows if sweep % 2 == 0 else rows[::-1]:
-            wanted, weights = [], []
-            for key in row:
-                joined = above[key] + below[key] if both else (above if sweep % 2 == 0 else below)[key]
-                places = [items[n].x + offset for n, offset in joined]
-                wanted.append(sum(places) / len(places) if places else items[key].x)
-                # Long edges are kept straight.
-                weights.append(8.0 if isinstance(key, _Bend) else 1.0)
-            for key, x in zip(row, _apart(wanted, weights, [items[k].width for k in row]), strict=True):
-                items[key].x = x
+
+    def place(row: list[Key], joined: Neighbours, stay: float) -> None:
+        """Moves the items of a row to the means of those that they are joined to; others have the weight `stay`."""
+        wanted, weights = [], []
+        for key in row:
+            places = [items[n].x + offset for n, offset in joined.get(key, [])]
+            wanted.append(sum(places) / len(places) if places else items[key].x)
+            # Long edges are kept straight.
+            weights.append(stay if not places else 8.0 if isinstance(key, _Bend) else 1.0)
+        for key, x in zip(row, _apart(wanted, weights, [items[k].width for k in row]), strict=True):
+            items[key].x = x
+
+    both = {k: above.get(k, []) + below.get(k, []) for row in rows for k in row}
+    leaves = {k: joined for k, joined in below.items() if not above.get(k)}
+    for _ in range(4):
+        for row in rows:
+            place(row, both, 1.0)
+        for row in rows[::-1]:
+            place(row, both, 1.0)
+    # Then chains are made straight, and leaves are moved over their users.
+    for _ in range(2):
+        for row in rows:
+            place(row, above, 0.1)
+        for row in rows[::-1]:
+            place(row, leaves, 20.0)
 
 
 def _apart(wanted: list[float], weights: list[float], widths: list[float]) -> list[float]:

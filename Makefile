@@ -108,8 +108,9 @@ check: lint dev ## The same, clippy, layers and unsafe list, a build without fea
 	PYTHONPATH=python $(PY) -m pytest tests/python/test_generated.py
 
 .PHONY: gen
-gen: dev ## Rewrite the files that follow from the operation table
+gen: dev ## Rewrite the files that follow from the operation table and the measurements
 	PYTHONPATH=python $(PY) docs/generate.py --write
+	PYTHONPATH=python $(PY) docs/figures.py --write
 
 .PHONY: bench
 bench: dev ## Measure against PyTorch (PEER_PYTHON names an interpreter that has it; WORKLOADS the driver)
@@ -118,6 +119,20 @@ bench: dev ## Measure against PyTorch (PEER_PYTHON names an interpreter that has
 .PHONY: bench-gpu
 bench-gpu: dev ## Measure what the GPU backend promises (RGRAD_GPU_ALLOW_CPU=1 admits software adapters)
 	PYTHONPATH=python $(PY) benches/gpu.py $(ARGS)
+
+DOCS := target/docs
+$(DOCS)/.ready: docs/requirements.txt
+	python3 -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --no-deps -r $<
+	@touch $@
+
+.PHONY: docs
+docs: dev $(DOCS)/.ready ## Build the documentation into target/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS)/bin/mkdocs build --strict
+
+.PHONY: test-docs
+test-docs: docs ## Open every page of the documentation in headless Chromium, and search it
+	$(DOCS)/bin/python docs/check_site.py
 
 .PHONY: wheel
 wheel: $(VENV)/.ready ## Build the wheel into dist/

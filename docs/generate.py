@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 import keyword
 import re
 import sys
@@ -347,15 +348,30 @@ def declarations(op: dict, method: bool, inplace: bool = False) -> list[str]:
     return out
 
 
-def definitions(declared: dict[str, list[str]], indent: str = "") -> list[str]:
-    """The lines that declare names, each with its overloads."""
+def definitions(declared: dict[str, list[str]], docs: dict[str, str], indent: str = "") -> list[str]:
+    """The lines that declare names, each with its overloads and, at the first, its documentation."""
     lines = []
     for name, overloads in declared.items():
-        for text in overloads:
+        for i, text in enumerate(overloads):
             if len(overloads) > 1:
                 lines.append(f"{indent}@overload")
-            lines.append(f"{indent}def {name}{text}: ...")
+            doc = docs.get(name)
+            if doc is None or i:
+                lines.append(f"{indent}def {name}{text}: ...")
+            else:
+                lines += [f"{indent}def {name}{text}:", f'{indent}    {"r" * (chr(92) in doc)}"""{doc}"""']
     return lines
+
+
+def documentation(table: list[dict]) -> dict[str, str]:
+    """What each name of the table does, in one line."""
+    docs: dict[str, str] = {}
+    for op in table:
+        doc = " ".join(op["doc"].split())
+        for name in (op["name"], *op["aliases"]):
+            docs.setdefault(name, doc)
+            docs.setdefault(f"{name}_", f"{doc} In place.")
+    return docs
 
 
 def collect(table: list[dict], method: bool, known: set[str]) -> dict[str, list[str]]:
@@ -372,6 +388,79 @@ def collect(table: list[dict], method: bool, known: set[str]) -> dict[str, list[
     return out
 
 
+# Members of tensors that say nothing of themselves at run time, as their classes are not written in Python.
+MEMBERS = {
+    "data": "A tensor with the same memory and without history; assigning to it replaces the memory.",
+    "data_ptr": "The address of the first element.",
+    "detach": "A tensor with the same memory and without history, which needs no gradient.",
+    "detach_": "Removes the tensor's history, which makes it a leaf.",
+    "device": "Where the tensor's memory is.",
+    "dim": "The number of dimensions.",
+    "dtype": "The type of the elements.",
+    "element_size": "The bytes of an element.",
+    "get_device": "The number of the tensor's GPU; -1 on the CPU.",
+    "grad": "The gradient that backward has accumulated, of the tensor's shape; None before.",
+    "grad_fn": "The node of the graph that made the tensor; None for leaves.",
+    "is_complex": "Whether the elements are complex numbers: False, as there is no such dtype.",
+    "is_contiguous": "Whether the elements lie in order and without gaps, in a memory format.",
+    "is_cpu": "Whether the tensor is on the CPU.",
+    "is_cuda": "Whether the tensor is on a GPU that goes by this name.",
+    "is_floating_point": "Whether the elements are floating-point numbers.",
+    "is_inference": "Whether the tensor was made in inference mode.",
+    "is_leaf": "Whether backward accumulates into `grad` here: true of what no operation with a history made.",
+    "is_meta": "Whether the tensor has a shape and no elements.",
+    "is_mps": "Whether the tensor is on a GPU that goes by this name.",
+    "is_nested": "False: there are no nested tensors.",
+    "is_pinned": "Whether the memory is pinned for copies to a GPU.",
+    "is_quantized": "False: there are no quantized tensors.",
+    "is_shared": "Whether other processes can map the memory.",
+    "is_signed": "Whether the dtype has negative numbers.",
+    "is_sparse": "False: there are no sparse tensors.",
+    "item": "The only element, as a Python number.",
+    "itemsize": "The bytes of an element.",
+    "layout": "How elements lie in memory: always `strided`.",
+    "nbytes": "The bytes of all elements.",
+    "ndim": "The number of dimensions.",
+    "ndimension": "The number of dimensions.",
+    "nelement": "The number of elements.",
+    "numel": "The number of elements.",
+    "output_nr": "Which of the results of `grad_fn` the tensor is.",
+    "requires_grad": "Whether operations on the tensor are recorded for backward.",
+    "requires_grad_": "Sets `requires_grad`.",
+    "retains_grad": "Whether backward keeps the gradient of this tensor, which is no leaf.",
+    "shape": "The sizes of all dimensions.",
+    "size": "The sizes of all dimensions, or the size of one.",
+    "storage_offset": "The place of the first element in the storage.",
+    "stride": "How many elements of the storage lie between neighbors, for each dimension or for one.",
+    "tolist": "The elements as nested lists of Python numbers; the number itself without dimensions.",
+}
+
+
+def member_doc(tensor: Any, name: str) -> str | None:
+    """The first paragraph of what a member of tensors says of itself, or its line in `MEMBERS`."""
+    text = inspect.getdoc(getattr(tensor, name, None)) if not name.startswith("_") else None
+    if text is None or not text.strip():
+        return MEMBERS.get(name)
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def documented(declarations: str, tensor: Any) -> str:
+    """The declarations of a class with the documentation of its members, at the first overload of each."""
+    seen: set[str] = set()
+
+    def add(match: re.Match[str]) -> str:
+        name = match["def"] or match["variable"]
+        doc = None if name in seen else member_doc(tensor, name)
+        seen.add(name)
+        if doc is None:
+            return match[0]
+        quoted = f'{"r" * (chr(92) in doc)}"""{doc}"""'
+        return f"{match['head']}:\n        {quoted}" if match["def"] else f"{match[0]}\n    {quoted}"
+
+    line = r"^(?P<head>    def (?P<def>\w+)\(.*\) -> [^:]+): \.\.\.$|^    (?P<variable>\w+): .*$"
+    return re.sub(line, add, declarations, flags=re.M)
+
+
 def declared_in(text: str, indent: str) -> set[str]:
     """The names that a piece of the stub declares at one depth."""
     found = re.findall(rf"^{indent}(?:(?:def|class) (\w+)|(\w+)(?=: | = ))", text, re.M)
@@ -386,11 +475,12 @@ def stub(table: list[dict], core: Any) -> str:
     for names in sorted({f for op in table if (f := fields(op["name"]))}):
         lines += [f"class {result_class(names)}(NamedTuple):", *(f"    {n}: Tensor" for n in names), ""]
 
-    lines.append("class Tensor:" + TENSOR.rstrip())
+    lines.append("class Tensor:" + documented(TENSOR.rstrip(), core.Tensor))
     lines += [f"    def __{n}__(self, other: Any) -> Tensor: ..." for n in BINARY]
     lines += [f"    def __{n}__(self) -> Tensor: ..." for n in ("neg", "pos", "abs", "invert")]
     declared = collect(table, True, methods)
-    lines += definitions(declared, "    ")
+    docs = documentation(table)
+    lines += definitions(declared, docs, "    ")
     attributes = {op["name"] for op in table if op["attribute"]}
     for name in sorted(attributes):
         lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]
@@ -398,7 +488,7 @@ def stub(table: list[dict], core: Any) -> str:
 
     lines.append(REST)
     declared = collect(table, False, functions)
-    lines += definitions(declared)
+    lines += definitions(declared, docs)
     for name in sorted(functions - declared.keys()):
         kind = type(getattr(core, name))
         lines.append(f"{name}: {kind.__name__ if kind in (core.dtype, core.memory_format) else 'Any'}")

@@ -59,7 +59,7 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor, ...]:
     """The gradients of `outputs` with respect to `inputs`, without accumulation into `.grad`.
 
     >>> import rgrad
@@ -87,7 +87,8 @@ def grad(
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
         found = _grad_batched(roots, wanted, grads, retain_graph, create_graph, allow_unused)
-        return tuple(
+        # As typed in PyTorch; None is possible where `allow_unused` was asked for.
+        return tuple(  # pyright: ignore[reportReturnType]
             _C.zeros_like(t) if g is None and materialize_grads else g for g, t in zip(found, wanted, strict=True)
         )
     return tuple(_C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, materialize_grads))

@@ -10,3 +10,16 @@ from .base import (
     identity_transform,
 )
 from .parts import CatTransform, CumulativeDistributionTransform, StackTransform
+
+__all__ = [
+    "CatTransform",
+    "ComposeTransform",
+    "CumulativeDistributionTransform",
+    "IndependentTransform",
+    "ReshapeTransform",
+    "StackTransform",
+    "Transform",
+    "_InverseTransform",
+    "_expect_dims",
+    "identity_transform",
+]

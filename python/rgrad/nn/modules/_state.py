@@ -11,8 +11,9 @@ import rgrad
 from rgrad import _C
 from rgrad import __future__ as conversion
 
+from ...utils.hooks import RemovableHandle
 from ..parameter import Parameter
-from ._hooks import RemovableHandle, add_hook
+from ._hooks import add_hook
 
 EXTRA_STATE_KEY = "_extra_state"
 

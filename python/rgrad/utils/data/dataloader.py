@@ -27,7 +27,7 @@ from rgrad.utils.data._workers import (
     WorkerGone,
     WorkerInfo,
 )
-from rgrad.utils.data.dataset import IterableDataset
+from rgrad.utils.data.dataset import Dataset, IterableDataset
 from rgrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, random_seed
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class DataLoader(Generic[T]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset[T] | Any,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -148,7 +148,8 @@ class DataLoader(Generic[T]):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_type)
         self._iterable = isinstance(dataset, IterableDataset)
         self._check_sampling(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        self.dataset, self.generator = dataset, generator
+        self.dataset: Any = dataset
+        self.generator = generator
         self.sampler = self._default_sampler(shuffle) if sampler is None else sampler
         if batch_sampler is not None:
             self.batch_size, self.drop_last, self.batch_sampler = None, False, batch_sampler

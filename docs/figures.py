@@ -1,0 +1,124 @@
+"""Writes what follows from the measurements in benches/record: a table of README.md and docs/benchmarks.md.
+
+    python docs/figures.py           # says which are stale, exit status 1 if any is
+    python docs/figures.py --write   # rewrites them
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "benches" / "record"
+BLOCK = re.compile(r"(<!-- figures: written by docs/figures.py -->\n).*?(<!-- end of figures -->)", re.S)
+
+GROUPS = {
+    "overhead": "Small tensors: the cost of a call",
+    "kernel": "Kernels on large tensors",
+    "train": "Steps of training",
+}
+
+
+def of_group(record: dict[str, Any], group: str) -> list[tuple[str, dict[str, Any]]]:
+    """The workloads of a group, the fastest in comparison first."""
+    rows = [(name, row) for name, row in record["workloads"].items() if row["group"] == group]
+    return sorted(rows, key=lambda pair: pair[1]["ratio"])
+
+
+def mean(rows: list[tuple[str, dict[str, Any]]]) -> float:
+    """The geometric mean of the ratios."""
+    return math.exp(sum(math.log(row["ratio"]) for _, row in rows) / len(rows))
+
+
+def named(rows: list[tuple[str, dict[str, Any]]]) -> str:
+    """Names with ratios."""
+    return ", ".join(f"{name} {row['ratio']:.2f}" for name, row in rows) or "none"
+
+
+def summary(record: dict[str, Any], size: dict[str, Any]) -> str:
+    """The block of the README."""
+    lines = [
+        "| | workloads | geometric mean | fastest | slower than PyTorch |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for group, title in GROUPS.items():
+        rows = of_group(record, group)
+        slower = [pair for pair in reversed(rows) if pair[1]["ratio"] > 1]
+        lines.append(f"| {title} | {len(rows)} | {mean(rows):.2f} | {named(rows[:2])} | {named(slower)} |")
+    numpy = "and" if record["imports_numpy"] else "without"
+    lines += [
+        "",
+        f"`import rgrad` takes {record['import_ms']:.0f} ms more than Python alone, after which the process has "
+        f"{record['resident_mb']:.0f} MB, {numpy} NumPy. The compiled module has {size['module_mb']:.1f} MB; compressed "
+        f"as in a wheel, the whole package has {size['compressed_mb']:.1f} MB.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def page(record: dict[str, Any], gpu: dict[str, Any]) -> str:
+    """docs/benchmarks.md."""
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Written by docs/figures.py from benches/record; measured on {record['date']} by `make bench`, with as many "
+        "threads on each side. A ratio is rgrad's time divided by PyTorch's, so less than 1 is faster. It is the median "
+        "of the ratios of alternating runs; the range shows all of them. Times vary on machines that are shared with "
+        "others: compare ratios.",
+        "",
+        f"`import rgrad` takes {record['import_ms']:.1f} ms, after which the process has {record['resident_mb']:.1f} MB. A chain of a million "
+        f"additions is built, differentiated and dropped in {record['chain_s']:.2f} s and takes "
+        f"{record['bytes_per_node']:.0f} bytes a node. Training LeNet has "
+        f"{record['resident_after_50_mb']:.0f} MB resident after 50 steps and {record['resident_after_all_mb']:.0f} MB "
+        "after 2,000.",
+    ]
+    for group, title in GROUPS.items():
+        rows = of_group(record, group)
+        lines += ["", f"## {title}", "", f"Geometric mean {mean(rows):.2f}.", ""]
+        lines += ["| workload | rgrad, µs | PyTorch, µs | ratio | range |", "| --- | ---: | ---: | ---: | --- |"]
+        for name, row in rows:
+            times = f"{row['target_s'] * 1e6:,.2f} | {row['peer_s'] * 1e6:,.2f}"
+            ratio = f"**{row['ratio']:.2f}**" if row["ratio"] > 1 else f"{row['ratio']:.2f}"
+            lines.append(f"| `{name}` | {times} | {ratio} | {row['min']:.2f} to {row['max']:.2f} |")
+    adapter = re.search(r"'name': '([^']*)'", gpu["adapter"])
+    lines += [
+        "",
+        "## The GPU backend on a software adapter",
+        "",
+        f"Measured on {gpu['date']} by `make bench-gpu` on {adapter[1] if adapter else gpu['adapter']}, a Vulkan "
+        "driver that runs on the processor: these figures test the backend's bookkeeping and say nothing about a GPU's speed.",
+        "",
+        "| what | value | bound |",
+        "| --- | ---: | --- |",
+    ]
+    for row in gpu["rows"]:
+        bound = "" if row["bound"] is None else f"at {'most' if row['most'] else 'least'} {row['bound']}"
+        lines.append(f"| {row['what']} | {row['value']:,.4g} {row['unit']} | {bound} |")
+    return "\n".join(lines) + "\n"
+
+
+def outputs() -> dict[Path, str]:
+    """Every file and what it should hold."""
+    record, gpu, size = (json.loads((RECORD / f"{name}.json").read_text()) for name in ("latest", "gpu", "size"))
+    readme = ROOT / "README.md"
+    return {
+        readme: BLOCK.sub(lambda m: m[1] + summary(record, size) + m[2], readme.read_text()),
+        ROOT / "docs" / "benchmarks.md": page(record, gpu),
+    }
+
+
+def main() -> int:
+    stale = {p: text for p, text in outputs().items() if not p.exists() or p.read_text() != text}
+    for path, text in stale.items():
+        if "--write" in sys.argv:
+            path.write_text(text)
+        print(("wrote " if "--write" in sys.argv else "stale: ") + str(path.relative_to(ROOT)))
+    return 1 if stale and "--write" not in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

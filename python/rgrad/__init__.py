@@ -20,7 +20,7 @@ from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
 from rgrad._C import Generator, Tensor, device, dtype, memory_format
 
-from . import _subclass, _tensor
+from . import _methods, _subclass, _tensor
 from ._dtypes import broadcast_shapes, can_cast, finfo, iinfo, promote_types, result_type
 from ._size import Size
 from ._tensor import is_floating_point, is_inference, is_storage, is_tensor
@@ -30,6 +30,7 @@ from .random import default_generator, get_rng_state, initial_seed, manual_seed,
 
 _subclass.install()
 _tensor.install()
+_methods.install()
 
 detach = Tensor.detach
 detach_ = Tensor.detach_
@@ -124,6 +125,20 @@ if TYPE_CHECKING:
         use_deterministic_algorithms,
     )
     from ._layout import layout, strided
+    from ._linalg.householder import geqrf, orgqr, ormqr
+    from ._linalg.lu import lu_unpack
+    from ._linalg.matrix_functions import matrix_exp
+    from ._linalg.older import (
+        cholesky,
+        eig,
+        lstsq,
+        lu,
+        lu_solve,
+        matrix_rank,
+        solve,
+        symeig,
+        triangular_solve,
+    )
     from ._streams import Event, Stream
     from ._tensor_str import get_printoptions, set_printoptions
     from ._tensor_types import (
@@ -210,6 +225,20 @@ _NAMES_OF = {
         "use_deterministic_algorithms",
     ),
     "_layout": ("layout", "strided"),
+    "_linalg.householder": ("geqrf", "orgqr", "ormqr"),
+    "_linalg.lu": ("lu_unpack",),
+    "_linalg.matrix_functions": ("matrix_exp",),
+    "_linalg.older": (
+        "cholesky",
+        "eig",
+        "lstsq",
+        "lu",
+        "lu_solve",
+        "matrix_rank",
+        "solve",
+        "symeig",
+        "triangular_solve",
+    ),
     "_tensor_str": ("get_printoptions", "set_printoptions"),
     "_streams": ("Event", "Stream"),
     "_tensor_types": (*(f"{prefix}Tensor" for prefix in _DTYPE_PREFIXES), "typename"),

@@ -78,6 +78,16 @@ TENSOR = '''
     def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Self: ...
     def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Self: ...
     def pinverse(self, rcond: _float = 1e-15) -> Tensor: ...
+    def i0(self) -> Tensor: ...
+    def i0_(self) -> Self: ...
+    def igamma(self, other: Tensor) -> Tensor: ...
+    def igamma_(self, other: Tensor) -> Self: ...
+    def igammac(self, other: Tensor) -> Tensor: ...
+    def igammac_(self, other: Tensor) -> Self: ...
+    def mvlgamma(self, p: _int) -> Tensor: ...
+    def mvlgamma_(self, p: _int) -> Self: ...
+    def polygamma(self, n: _int) -> Tensor: ...
+    def polygamma_(self, n: _int) -> Self: ...
     def geqrf(self) -> Any: ...
     def orgqr(self, tau: Tensor) -> Tensor: ...
     def ormqr(self, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor: ...
@@ -417,22 +427,43 @@ def stub(table: list[dict], core: Any) -> str:
 # PyTorch has these in torch.special too; the table has them under their plain names.
 ALSO_SPECIAL = ("log_softmax", "logit", "logsumexp", "round", "sinc", "softmax")
 
+# Those of torch.special that are written in Python, by their module.
+SPECIAL_IN_PYTHON = {
+    "bessel": ("i0", "i0e", "i1", "i1e", "spherical_bessel_j0"),
+    "gamma": ("entr", "gammainc", "gammaincc", "multigammaln", "polygamma", "xlog1py", "zeta"),
+    "gaussian": ("erfcx", "log_ndtr", "ndtr", "ndtri"),
+    "polynomials": (
+        *(f"chebyshev_polynomial_{kind}" for kind in "tuvw"),
+        "hermite_polynomial_h",
+        "hermite_polynomial_he",
+        "laguerre_polynomial_l",
+        "legendre_polynomial_p",
+        *(f"shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"),
+    ),
+}
+
 
 def special(core: Any) -> str:
-    """The text of `special.py`: what the table calls `special_*`, and `ALSO_SPECIAL`, as assignments that editors see."""
+    """The text of `special.py`: what the table calls `special_*`, `ALSO_SPECIAL` and `SPECIAL_IN_PYTHON`, as editors see it."""
     sources = {name: name for name in (*ALSO_SPECIAL, *(n for n in dir(core._special) if not n.startswith("_")))}
     sources |= {name.removeprefix("special_"): name for name in dir(core) if name.startswith("special_")}
-    names = sorted(sources)
+    names = sorted({*sources, *(name for written in SPECIAL_IN_PYTHON.values() for name in written)})
+    imports = []
+    for module, written in SPECIAL_IN_PYTHON.items():
+        line = f"from rgrad._special.{module} import "
+        one = line + ", ".join(written)
+        imports += [one] if len(one) <= 120 else [line + "(", *(f"    {name}," for name in written), ")"]
     lines = [
         '"""`torch.special`. Written by docs/generate.py from the operation table: do not edit."""',
         "",
         "from rgrad import _C",
+        *imports,
         "",
         "__all__ = [",
         *(f'    "{name}",' for name in names),
         "]",
         "",
-        *(f"{name} = _C.{sources[name]}" for name in names),
+        *(f"{name} = _C.{sources[name]}" for name in sorted(sources)),
     ]
     return "\n".join(lines) + "\n"
 

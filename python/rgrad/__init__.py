@@ -139,6 +139,8 @@ if TYPE_CHECKING:
         symeig,
         triangular_solve,
     )
+    from ._special.bessel import i0, i0_
+    from ._special.gamma import igamma, igammac, mvlgamma, polygamma
     from ._streams import Event, Stream
     from ._tensor_str import get_printoptions, set_printoptions
     from ._tensor_types import (
@@ -239,6 +241,8 @@ _NAMES_OF = {
         "symeig",
         "triangular_solve",
     ),
+    "_special.bessel": ("i0", "i0_"),
+    "_special.gamma": ("igamma", "igammac", "mvlgamma", "polygamma"),
     "_tensor_str": ("get_printoptions", "set_printoptions"),
     "_streams": ("Event", "Stream"),
     "_tensor_types": (*(f"{prefix}Tensor" for prefix in _DTYPE_PREFIXES), "typename"),

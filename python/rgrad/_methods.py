@@ -16,6 +16,9 @@ NAMES_OF = {
     "_linalg.householder": ("geqrf", "orgqr", "ormqr"),
     "_linalg.matrix_functions": ("matrix_exp",),
     "_linalg.older": ("cholesky", "eig", "lstsq", "lu", "lu_solve", "solve", "symeig", "triangular_solve"),
+    "_special.bessel": ("i0", "i0_"),
+    "_special.gamma": ("igamma", "igamma_", "igammac", "igammac_", "mvlgamma", "mvlgamma_"),
+    "_special.methods": ("polygamma", "polygamma_"),
 }
 NAMES = {name for names in NAMES_OF.values() for name in names}
 

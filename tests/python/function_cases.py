@@ -140,6 +140,99 @@ sym(3).cholesky()
 sym(3).symeig()
 """
 
+SPECIAL = """
+special.entr(grid())
+special.entr(tensor([1, 2]))
+special.ndtr(grid())
+special.ndtr(tensor([1, 2]))
+special.log_ndtr(grid())
+special.log_ndtr(tensor([1, 2]))
+special.erfcx(grid())
+special.erfcx(tensor([1, 2]))
+special.i0e(grid())
+special.i0e(tensor([1, 2]))
+special.i1e(grid())
+special.i1e(tensor([1, 2]))
+special.i0(grid().clamp(-600, 600))
+special.i1(grid().clamp(-600, 600))
+special.ndtr(grid().half())
+special.log_ndtr(grid().float().clamp(-1e15, 1e15))
+special.erfcx(grid().float())
+special.i0(tensor([0.5, -3.0, 20.0, 80.0]))
+torch.i0(tensor([0.5, -3.0]).half())
+tensor([0.5, -3.0]).i0()
+tensor([0.5, -3.0]).i0_()
+special.ndtri(tensor([0.0, 1.0, -0.5, 1.5, math.nan]).double())
+special.ndtri(tensor([1e-300, 1e-30, 1e-10, 0.01, 0.1, 0.3, 0.5, 0.50001, 0.9, 0.999, 1 - 1e-12]).double())
+special.ndtri(tensor([1e-30, 1e-10, 0.01, 0.1, 0.3, 0.5, 0.9, 0.999]))
+special.xlog1py(tensor([0.0, 0, 0, 1, math.nan, 1, 2]), tensor([-1.0, -2, math.nan, -1, 1, math.inf, 1e-20]))
+special.xlog1py(2, tensor([1.0]))
+special.xlog1py(tensor([1]), 3)
+special.xlog1py(2, 3)
+special.multigammaln(tensor([2.0, 3]), 2)
+special.multigammaln(tensor([2, 3]), 1)
+special.multigammaln(tensor([2.0, 3]).double() * 10, p=5)
+special.multigammaln(tensor([2.0, 3]), 0)
+torch.mvlgamma(tensor([2.0, 3]), 2)
+tensor([2.0, 3]).mvlgamma(2)
+tensor([2.0, 3]).mvlgamma_(2)
+special.zeta(tensor([2.0, 1, 0.5, 3, 2, 2.5, math.nan, 2, 3]), tensor([1.0, 1, 1, 0, -0.5, -0.5, 1, -1, -20.3]))
+special.zeta(tensor([1.01, 1.5, 4, 30, 100, 400]).double(), tensor([[1e-3], [0.5], [3], [9], [50], [1e6]]).double())
+special.zeta(2, tensor([1, 2]))
+special.zeta(tensor([2.0]), 3.5)
+special.zeta(2, 3)
+special.polygamma(1, tensor([-1.5, 0, 1, 2, 1e5, 1e-5]).double())
+special.polygamma(0, tensor([1.0, -2.5]))
+special.polygamma(4, tensor([0.3, 1, 2, 30]).double())
+special.polygamma(3, tensor([-1.5, 0.0, -1]))
+special.polygamma(-1, tensor([1.0]))
+torch.polygamma(2, tensor([1, 2]))
+tensor([1.5]).polygamma(2)
+tensor([1.5]).polygamma_(2)
+special.gammainc(*edges())
+special.gammaincc(*edges())
+special.gammainc(shapes(), tensor([[1e-4], [0.5], [3], [9], [81], [9.9e3]]).double())
+special.gammaincc(shapes(), tensor([[1e-4], [0.5], [3], [9], [81], [1.02e4]]).double()).log()
+torch.igamma(tensor([1.0, 2]), tensor([3.0]))
+torch.igammac(tensor([1.0, 2]), tensor([3.0]))
+tensor([1.0, 2]).igamma_(tensor([3.0]))
+tensor([1.0, 2]).igammac(tensor([3.0]))
+special.gammainc(tensor([1, 2]), tensor([1, 2]))
+special.gammainc(tensor([1.0]), 2.0)
+special.spherical_bessel_j0(grid())
+special.legendre_polynomial_p(0.3, arange(5).double())
+special.legendre_polynomial_p(tensor([0.3]), 2.7)
+special.legendre_polynomial_p(0.3, 2)
+special.legendre_polynomial_p(tensor([1, 2]), 3)
+special.legendre_polynomial_p(tensor([1.0, 2]), arange(5))
+torch.fft.fftfreq(5, 0.5)
+torch.fft.fftfreq(6, d=0.3, dtype=torch.float64)
+torch.fft.fftfreq(0)
+torch.fft.fftfreq(-1)
+torch.fft.fftfreq(4, dtype=torch.int64)
+torch.fft.fftfreq(3, dtype=torch.half)
+torch.fft.rfftfreq(5)
+torch.fft.rfftfreq(4, d=2, dtype=torch.float64)
+torch.fft.fftshift(arange(12).view(3, 4))
+torch.fft.fftshift(arange(15).view(3, 5), dim=(0, 1))
+torch.fft.ifftshift(arange(15).view(3, 5), dim=1)
+torch.fft.ifftshift(arange(15).view(3, 5))
+torch.fft.fftshift(arange(15).view(3, 5), dim=3)
+torch.fft.fftshift(tensor(1.0))
+special.chebyshev_polynomial_t(places(), orders())
+special.chebyshev_polynomial_u(places(), orders())
+special.chebyshev_polynomial_v(places(), orders())
+special.chebyshev_polynomial_w(places(), orders())
+special.shifted_chebyshev_polynomial_t(places(), orders())
+special.shifted_chebyshev_polynomial_u(places(), orders())
+special.shifted_chebyshev_polynomial_v(places(), orders())
+special.shifted_chebyshev_polynomial_w(places(), orders())
+special.hermite_polynomial_h(places(), orders())
+special.hermite_polynomial_he(places(), orders())
+special.laguerre_polynomial_l(places(), orders())
+special.legendre_polynomial_p(places(), orders())
+"""
+
 # What is differentiated with respect to the inputs: the sum of all results, each element with its own weight.
 GRADIENTS = """
 linalg.lu(x) | m(4, 4)
@@ -162,10 +255,26 @@ linalg.householder_product(x, y) | m(2, 5, 3), m(2, 2)
 torch.ormqr(x, y, z) | m(5, 3), m(3), m(5, 2)
 torch.ormqr(x, y, z, left=False, transpose=True) | m(5, 3), m(3), m(2, 5)
 torch.triangular_solve(x, y)[0] | m(3, 2), m(3, 3)
+special.entr(x) | m(9).abs()
+special.xlog1py(x, y) | tensor([0.0, 1, 2, -3]).double(), tensor([0.5, 3, -0.5, 1e-9]).double()
+special.ndtr(x) | m(9) * 5
+special.log_ndtr(x) | grid().clamp(-100, 100)
+special.ndtri(x) | tensor([1e-300, 1e-10, 0.05, 0.3, 0.5, 0.8, 1 - 1e-7]).double()
+special.erfcx(x) | m(9) * 9 + 3
+special.i0(x) | m(9) * 20
+special.i0e(x) | m(9) * 20
+special.i1(x) | m(9) * 20
+special.i1e(x) | m(9) * 20
+special.i1(x) | zeros(2).double()
+special.multigammaln(x, 3) | m(4) + 4
+special.zeta(3.5, x) | m(5).abs() + 0.1
+special.polygamma(2, x) | m(5).abs() + 0.1
+torch.igamma(tensor([0.5, 3, 10]).double(), x) | tensor([0.1, 4, 11]).double()
+torch.igammac(tensor([0.5, 3, 10]).double(), x) | tensor([0.1, 4, 11]).double()
 """
 
 
-CALLS = (LINALG,)
+CALLS = (LINALG, SPECIAL)
 
 
 def lines(text: str) -> list[str]:
@@ -185,8 +294,25 @@ def names(torch: Any) -> dict[str, Any]:
         made = m(*shape, shape[-1])
         return made + made.mT
 
+    def grid() -> Any:
+        """Small, large and special numbers of either sign."""
+        sizes = [0.0, 1e-320, 1e-12, 0.1, 0.5, 1, 3, 5.5, 9, 12.5, 20.5, 30, 34.9, 35.1, 100, 1e10, math.inf]
+        return torch.tensor([*sizes, *(-s for s in sizes), math.nan], dtype=torch.float64)
+
+    def edges() -> Any:
+        """Arguments of the incomplete gamma functions where they are 0, 1 or not defined."""
+        inf, nan = math.inf, math.nan
+        a, x = [0.0, 0, 1, 1, -1, 1, inf, inf, 2, nan], [0.0, 1, 0, inf, 1, -1, 1, inf, 3, 1]
+        return torch.tensor(a), torch.tensor(x)
+
+    tables = {
+        "edges": edges,
+        "shapes": lambda: torch.tensor([1e-3, 0.3, 1, 5, 80, 1e4], dtype=torch.float64),
+        "places": lambda: torch.tensor([-1.0, -0.3, 0, 0.7, 1, 2.5], dtype=torch.float64),
+        "orders": lambda: torch.tensor([[0], [1], [2], [5], [20], [-1]]),
+    }
     functions = {n: getattr(torch, n) for n in ("ones", "zeros", "arange", "tensor", "linalg", "special")}
-    return {"torch": torch, "math": math, "m": m, "sym": sym, **functions}
+    return {"torch": torch, "math": math, "m": m, "sym": sym, "grid": grid, **tables, **functions}
 
 
 def gradients(torch: Any, case: str) -> list[Any]:

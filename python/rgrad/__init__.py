@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         return_types,
         safetensors,
         serialization,
+        signal,
         special,
         storage,
         testing,
@@ -124,6 +125,10 @@ if TYPE_CHECKING:
         set_deterministic_debug_mode,
         use_deterministic_algorithms,
     )
+    from ._functions.differences import gradient
+    from ._functions.histograms import histogram, histogramdd
+    from ._functions.segments import segment_reduce
+    from ._functions.windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
     from ._layout import layout, strided
     from ._linalg.householder import geqrf, orgqr, ormqr
     from ._linalg.lu import lu_unpack
@@ -225,6 +230,16 @@ _NAMES_OF = {
         "is_deterministic_algorithms_warn_only_enabled",
         "set_deterministic_debug_mode",
         "use_deterministic_algorithms",
+    ),
+    "_functions.differences": ("gradient",),
+    "_functions.histograms": ("histogram", "histogramdd"),
+    "_functions.segments": ("segment_reduce",),
+    "_functions.windows": (
+        "bartlett_window",
+        "blackman_window",
+        "hamming_window",
+        "hann_window",
+        "kaiser_window",
     ),
     "_layout": ("layout", "strided"),
     "_linalg.householder": ("geqrf", "orgqr", "ormqr"),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # The methods by module; each calls the function of its name with the tensor first.
 NAMES_OF = {
+    "_functions.histograms": ("histogram",),
     "_linalg.householder": ("geqrf", "orgqr", "ormqr"),
     "_linalg.matrix_functions": ("matrix_exp",),
     "_linalg.older": ("cholesky", "eig", "lstsq", "lu", "lu_solve", "solve", "symeig", "triangular_solve"),

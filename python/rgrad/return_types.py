@@ -63,3 +63,5 @@ linalg_lstsq = _make("linalg_lstsq", "solution", "residuals", "rank", "singular_
 linalg_polar = _make("linalg_polar", "U", "H")
 geqrf = _make("geqrf", "a", "tau")
 triangular_solve = _make("triangular_solve", "solution", "cloned_coefficient")
+histogram = _make("histogram", "hist", "bin_edges")
+histogramdd = _make("histogramdd", "hist", "bin_edges")

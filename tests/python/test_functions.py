@@ -69,6 +69,8 @@ SECOND = {
     "polygamma": lambda a: torch.polygamma(1, a.abs() + 0.5),
     "spherical_bessel_j0": torch.special.spherical_bessel_j0,
     "legendre_polynomial_p": lambda a: torch.special.legendre_polynomial_p(a, 4),
+    "histogram": lambda a: torch.histogram(torch.arange(9.0).view(3, 3).double(), 3, weight=a + 2, density=True).hist,
+    "segment_reduce": lambda a: torch.segment_reduce(a, "prod", lengths=torch.tensor([2, 1])),
     "ldl_solve": lambda a: torch.linalg.ldl_solve(a, torch.tensor([2, -3, -3], dtype=torch.int32), a),
 }
 

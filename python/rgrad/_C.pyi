@@ -88,6 +88,29 @@ class Tensor:
     def histogram(
         self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False
     ) -> Any: ...
+    name: None
+    is_ipu: _bool
+    is_maia: _bool
+    is_mkldnn: _bool
+    is_mtia: _bool
+    is_sparse_csr: _bool
+    is_vulkan: _bool
+    is_xla: _bool
+    is_xpu: _bool
+    volatile: _bool
+    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor: ...
+    def dense_dim(self) -> _int: ...
+    def sparse_dim(self) -> _int: ...
+    def dim_order(self, ambiguity_check: Any = False) -> tuple[_int, ...]: ...
+    def module_load(self, other: Tensor, assign: _bool = False) -> Tensor: ...
+    def record_stream(self, stream: Any) -> None: ...
+    def const_data_ptr(self) -> _int: ...
+    def isreal(self) -> Tensor: ...
+    def conj_physical(self) -> Tensor: ...
+    def conj_physical_(self) -> Tensor: ...
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
+    def unsafe_split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]: ...
     def i0(self) -> Tensor: ...
     def i0_(self) -> Self: ...
     def igamma(self, other: Tensor) -> Tensor: ...
@@ -941,13 +964,55 @@ class Tensor:
     _backward_hooks: Any
     _is_view: Any
     _takes_part: Any
+    ccol_indices: Any
+    cdouble: Any
+    cfloat: Any
+    chalf: Any
     cholesky: Any
+    coalesce: Any
+    col_indices: Any
+    crow_indices: Any
+    dequantize: Any
     eig: Any
     grad_dtype: Any
+    hash_tensor: Any
+    imag: Any
+    indices: Any
+    int_repr: Any
+    ipu: Any
+    is_coalesced: Any
     is_cpu: Any
+    is_distributed: Any
+    istft: Any
     lstsq: Any
+    mtia: Any
+    q_per_channel_axis: Any
+    q_per_channel_scales: Any
+    q_per_channel_zero_points: Any
+    q_scale: Any
+    q_zero_point: Any
+    qscheme: Any
+    resize_as_sparse_: Any
+    row_indices: Any
+    slice_inverse: Any
+    smm: Any
     solve: Any
+    sparse_mask: Any
+    sparse_resize_: Any
+    sparse_resize_and_clear_: Any
+    sspaddmm: Any
+    stft: Any
     symeig: Any
+    to_mkldnn: Any
+    to_padded_tensor: Any
+    to_sparse: Any
+    to_sparse_bsc: Any
+    to_sparse_bsr: Any
+    to_sparse_coo: Any
+    to_sparse_csc: Any
+    to_sparse_csr: Any
+    values: Any
+    xpu: Any
 
 class dtype:
     @property

@@ -355,6 +355,116 @@ torch.signal.windows.hann(0)
 torch.signal.windows.cosine(1)
 """
 
+LAYERS = """
+torch.dropout(m(3), 0.0, True)
+torch.dropout(m(3), 0.5, False)
+torch.dropout(m(3), 1.0, True)
+torch.dropout(m(3), 1.5, True)
+torch.alpha_dropout(m(3), 1.5, True)
+torch.alpha_dropout(m(3), 0.5, False)
+torch.feature_dropout(m(3), 0.5, True)
+torch.feature_dropout(m(3, 2), 1.0, True)
+torch.feature_alpha_dropout(m(3), 0.5, True)
+torch.native_dropout(m(3), 0.5, False)
+torch.native_dropout(m(3), 0.0, None)
+torch.batch_norm(m(3, 4, 2), m(4), m(4), zeros(4).double(), ones(4).double(), True, 0.1, 1e-5, True)
+torch.batch_norm(m(3, 4), None, None, zeros(4).double(), ones(4).double() * 2, False, 0.1, 1e-5, False)
+torch.instance_norm(m(3, 4, 2), m(4), m(4), None, None, True, 0.1, 1e-5, True)
+torch.native_batch_norm(m(3, 4, 2), m(4), None, None, None, True, 0.1, 1e-5)
+torch.native_batch_norm(m(3, 4), m(4), None, zeros(4).double(), ones(4).double(), False, 0.1, 1e-5)
+torch.native_layer_norm(m(3, 4, 2), [4, 2], None, m(4, 2), 1e-5)
+torch.native_group_norm(m(3, 4, 5), m(4), None, 3, 4, 5, 2, 1e-5)
+torch.binary_cross_entropy_with_logits(m(3, 2), m(3, 2).abs() / 2)
+torch.binary_cross_entropy_with_logits(m(3, 2), m(3, 2).abs() / 2, m(2), m(2).abs(), 0)
+torch.cosine_embedding_loss(m(3, 2), m(3, 2) + 1, tensor([1, -1, 1]), 0.1, 2)
+torch.ctc_loss(m(6, 2, 4).log_softmax(-1), tensor([[1, 2], [3, 1]]), (6, 5), (2, 1))
+torch.ctc_loss(m(6, 2, 4).log_softmax(-1), tensor([1, 2, 3]), tensor([6, 5]), tensor([2, 1]), 0, 0, True)
+torch.hinge_embedding_loss(m(5), tensor([1, -1, 1, -1, 1]), 0.7)
+torch.kl_div(m(3, 2), m(3, 2).abs())
+torch.kl_div(m(3, 2), m(3, 2), 2, log_target=True)
+torch.kl_div(m(3, 2), m(3, 2).abs(), 1)
+torch.margin_ranking_loss(m(3), m(3) + 0.1, tensor([1, -1, 1]), 0.5, 0)
+torch.poisson_nll_loss(m(3), m(3).abs(), True, True, 1e-8, 1)
+torch.triplet_margin_loss(m(3, 2), m(3, 2) + 0.1, m(3, 2).flip(0), 0.5, 2, 1e-6, True, 2)
+torch.convolution(m(2, 4, 6), m(2, 4, 3), m(2), [1], [1], [1], False, [0], 1)
+torch.convolution(m(2, 4, 6, 6), m(4, 2, 3, 2), None, [2], [1], [1], False, [0], 2)
+torch.convolution(m(2, 4, 6), m(4, 2, 3), m(2), [2], [1], [1], True, [1], 1)
+torch.conv_tbc(m(6, 2, 3), m(2, 3, 4), m(4), 1)
+torch.adaptive_max_pool1d(m(2, 3, 7), 3)
+torch.max_pool1d_with_indices(m(2, 3, 7), 2, 1)
+torch.max_pool1d_with_indices(m(2, 3, 7), 2)
+torch.affine_grid_generator(m(2, 2, 3), [2, 1, 3, 4], True)
+torch.grid_sampler(m(1, 2, 4, 4), m(1, 3, 3, 2) / 2, 0, 1, False)
+torch.grid_sampler_2d(m(1, 2, 4, 4), m(1, 3, 3, 2) / 2, 2, 2, True)
+torch.grid_sampler_3d(m(1, 2, 4, 4, 3), m(1, 3, 3, 2, 3) / 2, 1, 0, False)
+torch.embedding(m(5, 3), tensor([[1, 0], [4, 4]]), 1)
+torch.embedding_renorm_(m(5, 3) * 3, tensor([[1, 2], [4, 2]]), 2.0, 2.0)
+torch.rrelu(m(6))
+torch.rrelu_(m(6), 0.2, 0.4)
+torch.native_channel_shuffle(m(2, 6, 3), 3)
+torch.poisson(tensor([-1.0]))
+torch.poisson(tensor([1, 2]))
+torch.binomial(tensor([4]), tensor([0.5]))
+torch.binomial(tensor([4.0, 3]), tensor([0.0, 1]))
+torch.lstm(m(5, 2, 3), (m(4, 2, 4), m(4, 2, 4)), lstm_weights(), True, 2, 0.0, False, True, False)
+torch.lstm(m(2, 5, 3), (m(4, 2, 4), m(4, 2, 4)), lstm_weights(), True, 2, 0.0, False, True, True)
+torch.lstm(m(9, 3), tensor([2, 2, 2, 2, 1]), (m(4, 2, 4), m(4, 2, 4)), lstm_weights(), True, 2, 0.0, False, True)
+torch.gru(m(5, 2, 3), m(1, 2, 4), [m(12, 3), m(12, 4)], False, 1, 0.0, False, False, False)
+torch.rnn_tanh(m(5, 2, 3), m(1, 2, 4), [m(4, 3), m(4, 4), m(4), m(4)], True, 1, 0.0, False, False, True)
+torch.rnn_relu(m(7, 3), tensor([2, 2, 2, 1]), m(1, 2, 4), [m(4, 3), m(4, 4)], False, 1, 0.0, False, False)
+torch.lstm_cell(m(2, 3), (m(2, 4), m(2, 4)), m(16, 3), m(16, 4), m(16), m(16))
+torch.gru_cell(m(2, 3), m(2, 4), m(12, 3), m(12, 4))
+torch.rnn_tanh_cell(m(2, 3), m(2, 4), m(4, 3), m(4, 4), m(4), m(4))
+torch.rnn_relu_cell(m(2, 3), m(2, 4), m(4, 3), m(4, 4))
+torch.unsafe_chunk(m(2, 5), 2, 1)
+torch.unsafe_split(m(4, 5), 3)
+m(2, 5).unsafe_split_with_sizes([1, 4], 1)
+m(2, 5).unsafe_chunk(2)
+torch.detach_copy(m(2))
+torch.select_copy(m(2, 5), 1, -1)
+torch.slice_copy(m(2, 5), 1, 1, -1, 2)
+torch.slice_copy(m(2, 5), -1, 3)
+torch.slice_copy(m(2, 5), 0, 0, 2, 0)
+torch.split_copy(m(4, 5), 3)
+torch.isreal(arange(3))
+m(2).isreal()
+torch.conj_physical(m(2))
+m(2).conj_physical_()
+m(2).imag
+torch.frobenius_norm(m(2, 3), 1)
+torch.frobenius_norm(m(2, 3), [0, 1], True)
+torch.frobenius_norm(m(2, 3))
+torch.nuclear_norm(m(2, 3))
+torch.nuclear_norm(m(2, 3), True)
+torch.nuclear_norm(m(2, 3, 4), (0, 2))
+torch.nuclear_norm(m(2, 3, 4))
+torch.get_device(m(2))
+torch.is_distributed(m(2))
+m(2).is_distributed()
+torch.cond(tensor(True), lambda x: x + 1, lambda x: x - 1, (m(2),))
+torch.cond(False, lambda x: x + 1, lambda x: x - 1, (m(2),))
+torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (tensor(0), m(2)))
+[torch.sym_max(1, 2.0), torch.sym_int(-2.7), torch.sym_not(True), torch.sym_ite(True, 1, 2), torch.sym_sum([1, 2])]
+[torch.sym_float(2), torch.sym_sqrt(4), torch.sym_min(1, 2), torch.sym_min(1, 2.5)]
+[m(2, 3).dense_dim(), m(2, 3).sparse_dim(), m(2, 3).is_xla, m(2, 3).is_sparse_csr, m(2, 3).volatile, m(2).name]
+[m(2, 3).dim_order(), m(2, 3).t().dim_order(), m(2, 3, 4, 5).to(memory_format=torch.channels_last).dim_order()]
+m(2, 1, 1).dim_order(ambiguity_check=True)
+m(2, 3).to_dense()
+m(2, 3).to_dense(torch.float32)
+m(2, 3).values()
+m(2, 3).is_coalesced()
+m(2, 3).crow_indices()
+ones(2).module_load(zeros(2))
+ones(2).module_load(zeros(2), assign=True)
+[torch.finfo(torch.complex64).bits, torch.finfo(torch.float8_e8m0fnu).min, torch.finfo(torch.float8_e5m2).max]
+[torch.iinfo(torch.uint16).max, torch.iinfo(torch.uint32).max, torch.iinfo(torch.uint64).max]
+torch.finfo(torch.uint16)
+torch.iinfo(torch.complex64)
+torch.iinfo(torch.float8_e5m2)
+torch.uint16.to_complex()
+[torch.uint16.itemsize, torch.float8_e8m0fnu.is_signed, torch.complex128.is_complex, torch.bcomplex32.is_complex]
+"""
+
 # What is differentiated with respect to the inputs: the sum of all results, each element with its own weight.
 GRADIENTS = """
 linalg.lu(x) | m(4, 4)
@@ -384,6 +494,13 @@ torch.segment_reduce(x, "mean", lengths=tensor([2, 3, 1])) | m(6)
 torch.segment_reduce(x, "max", lengths=tensor([3, 1, 2])) | tensor([1.0, 3, 3, 2, 0, 1]).double()
 torch.segment_reduce(x, "min", lengths=tensor([3, 1, 2])) | tensor([1.0, 1, 3, 2, 0, 1]).double()
 torch.segment_reduce(x, "prod", lengths=tensor([3, 1, 2])) | tensor([1.0, 3, 3, 2, 0, 1]).double()
+torch.native_layer_norm(x, [4], y, None, 1e-5) | m(3, 4), m(4)
+torch.conv_tbc(x, y, z, 1) | m(6, 2, 3), m(2, 3, 4), m(4)
+torch.gru_cell(x, y, m(12, 3), m(12, 4)) | m(2, 3), m(2, 4)
+torch.lstm(x, (y, z), lstm_weights(), True, 2, 0.0, False, True, False) | m(5, 2, 3), m(4, 2, 4), m(4, 2, 4)
+torch.unsafe_chunk(x, 2, 1) | m(2, 5)
+torch.slice_copy(x, 1, 1, -1, 2) | m(2, 5)
+torch.nuclear_norm(x) | m(2, 3)
 special.entr(x) | m(9).abs()
 special.xlog1py(x, y) | tensor([0.0, 1, 2, -3]).double(), tensor([0.5, 3, -0.5, 1e-9]).double()
 special.ndtr(x) | m(9) * 5
@@ -403,7 +520,7 @@ torch.igammac(tensor([0.5, 3, 10]).double(), x) | tensor([0.1, 4, 11]).double()
 """
 
 
-CALLS = (LINALG, SPECIAL, SAMPLES)
+CALLS = (LINALG, SPECIAL, SAMPLES, LAYERS)
 
 
 def lines(text: str) -> list[str]:
@@ -434,7 +551,12 @@ def names(torch: Any) -> dict[str, Any]:
         a, x = [0.0, 0, 1, 1, -1, 1, inf, inf, 2, nan], [0.0, 1, 0, inf, 1, -1, 1, inf, 3, 1]
         return torch.tensor(a), torch.tensor(x)
 
+    def lstm_weights() -> list[Any]:
+        """Those of two layers of size 4, in both directions, with biases."""
+        return [m(16, *size) for inputs in (3, 3, 8, 8) for size in ((inputs,), (4,), (), ())]
+
     tables = {
+        "lstm_weights": lstm_weights,
         "edges": edges,
         "shapes": lambda: torch.tensor([1e-3, 0.3, 1, 5, 80, 1e4], dtype=torch.float64),
         "places": lambda: torch.tensor([-1.0, -0.3, 0, 0.7, 1, 2.5], dtype=torch.float64),

@@ -142,6 +142,42 @@ if TYPE_CHECKING:
     )
     from ._asarray import asarray
     from ._assertions import _assert, _assert_async
+    from ._constants import (
+        USE_GLOBAL_DEPS,
+        USE_RTLD_GLOBAL_WITH_LIBTORCH,
+        AcceleratorError,
+        ComplexDoubleStorage,
+        ComplexFloatStorage,
+        DispatchKeySet,
+        FatalError,
+        FileCheck,
+        FunctionSchema,
+        JITException,
+        QInt8Storage,
+        QInt32Storage,
+        QUInt2x4Storage,
+        QUInt4x2Storage,
+        QUInt8Storage,
+        StorageBase,
+        Tag,
+        TensorType,
+        autocast_decrement_nesting,
+        autocast_increment_nesting,
+        classproperty,
+        cudnn_is_acceptable,
+        has_lapack,
+        has_mkl,
+        has_openmp,
+        has_spectral,
+        init_num_threads,
+        is_vulkan_available,
+        per_channel_affine,
+        per_channel_affine_float_qparams,
+        per_channel_symmetric,
+        per_tensor_affine,
+        per_tensor_symmetric,
+        qscheme,
+    )
     from ._defaults import get_default_device, set_default_device, set_default_tensor_type
     from ._determinism import (
         are_deterministic_algorithms_enabled,
@@ -255,6 +291,10 @@ if TYPE_CHECKING:
     from ._special.bessel import i0, i0_
     from ._special.gamma import igamma, igammac, mvlgamma, polygamma
     from ._streams import Event, Stream
+    from ._subclass import (
+        DisableTorchFunction,
+        DisableTorchFunctionSubclass,
+    )
     from ._tensor_str import get_printoptions, set_printoptions
     from ._tensor_types import (
         BFloat16Tensor,
@@ -291,7 +331,7 @@ if TYPE_CHECKING:
     from .compiler import compile
     from .doctor import doctor
     from .func import vmap
-    from .jit import ScriptModule
+    from .jit import ScriptFunction, ScriptModule, fork, wait
     from .linalg import pca_lowrank, pinverse, svd_lowrank
     from .nn.functional import (
         bilinear,
@@ -316,9 +356,13 @@ if TYPE_CHECKING:
         IntStorage,
         LongStorage,
         ShortStorage,
+        Storage,
         TypedStorage,
     )
-    from .types import SymBool, SymFloat, SymInt
+    from .types import DispatchKey, SymBool, SymFloat, SymInt
+    from .utils.dlpack import (
+        to_dlpack,
+    )
     from .version import compiled_with_cxx11_abi
 
 # Names whose modules are loaded on first use, so that `import rgrad` stays fast.
@@ -470,6 +514,49 @@ _NAMES_OF = {
         "unsafe_split",
         "unsafe_split_with_sizes",
     ),
+    "_constants": (
+        "AcceleratorError",
+        "ComplexDoubleStorage",
+        "ComplexFloatStorage",
+        "DispatchKeySet",
+        "FatalError",
+        "FileCheck",
+        "FunctionSchema",
+        "JITException",
+        "QInt32Storage",
+        "QInt8Storage",
+        "QUInt2x4Storage",
+        "QUInt4x2Storage",
+        "QUInt8Storage",
+        "StorageBase",
+        "Tag",
+        "TensorType",
+        "USE_GLOBAL_DEPS",
+        "USE_RTLD_GLOBAL_WITH_LIBTORCH",
+        "autocast_decrement_nesting",
+        "autocast_increment_nesting",
+        "classproperty",
+        "cudnn_is_acceptable",
+        "has_lapack",
+        "has_mkl",
+        "has_openmp",
+        "has_spectral",
+        "init_num_threads",
+        "is_vulkan_available",
+        "per_channel_affine",
+        "per_channel_affine_float_qparams",
+        "per_channel_symmetric",
+        "per_tensor_affine",
+        "per_tensor_symmetric",
+        "qscheme",
+    ),
+    "_subclass": (
+        "DisableTorchFunction",
+        "DisableTorchFunctionSubclass",
+    ),
+    "utils.dlpack": (
+        "to_dlpack",
+    ),
     "_layout": (
         "_mkldnn",
         "jagged",
@@ -521,7 +608,7 @@ _NAMES_OF = {
     "compiler": ("compile",),
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "func": ("vmap",),
-    "jit": ("ScriptModule",),
+    "jit": ("ScriptFunction", "ScriptModule", "fork", "wait"),
     "linalg": ("pca_lowrank", "pinverse", "svd_lowrank"),
     "nn.functional": (
         "bilinear",
@@ -535,8 +622,8 @@ _NAMES_OF = {
     ),
     "serialization": ("load", "save"),
     "serialization._zip_file": ("PyTorchFileReader",),
-    "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "TypedStorage"),
-    "types": ("SymBool", "SymFloat", "SymInt"),
+    "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "Storage", "TypedStorage"),
+    "types": ("DispatchKey", "SymBool", "SymFloat", "SymInt"),
     "version": ("compiled_with_cxx11_abi",),
 }
 _FROM = {name: module for module, names in _NAMES_OF.items() for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 
@@ -139,3 +140,104 @@ def test_a_dtype_without_tensors_is_refused_by_its_name():
     assert torch.complex64.to_real() is torch.float32 and torch.complex64.to_complex() is torch.cfloat
     assert pickle.loads(pickle.dumps(torch.uint4)) is torch.uint4 and torch.bit is torch.uint1
     assert torch.iinfo(torch.uint64).bits == 64
+
+
+def test_cuda_answers_what_is_true_of_a_gpu_of_any_vendor():
+    cuda = torch.cuda
+    assert cuda.get_arch_list() == [] and cuda.get_gencode_flags() == "" and cuda.get_allocator_backend() == "native"
+    assert not cuda.can_device_access_peer(0, 1) and not cuda.is_tf32_supported() and not cuda.has_magma
+    assert cuda.host_memory_stats() == {} and cuda.get_sync_debug_mode() == 0
+    cuda.set_sync_debug_mode("default")
+    assert len(cuda.default_generators) == cuda.device_count()
+    with cuda.device_of(torch.ones(1)):
+        pass
+    for use in (
+        lambda: cuda.set_sync_debug_mode("error"),
+        lambda: cuda.utilization(),
+        lambda: cuda.max_memory_reserved(),
+        lambda: cuda.memory_snapshot(),
+        lambda: cuda.graph_pool_handle(),
+        lambda: cuda.make_graphed_callables(len, ()),
+        cuda.CUDAGraph,
+        cuda.MemPool,
+        lambda: cuda.ExternalStream(0),
+    ):
+        with pytest.raises(NotImplementedError, match=r"torch\.cuda\.\w+ is not in rgrad: "):
+            use()
+    cuda.check_error(0)
+    with pytest.raises(cuda.CudaError, match="(2)"):
+        cuda.check_error(2)
+    assert issubclass(cuda.CudaError, RuntimeError) and cuda.AcceleratorError is torch.AcceleratorError
+
+
+def test_cuda_types_are_of_tensors_on_a_gpu(monkeypatch):
+    kind = torch.cuda.FloatTensor
+    assert repr(kind) == "<class 'torch.cuda.FloatTensor'>" and not isinstance(torch.ones(1), kind)
+    assert pickle.loads(pickle.dumps(kind)) is kind and not isinstance(torch.FloatStorage(1), torch.cuda.FloatStorage)
+    assert kind.dtype == torch.float32 and kind.is_cuda and not torch.FloatTensor.is_cuda
+    if torch.cuda.is_available():
+        made = kind([1.0, 2.0])
+        assert made.is_cuda and isinstance(made, kind) and made.tolist() == [1, 2]
+        assert torch.cuda.get_device_capability() == (0, 0)
+        monkeypatch.setenv("RGRAD_GPU_MEM_LIMIT", str(2**30))
+        free, total = torch.cuda.mem_get_info()
+        assert 0 < free <= total == 2**30
+    else:
+        for use in (torch.cuda.get_device_capability, torch.cuda.mem_get_info):
+            with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
+                use()
+
+
+def test_nvtx_ranges_are_those_of_the_profiler():
+    nvtx = torch.cuda.nvtx
+    with torch.profiler.profile() as profile:
+        assert nvtx.range_push("outer") == 0
+        with nvtx.range("part {}", 3):
+            torch.ones(2) + 1
+        number = nvtx.range_start("apart")
+        nvtx.mark("here")
+        assert nvtx.range_pop() == 0
+        nvtx.range_end(number)
+    names = {event.key for event in profile.key_averages()}
+    assert {"outer", "part 3", "apart", "here"} <= names
+    for wrong in (nvtx.range_pop, lambda: nvtx.range_end(number)):
+        with pytest.raises(RuntimeError, match="nvtx.range"):
+            wrong()
+
+
+def test_older_names_of_storages_schemes_and_exceptions_are_there():
+    assert torch.Storage is torch.FloatStorage and isinstance(torch.ones(1).untyped_storage(), torch.StorageBase)
+    assert repr(torch.per_tensor_affine) == "torch.per_tensor_affine" and not torch.has_mkl
+    assert pickle.loads(pickle.dumps(torch.per_channel_symmetric)) is torch.per_channel_symmetric
+    for refused in (torch.ComplexFloatStorage, torch.QInt8Storage, torch.testing.FileCheck, torch.ScriptFunction):
+        with pytest.raises(NotImplementedError, match="is not in rgrad: "):
+            refused()
+    for error in (torch.AcceleratorError, torch.JITException, torch.FatalError, torch.jit.Error):
+        assert issubclass(error, RuntimeError)
+    assert torch.wait(torch.fork(max, 2, 3)) == 3
+    assert torch.from_dlpack(torch.to_dlpack(torch.ones(2))).tolist() == [1, 1]
+
+    class Owner:
+        @torch.classproperty
+        def kind(cls):
+            return cls.__name__
+
+    assert Owner.kind == Owner().kind == "Owner"
+
+
+def test_what_compiles_a_module_leaves_it_as_it_is():
+    module = torch.nn.Linear(2, 2)
+    with pytest.raises(RuntimeError, match="eval mode"):
+        torch.jit.freeze(module)
+    assert torch.jit.freeze(module.eval()) is module and torch.jit.optimize_for_inference(module) is module
+    assert torch.jit.isinstance([1], list) and torch.jit.Attribute(3, int) == 3
+
+
+def test_allclose_is_asserted_with_wider_tolerances_under_its_older_name():
+    one = torch.ones(2)
+    with pytest.warns(FutureWarning, match="assert_close"):
+        torch.testing.assert_allclose(one, (one + 5e-5).double())
+    with pytest.warns(FutureWarning), pytest.raises(AssertionError, match="not close"):
+        torch.testing.assert_allclose(one, one + 5e-4)
+    with pytest.warns(FutureWarning):
+        torch.testing.assert_allclose([math.nan, 1], [math.nan, 1])

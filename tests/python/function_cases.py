@@ -465,6 +465,25 @@ torch.uint16.to_complex()
 [torch.uint16.itemsize, torch.float8_e8m0fnu.is_signed, torch.complex128.is_complex, torch.bcomplex32.is_complex]
 """
 
+SOBOL = """
+torch.quasirandom.SobolEngine(5).draw(40)
+torch.quasirandom.SobolEngine(3).fast_forward(1000).draw(3, dtype=torch.float64)
+torch.quasirandom.SobolEngine(4096).fast_forward(2**20 - 5).draw(7, dtype=torch.float64).sum(0)
+torch.quasirandom.SobolEngine(4096).sobolstate.sum(0)
+torch.quasirandom.SobolEngine(4096).sobolstate[::97, -1]
+torch.quasirandom.SobolEngine(3, scramble=True, seed=5).draw(4)
+torch.quasirandom.SobolEngine(40, scramble=True, seed=2**32 + 12345).draw(9)
+torch.quasirandom.SobolEngine(3).draw_base2(3)
+torch.quasirandom.SobolEngine(3).fast_forward(1).draw_base2(2)
+torch.quasirandom.SobolEngine(3).fast_forward(4).reset().draw(1)
+torch.quasirandom.SobolEngine(3).fast_forward(5).quasi
+torch.quasirandom.SobolEngine(3).draw(2**31)
+torch.quasirandom.SobolEngine(3).draw(2, dtype=torch.half)
+torch.quasirandom.SobolEngine(0)
+torch.quasirandom.SobolEngine(10**6)
+repr(torch.quasirandom.SobolEngine(3, scramble=True, seed=5))
+"""
+
 # What is differentiated with respect to the inputs: the sum of all results, each element with its own weight.
 GRADIENTS = """
 linalg.lu(x) | m(4, 4)
@@ -520,7 +539,7 @@ torch.igammac(tensor([0.5, 3, 10]).double(), x) | tensor([0.1, 4, 11]).double()
 """
 
 
-CALLS = (LINALG, SPECIAL, SAMPLES, LAYERS)
+CALLS = (LINALG, SPECIAL, SAMPLES, LAYERS, SOBOL)
 
 
 def lines(text: str) -> list[str]:

@@ -455,7 +455,12 @@ ALSO_SPECIAL = ("log_softmax", "logit", "logsumexp", "round", "sinc", "softmax")
 
 # Those of torch.special that are written in Python, by their module.
 SPECIAL_IN_PYTHON = {
-    "bessel": ("i0", "i0e", "i1", "i1e", "spherical_bessel_j0"),
+    "bessel": ("i0", "i0e", "i1", "i1e", "modified_bessel_i0", "modified_bessel_i1", "spherical_bessel_j0"),
+    "bessel_jyk": (
+        "airy_ai",
+        *(f"bessel_{kind}{order}" for kind in "jy" for order in "01"),
+        *(f"{scaled}modified_bessel_k{order}" for scaled in ("", "scaled_") for order in "01"),
+    ),
     "gamma": ("entr", "gammainc", "gammaincc", "multigammaln", "polygamma", "xlog1py", "zeta"),
     "gaussian": ("erfcx", "log_ndtr", "ndtr", "ndtri"),
     "polynomials": (

@@ -1,7 +1,18 @@
 """`torch.special`. Written by docs/generate.py from the operation table: do not edit."""
 
 from rgrad import _C
-from rgrad._special.bessel import i0, i0e, i1, i1e, spherical_bessel_j0
+from rgrad._special.bessel import i0, i0e, i1, i1e, modified_bessel_i0, modified_bessel_i1, spherical_bessel_j0
+from rgrad._special.bessel_jyk import (
+    airy_ai,
+    bessel_j0,
+    bessel_j1,
+    bessel_y0,
+    bessel_y1,
+    modified_bessel_k0,
+    modified_bessel_k1,
+    scaled_modified_bessel_k0,
+    scaled_modified_bessel_k1,
+)
 from rgrad._special.gamma import entr, gammainc, gammaincc, multigammaln, polygamma, xlog1py, zeta
 from rgrad._special.gaussian import erfcx, log_ndtr, ndtr, ndtri
 from rgrad._special.polynomials import (
@@ -20,6 +31,11 @@ from rgrad._special.polynomials import (
 )
 
 __all__ = [
+    "airy_ai",
+    "bessel_j0",
+    "bessel_j1",
+    "bessel_y0",
+    "bessel_y1",
     "chebyshev_polynomial_t",
     "chebyshev_polynomial_u",
     "chebyshev_polynomial_v",
@@ -59,6 +75,10 @@ __all__ = [
     "logit",
     "logit_",
     "logsumexp",
+    "modified_bessel_i0",
+    "modified_bessel_i1",
+    "modified_bessel_k0",
+    "modified_bessel_k1",
     "multigammaln",
     "ndtr",
     "ndtri",
@@ -67,6 +87,8 @@ __all__ = [
     "psi_",
     "round",
     "round_",
+    "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1",
     "shifted_chebyshev_polynomial_t",
     "shifted_chebyshev_polynomial_u",
     "shifted_chebyshev_polynomial_v",

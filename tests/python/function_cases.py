@@ -200,6 +200,18 @@ tensor([1.0, 2]).igammac(tensor([3.0]))
 special.gammainc(tensor([1, 2]), tensor([1, 2]))
 special.gammainc(tensor([1.0]), 2.0)
 special.spherical_bessel_j0(grid())
+special.bessel_j0(waves())
+special.bessel_j1(waves())
+special.bessel_y0(waves())
+special.bessel_y1(waves())
+special.modified_bessel_k0(waves())
+special.modified_bessel_k1(waves())
+special.scaled_modified_bessel_k0(waves())
+special.scaled_modified_bessel_k1(waves())
+special.airy_ai(waves())
+special.modified_bessel_i0(tensor([0, 0.3, -5, 20]))
+special.modified_bessel_i1(tensor([0, 0.3, -5, 20]))
+special.bessel_j0(tensor([1, 2]))
 special.legendre_polynomial_p(0.3, arange(5).double())
 special.legendre_polynomial_p(tensor([0.3]), 2.7)
 special.legendre_polynomial_p(0.3, 2)
@@ -578,6 +590,9 @@ def names(torch: Any) -> dict[str, Any]:
         "lstm_weights": lstm_weights,
         "edges": edges,
         "shapes": lambda: torch.tensor([1e-3, 0.3, 1, 5, 80, 1e4], dtype=torch.float64),
+        "waves": lambda: torch.tensor(
+            [0, 1e-30, 0.3, 0.9, 1.1, 4, 7.7, 12, 20, 24, 26, 60, 300, -1, -7, -30, math.nan]
+        ),
         "places": lambda: torch.tensor([-1.0, -0.3, 0, 0.7, 1, 2.5], dtype=torch.float64),
         "orders": lambda: torch.tensor([[0], [1], [2], [5], [20], [-1]]),
     }

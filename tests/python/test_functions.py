@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import math
 import warnings
 from pathlib import Path
 
@@ -67,6 +68,12 @@ SECOND = {
     "i1e": torch.special.i1e,
     "zeta": lambda a: torch.special.zeta(3, a.abs() + 0.5),
     "polygamma": lambda a: torch.polygamma(1, a.abs() + 0.5),
+    "bessel_j0": lambda a: torch.special.bessel_j0(a * 20),
+    "bessel_j1": torch.special.bessel_j1,
+    "bessel_y0": lambda a: torch.special.bessel_y0(a.abs() * 9 + 1),
+    "bessel_y1": lambda a: torch.special.bessel_y1(a.abs() * 9 + 1),
+    "modified_bessel_k0": lambda a: torch.special.modified_bessel_k0(a.abs() + 0.5),
+    "scaled_modified_bessel_k1": lambda a: torch.special.scaled_modified_bessel_k1(a.abs() + 0.5),
     "spherical_bessel_j0": torch.special.spherical_bessel_j0,
     "legendre_polynomial_p": lambda a: torch.special.legendre_polynomial_p(a, 4),
     "histogram": lambda a: torch.histogram(torch.arange(9.0).view(3, 3).double(), 3, weight=a + 2, density=True).hist,
@@ -119,3 +126,25 @@ def test_incomplete_gamma_functions_differentiate_by_their_shape():
     a, x = torch.tensor([0.5, 3.0, 10.0], dtype=torch.float64), torch.tensor([0.4, 5.0, 8.0], dtype=torch.float64)
     for function in (torch.igamma, torch.igammac):
         assert torch.autograd.gradcheck(lambda a, f=function: f(a, x), a.clone().requires_grad_())
+
+
+def test_bessel_functions_have_their_wronskians_to_the_last_digits():
+    s = torch.special
+    x = torch.linspace(0.05, 40, 1000, dtype=torch.float64)
+    one = torch.ones_like(x)
+    mixed = (s.bessel_j1(x) * s.bessel_y0(x) - s.bessel_j0(x) * s.bessel_y1(x)) * torch.pi * x / 2
+    torch.testing.assert_close(mixed, one, rtol=0, atol=1e-14)
+    modified = (s.i0e(x) * s.scaled_modified_bessel_k1(x) + s.i1e(x) * s.scaled_modified_bessel_k0(x)) * x
+    torch.testing.assert_close(modified, one, rtol=0, atol=1e-14)
+
+
+def test_the_airy_function_solves_its_equation():
+    x = torch.linspace(-25, 8, 700, dtype=torch.float64)
+    h = 0.01
+    values = [torch.special.airy_ai(x + i * h) for i in (-2, -1, 0, 1, 2)]
+    second = (16 * (values[1] + values[3]) - values[0] - values[4] - 30 * values[2]) / (12 * h * h)
+    torch.testing.assert_close(second, x * values[2], rtol=0, atol=1e-5)
+    zero = torch.special.airy_ai(torch.zeros(1, dtype=torch.float64)).item()
+    assert math.isclose(zero, 3 ** (-2 / 3) / math.gamma(2 / 3), rel_tol=1e-14)
+    with pytest.raises(NotImplementedError, match="derivative for"):
+        torch.special.airy_ai(torch.ones(1, requires_grad=True)).sum().backward()

@@ -113,6 +113,7 @@ def i1e(input: Tensor) -> Tensor:
 
 
 i0_ = in_place(i0)
+modified_bessel_i0, modified_bessel_i1 = i0, i1
 
 
 @elementwise

@@ -241,12 +241,3 @@ def test_allclose_is_asserted_with_wider_tolerances_under_its_older_name():
         torch.testing.assert_allclose(one, one + 5e-4)
     with pytest.warns(FutureWarning):
         torch.testing.assert_allclose([math.nan, 1], [math.nan, 1])
-
-
-def test_scrambled_points_are_as_even_as_others():
-    torch.manual_seed(1)
-    first, second = (torch.quasirandom.SobolEngine(6, scramble=True).draw_base2(6) for _ in range(2))
-    assert not torch.equal(first, second)
-    for points in (first, second):
-        for column in points.unbind(1):
-            assert (column * 64).long().sort().values.tolist() == list(range(64))

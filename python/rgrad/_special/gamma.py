@@ -115,12 +115,14 @@ class _Zeta(Function):
     def forward(ctx: Any, s: Tensor, q: Tensor) -> Tensor:
         ctx.save_for_backward(s, q)
         order = s.masked_fill(~(s > 1), 2)
-        whole = (-q).clamp(min=0).floor()
-        beside = (-q - whole).masked_fill(q >= 0, 0.5)
-        odd = (order / 2).floor() * 2 != order
-        below = _hurwitz(order, beside) - _hurwitz(order, beside + whole + 1)
-        left = rgrad.where(odd, -below, below) + _hurwitz(order, 1 - beside)
-        made = rgrad.where(q > 0, _hurwitz(order, q.clamp(min=0).masked_fill(q <= 0, 1)), left)
+        made = _hurwitz(order, q.clamp(min=0).masked_fill(q <= 0, 1))
+        if bool((q < 0).any()):
+            whole = (-q).clamp(min=0).floor()
+            beside = (-q - whole).masked_fill(q >= 0, 0.5)
+            odd = (order / 2).floor() * 2 != order
+            below = _hurwitz(order, beside) - _hurwitz(order, beside + whole + 1)
+            left = rgrad.where(odd, -below, below) + _hurwitz(order, 1 - beside)
+            made = rgrad.where(q < 0, left, made)
         made = made.masked_fill((q < 0) & (order.floor() != order), math.nan)
         made = made.masked_fill((q <= 0) & (q.floor() == q), math.inf)
         made = made.masked_fill(s == 1, math.inf).masked_fill((s < 1) | s.isnan() | q.isnan(), math.nan)

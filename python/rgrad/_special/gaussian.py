@@ -109,15 +109,16 @@ class _Ndtri(Function):
 
     @staticmethod
     def forward(ctx: Any, p: Tensor) -> Tensor:
-        inside = (p > 0) & (p < 1)
-        small = rgrad.where(p < 0.5, p, 1 - p).masked_fill(~inside, 0.5)
-        goal = small.log()
-        x = -(-2 * goal).sqrt()
-        for _ in range(7):
-            slope = math.sqrt(2 / math.pi) / _Erfcx.apply(x * -_ROOT_HALF)
-            x = x - (_LogNdtr.apply(x) - goal) / slope
-        middle = (2 * p - 1).erfinv() * math.sqrt(2)
-        made = rgrad.where((p > 0.1) & (p < 0.9), middle, rgrad.where(p < 0.5, x, -x))
+        made = (2 * p - 1).erfinv() * math.sqrt(2)
+        tail = ((p > 0) & (p < 0.1)) | ((p > 0.9) & (p < 1))
+        if bool(tail.any()):
+            far = p[tail]
+            goal = rgrad.minimum(far, 1 - far).log()
+            x = -(-2 * goal).sqrt()
+            for _ in range(7):
+                slope = math.sqrt(2 / math.pi) / _Erfcx.apply(x * -_ROOT_HALF)
+                x = x - (_LogNdtr.apply(x) - goal) / slope
+            made[tail] = rgrad.where(far < 0.5, x, -x)
         made = made.masked_fill(p == 0, -math.inf).masked_fill(p == 1, math.inf)
         made = made.masked_fill((p < 0) | (p > 1) | p.isnan(), math.nan)
         ctx.save_for_backward(p)

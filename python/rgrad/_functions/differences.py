@@ -93,6 +93,7 @@ def gradient(
     (tensor([3., 4., 6., 7.]),)
     """
     dims = _dims(input, dim)
+    spacing = 1 if spacing is None else spacing
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if input.dtype == rgrad.uint8:

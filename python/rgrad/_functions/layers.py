@@ -145,8 +145,7 @@ def instance_norm(
 
 
 def _statistics(input: Tensor, dims: Sequence[int], keepdim: bool, eps: float) -> tuple[Tensor, Tensor]:
-    # Gradients pass through the first result only.
-    variance, mean = rgrad.var_mean(input.detach(), list(dims), correction=0, keepdim=keepdim)
+    variance, mean = rgrad.var_mean(input, list(dims), correction=0, keepdim=keepdim)
     return mean, (variance + eps).rsqrt()
 
 
@@ -164,7 +163,8 @@ def native_batch_norm(
     made = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         return made, input.new_empty(0), input.new_empty(0)
-    return made, *_statistics(input, [d for d in range(input.dim()) if d != 1], False, eps)
+    # Gradients pass through the first result only.
+    return made, *_statistics(input.detach(), [d for d in range(input.dim()) if d != 1], False, eps)
 
 
 def native_layer_norm(
@@ -172,7 +172,8 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Layer norm that also returns the means and the inverse standard deviations."""
     made = F.layer_norm(input, list(normalized_shape), weight, bias, eps)
-    return made, *_statistics(input, [-1 - d for d in range(len(normalized_shape))], True, eps)
+    # Gradients pass through the first result only.
+    return made, *_statistics(input.detach(), [-1 - d for d in range(len(normalized_shape))], True, eps)
 
 
 def native_group_norm(

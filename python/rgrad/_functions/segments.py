@@ -95,9 +95,15 @@ def segment_reduce(
     flat = data.reshape(len(rows), data.size(axis), -1)
     number = number.unsqueeze(-1).expand(flat.shape)
     kind, empty = _KINDS[reduce]
-    start = initial if initial is not None else (0.0 if reduce == "mean" else empty)
+    extreme = kind in ("amax", "amin")
+    start = 0.0 if reduce == "mean" else empty
+    if initial is not None and not extreme:
+        start = initial
     made = flat.new_full((len(rows), segments + 1, flat.size(-1)), start)
     made = made.scatter_reduce(1, number, flat, kind)[:, :segments]
+    if initial is not None and extreme:
+        # Afterwards, as an element that is equal to it has the whole gradient.
+        made = made.masked_fill(made < initial if kind == "amax" else made > initial, initial)
     if reduce == "mean":
         share = made / rows.unsqueeze(-1)
         blank = empty if initial is None else float(initial)

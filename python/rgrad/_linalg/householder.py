@@ -108,7 +108,10 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
         raise RuntimeError(f"{name}: tau dtype {kind_of(tau)} does not match input dtype {kind_of(A)}")
     expect_real("orgqr_cpu", A)
     start = rgrad.eye(rows, columns, dtype=A.dtype, device=A.device).expand(A.shape)
-    return _reflect(A, tau, start, forward=False) if tau.shape[-1] else start.clone()
+    if tau.numel() == 0:
+        # Nothing of A is read, and yet its gradient is 0, not none.
+        return start + A.masked_fill(rgrad.ones_like(A, dtype=rgrad.bool), 0)
+    return _reflect(A, tau, start, forward=False)
 
 
 orgqr = householder_product

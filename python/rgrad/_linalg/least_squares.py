@@ -122,7 +122,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         X, values = A.new_zeros(*batch, columns, sides.shape[-1]), empty
         rank = A.new_zeros(batch if driver != "gels" else 0, dtype=rgrad.int64)
     full = driver == "gels" or bool((rank == columns).all())
-    residuals = empty
+    residuals = X.flatten()[:0]
     if driver != "gelsy" and rows > columns and full:
         residuals = (matrices @ X - sides).square().sum(-2)
         residuals = residuals.squeeze(-1) if vectors else residuals

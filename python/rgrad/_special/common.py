@@ -45,8 +45,9 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Any]:
     """The form of a function that overwrites its first argument."""
 
     @functools.wraps(function)
-    def call(self: Tensor, *args: Any) -> Tensor:
-        return self.copy_(function(self, *args))
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        # A copy, as the function may keep its argument for the gradient.
+        return self.copy_(function(self.clone(), *args, **kwargs))
 
     call.__name__ = call.__qualname__ = function.__name__ + "_"
     call.__doc__ = f"As `{function.__name__}`, in place."

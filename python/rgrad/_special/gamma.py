@@ -158,7 +158,12 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return _polygamma(input, n=n, out=out)
+    made = _polygamma(input, n=n)
+    if n == 1:
+        # At its poles the reflection formula (A&S 6.4.7) gives what the sine of a rounded multiple of π leaves.
+        x = input.to(made.dtype)
+        made = rgrad.where((x < 0) & (x.floor() == x), (math.pi / (math.pi * x).sin()).square(), made)
+    return made if out is None else out.resize_(made.shape).copy_(made)
 
 
 @elementwise

@@ -16,4 +16,4 @@ def polygamma(self: Tensor, n: int) -> Tensor:
 
 def polygamma_(self: Tensor, n: int) -> Tensor:
     """See `rgrad.polygamma`; in place."""
-    return self.copy_(gamma.polygamma(n, self))
+    return self.copy_(gamma.polygamma(n, self.clone()))

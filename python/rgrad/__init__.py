@@ -26,7 +26,7 @@ from rgrad._C import (
     memory_format as memory_format,
 )
 
-from . import _subclass, _tensor
+from . import _methods, _subclass, _tensor
 from ._dtypes import (
     broadcast_shapes as broadcast_shapes,
     can_cast as can_cast,
@@ -35,7 +35,9 @@ from ._dtypes import (
     promote_types as promote_types,
     result_type as result_type,
 )
-from ._size import Size as Size
+from ._size import (
+    Size as Size,
+)
 from ._tensor import (
     is_floating_point as is_floating_point,
     is_inference as is_inference,
@@ -48,7 +50,11 @@ from .autograd.grad_mode import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from .functional import chain_matmul as chain_matmul, einsum as einsum, tensordot as tensordot
+from .functional import (
+    chain_matmul as chain_matmul,
+    einsum as einsum,
+    tensordot as tensordot,
+)
 from .random import (
     default_generator as default_generator,
     get_rng_state as get_rng_state,
@@ -60,10 +66,13 @@ from .random import (
 
 _subclass.install()
 _tensor.install()
+_methods.install()
 
 detach = Tensor.detach
 detach_ = Tensor.detach_
 resize_as_ = Tensor.resize_as_
+as_strided_ = Tensor.as_strided_
+legacy_contiguous_format = _C.contiguous_format
 
 __version__ = "0.1.0"
 
@@ -124,6 +133,13 @@ if TYPE_CHECKING:
         xpu,
     )
     from ._absent_dtypes import (
+        bcomplex32 as bcomplex32,
+        bit as bit,
+        bits1x8 as bits1x8,
+        bits2x4 as bits2x4,
+        bits4x2 as bits4x2,
+        bits8 as bits8,
+        bits16 as bits16,
         cdouble as cdouble,
         cfloat as cfloat,
         chalf as chalf,
@@ -136,15 +152,72 @@ if TYPE_CHECKING:
         float8_e5m2 as float8_e5m2,
         float8_e5m2fnuz as float8_e5m2fnuz,
         float8_e8m0fnu as float8_e8m0fnu,
+        int1 as int1,
+        int2 as int2,
+        int3 as int3,
+        int4 as int4,
+        int5 as int5,
+        int6 as int6,
+        int7 as int7,
         qint8 as qint8,
         qint32 as qint32,
+        quint2x4 as quint2x4,
+        quint4x2 as quint4x2,
         quint8 as quint8,
+        uint1 as uint1,
+        uint2 as uint2,
+        uint3 as uint3,
+        uint4 as uint4,
+        uint5 as uint5,
+        uint6 as uint6,
+        uint7 as uint7,
         uint16 as uint16,
         uint32 as uint32,
         uint64 as uint64,
     )
-    from ._asarray import asarray as asarray
-    from ._assertions import _assert as _assert, _assert_async as _assert_async
+    from ._asarray import (
+        asarray as asarray,
+    )
+    from ._assertions import (
+        _assert as _assert,
+        _assert_async as _assert_async,
+    )
+    from ._constants import (
+        USE_GLOBAL_DEPS as USE_GLOBAL_DEPS,
+        USE_RTLD_GLOBAL_WITH_LIBTORCH as USE_RTLD_GLOBAL_WITH_LIBTORCH,
+        AcceleratorError as AcceleratorError,
+        ComplexDoubleStorage as ComplexDoubleStorage,
+        ComplexFloatStorage as ComplexFloatStorage,
+        DispatchKeySet as DispatchKeySet,
+        FatalError as FatalError,
+        FileCheck as FileCheck,
+        FunctionSchema as FunctionSchema,
+        JITException as JITException,
+        QInt8Storage as QInt8Storage,
+        QInt32Storage as QInt32Storage,
+        QUInt2x4Storage as QUInt2x4Storage,
+        QUInt4x2Storage as QUInt4x2Storage,
+        QUInt8Storage as QUInt8Storage,
+        StorageBase as StorageBase,
+        Tag as Tag,
+        TensorType as TensorType,
+        autocast_decrement_nesting as autocast_decrement_nesting,
+        autocast_increment_nesting as autocast_increment_nesting,
+        classproperty as classproperty,
+        cudnn_is_acceptable as cudnn_is_acceptable,
+        has_lapack as has_lapack,
+        has_mkl as has_mkl,
+        has_openmp as has_openmp,
+        has_spectral as has_spectral,
+        init_num_threads as init_num_threads,
+        is_vulkan_available as is_vulkan_available,
+        per_channel_affine as per_channel_affine,
+        per_channel_affine_float_qparams as per_channel_affine_float_qparams,
+        per_channel_symmetric as per_channel_symmetric,
+        per_tensor_affine as per_tensor_affine,
+        per_tensor_symmetric as per_tensor_symmetric,
+        qscheme as qscheme,
+    )
     from ._defaults import (
         get_default_device as get_default_device,
         set_default_device as set_default_device,
@@ -157,9 +230,161 @@ if TYPE_CHECKING:
         set_deterministic_debug_mode as set_deterministic_debug_mode,
         use_deterministic_algorithms as use_deterministic_algorithms,
     )
-    from ._layout import layout as layout, strided as strided
-    from ._streams import Event as Event, Stream as Stream
-    from ._tensor_str import get_printoptions as get_printoptions, set_printoptions as set_printoptions
+    from ._functions.control import (
+        cond as cond,
+        get_num_interop_threads as get_num_interop_threads,
+        set_anomaly_enabled as set_anomaly_enabled,
+        set_flush_denormal as set_flush_denormal,
+        set_num_interop_threads as set_num_interop_threads,
+        sym_float as sym_float,
+        sym_int as sym_int,
+        sym_ite as sym_ite,
+        sym_max as sym_max,
+        sym_min as sym_min,
+        sym_not as sym_not,
+        sym_sqrt as sym_sqrt,
+        sym_sum as sym_sum,
+        while_loop as while_loop,
+    )
+    from ._functions.differences import (
+        gradient as gradient,
+    )
+    from ._functions.histograms import (
+        histogram as histogram,
+        histogramdd as histogramdd,
+    )
+    from ._functions.layers import (
+        adaptive_max_pool1d as adaptive_max_pool1d,
+        affine_grid_generator as affine_grid_generator,
+        alpha_dropout as alpha_dropout,
+        alpha_dropout_ as alpha_dropout_,
+        batch_norm as batch_norm,
+        binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
+        binomial as binomial,
+        conv_tbc as conv_tbc,
+        convolution as convolution,
+        cosine_embedding_loss as cosine_embedding_loss,
+        ctc_loss as ctc_loss,
+        dropout as dropout,
+        dropout_ as dropout_,
+        embedding as embedding,
+        embedding_renorm_ as embedding_renorm_,
+        feature_alpha_dropout as feature_alpha_dropout,
+        feature_alpha_dropout_ as feature_alpha_dropout_,
+        feature_dropout as feature_dropout,
+        feature_dropout_ as feature_dropout_,
+        grid_sampler as grid_sampler,
+        grid_sampler_2d as grid_sampler_2d,
+        grid_sampler_3d as grid_sampler_3d,
+        hinge_embedding_loss as hinge_embedding_loss,
+        instance_norm as instance_norm,
+        kl_div as kl_div,
+        margin_ranking_loss as margin_ranking_loss,
+        max_pool1d_with_indices as max_pool1d_with_indices,
+        native_batch_norm as native_batch_norm,
+        native_channel_shuffle as native_channel_shuffle,
+        native_dropout as native_dropout,
+        native_group_norm as native_group_norm,
+        native_layer_norm as native_layer_norm,
+        poisson as poisson,
+        poisson_nll_loss as poisson_nll_loss,
+        rrelu as rrelu,
+        rrelu_ as rrelu_,
+        triplet_margin_loss as triplet_margin_loss,
+    )
+    from ._functions.recurrent import (
+        gru as gru,
+        gru_cell as gru_cell,
+        lstm as lstm,
+        lstm_cell as lstm_cell,
+        rnn_relu as rnn_relu,
+        rnn_relu_cell as rnn_relu_cell,
+        rnn_tanh as rnn_tanh,
+        rnn_tanh_cell as rnn_tanh_cell,
+    )
+    from ._functions.segments import (
+        segment_reduce as segment_reduce,
+    )
+    from ._functions.views import (
+        conj_physical as conj_physical,
+        conj_physical_ as conj_physical_,
+        detach_copy as detach_copy,
+        frobenius_norm as frobenius_norm,
+        from_file as from_file,
+        get_device as get_device,
+        imag as imag,
+        is_distributed as is_distributed,
+        isreal as isreal,
+        nuclear_norm as nuclear_norm,
+        select_copy as select_copy,
+        slice_copy as slice_copy,
+        split_copy as split_copy,
+        unsafe_chunk as unsafe_chunk,
+        unsafe_split as unsafe_split,
+        unsafe_split_with_sizes as unsafe_split_with_sizes,
+    )
+    from ._functions.windows import (
+        bartlett_window as bartlett_window,
+        blackman_window as blackman_window,
+        hamming_window as hamming_window,
+        hann_window as hann_window,
+        kaiser_window as kaiser_window,
+    )
+    from ._layout import (
+        _mkldnn as _mkldnn,
+        jagged as jagged,
+        layout as layout,
+        sparse_bsc as sparse_bsc,
+        sparse_bsr as sparse_bsr,
+        sparse_coo as sparse_coo,
+        sparse_csc as sparse_csc,
+        sparse_csr as sparse_csr,
+        strided as strided,
+    )
+    from ._linalg.householder import (
+        geqrf as geqrf,
+        orgqr as orgqr,
+        ormqr as ormqr,
+    )
+    from ._linalg.lu import (
+        lu_unpack as lu_unpack,
+    )
+    from ._linalg.matrix_functions import (
+        matrix_exp as matrix_exp,
+    )
+    from ._linalg.older import (
+        cholesky as cholesky,
+        eig as eig,
+        lstsq as lstsq,
+        lu as lu,
+        lu_solve as lu_solve,
+        matrix_rank as matrix_rank,
+        solve as solve,
+        symeig as symeig,
+        triangular_solve as triangular_solve,
+    )
+    from ._special.bessel import (
+        i0 as i0,
+        i0_ as i0_,
+    )
+    from ._special.gamma import (
+        igamma as igamma,
+        igammac as igammac,
+        mvlgamma as mvlgamma,
+        polygamma as polygamma,
+    )
+    from ._streams import (
+        Event as Event,
+        Stream as Stream,
+    )
+    from ._subclass import (
+        DisableTorchFunction as DisableTorchFunction,
+        DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
+    )
+    from ._tensor_str import (
+        get_printoptions as get_printoptions,
+        set_printoptions as set_printoptions,
+    )
     from ._tensor_types import (
         BFloat16Tensor as BFloat16Tensor,
         BoolTensor as BoolTensor,
@@ -173,22 +398,52 @@ if TYPE_CHECKING:
         ShortTensor as ShortTensor,
         typename as typename,
     )
-    from .accelerator import get_device_module as get_device_module
+    from .accelerator import (
+        get_device_module as get_device_module,
+    )
     from .amp.autocast_mode import (
         autocast as autocast,
+        clear_autocast_cache as clear_autocast_cache,
+        get_autocast_cpu_dtype as get_autocast_cpu_dtype,
         get_autocast_dtype as get_autocast_dtype,
+        get_autocast_gpu_dtype as get_autocast_gpu_dtype,
+        is_autocast_cache_enabled as is_autocast_cache_enabled,
+        is_autocast_cpu_enabled as is_autocast_cpu_enabled,
         is_autocast_enabled as is_autocast_enabled,
+        set_autocast_cache_enabled as set_autocast_cache_enabled,
+        set_autocast_cpu_dtype as set_autocast_cpu_dtype,
+        set_autocast_cpu_enabled as set_autocast_cpu_enabled,
+        set_autocast_dtype as set_autocast_dtype,
+        set_autocast_enabled as set_autocast_enabled,
+        set_autocast_gpu_dtype as set_autocast_gpu_dtype,
     )
-    from .amp.grad_scaler import GradScaler as GradScaler
+    from .amp.grad_scaler import (
+        GradScaler as GradScaler,
+    )
     from .backends import (
         get_float32_matmul_precision as get_float32_matmul_precision,
         set_float32_matmul_precision as set_float32_matmul_precision,
     )
-    from .compiler import compile as compile
-    from .doctor import doctor as doctor
-    from .func import vmap as vmap
-    from .jit import ScriptModule as ScriptModule
-    from .linalg import pca_lowrank as pca_lowrank, pinverse as pinverse, svd_lowrank as svd_lowrank
+    from .compiler import (
+        compile as compile,
+    )
+    from .doctor import (
+        doctor as doctor,
+    )
+    from .func import (
+        vmap as vmap,
+    )
+    from .jit import (
+        ScriptFunction as ScriptFunction,
+        ScriptModule as ScriptModule,
+        fork as fork,
+        wait as wait,
+    )
+    from .linalg import (
+        pca_lowrank as pca_lowrank,
+        pinverse as pinverse,
+        svd_lowrank as svd_lowrank,
+    )
     from .nn.functional import (
         bilinear as bilinear,
         channel_shuffle as channel_shuffle,
@@ -212,10 +467,21 @@ if TYPE_CHECKING:
         IntStorage as IntStorage,
         LongStorage as LongStorage,
         ShortStorage as ShortStorage,
+        Storage as Storage,
         TypedStorage as TypedStorage,
     )
-    from .types import SymBool as SymBool, SymFloat as SymFloat, SymInt as SymInt
-    from .version import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+    from .types import (
+        DispatchKey as DispatchKey,
+        SymBool as SymBool,
+        SymFloat as SymFloat,
+        SymInt as SymInt,
+    )
+    from .utils.dlpack import (
+        to_dlpack as to_dlpack,
+    )
+    from .version import (
+        compiled_with_cxx11_abi as compiled_with_cxx11_abi,
+    )
 
 # Names whose modules are loaded on first use, so that `import rgrad` stays fast.
 _DTYPE_PREFIXES = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
@@ -224,6 +490,29 @@ _NAMES_OF = {
         "cdouble",
         "cfloat",
         "chalf",
+        "quint4x2",
+        "quint2x4",
+        "bcomplex32",
+        "bits1x8",
+        "bits2x4",
+        "bits4x2",
+        "bits8",
+        "bits16",
+        "bit",
+        "int1",
+        "int2",
+        "int3",
+        "int4",
+        "int5",
+        "int6",
+        "int7",
+        "uint1",
+        "uint2",
+        "uint3",
+        "uint4",
+        "uint5",
+        "uint6",
+        "uint7",
         "complex32",
         "complex64",
         "complex128",
@@ -250,17 +539,192 @@ _NAMES_OF = {
         "set_deterministic_debug_mode",
         "use_deterministic_algorithms",
     ),
-    "_layout": ("layout", "strided"),
+    "_functions.differences": ("gradient",),
+    "_functions.histograms": ("histogram", "histogramdd"),
+    "_functions.segments": ("segment_reduce",),
+    "_functions.windows": (
+        "bartlett_window",
+        "blackman_window",
+        "hamming_window",
+        "hann_window",
+        "kaiser_window",
+    ),
+    "_functions.control": (
+        "cond",
+        "get_num_interop_threads",
+        "set_anomaly_enabled",
+        "set_flush_denormal",
+        "set_num_interop_threads",
+        "sym_float",
+        "sym_int",
+        "sym_ite",
+        "sym_max",
+        "sym_min",
+        "sym_not",
+        "sym_sqrt",
+        "sym_sum",
+        "while_loop",
+    ),
+    "_functions.layers": (
+        "adaptive_max_pool1d",
+        "affine_grid_generator",
+        "alpha_dropout",
+        "alpha_dropout_",
+        "batch_norm",
+        "binary_cross_entropy_with_logits",
+        "binomial",
+        "conv_tbc",
+        "convolution",
+        "cosine_embedding_loss",
+        "ctc_loss",
+        "dropout",
+        "dropout_",
+        "embedding",
+        "embedding_renorm_",
+        "feature_alpha_dropout",
+        "feature_alpha_dropout_",
+        "feature_dropout",
+        "feature_dropout_",
+        "grid_sampler",
+        "grid_sampler_2d",
+        "grid_sampler_3d",
+        "hinge_embedding_loss",
+        "instance_norm",
+        "kl_div",
+        "margin_ranking_loss",
+        "max_pool1d_with_indices",
+        "native_batch_norm",
+        "native_channel_shuffle",
+        "native_dropout",
+        "native_group_norm",
+        "native_layer_norm",
+        "poisson",
+        "poisson_nll_loss",
+        "rrelu",
+        "rrelu_",
+        "triplet_margin_loss",
+    ),
+    "_functions.recurrent": (
+        "gru",
+        "gru_cell",
+        "lstm",
+        "lstm_cell",
+        "rnn_relu",
+        "rnn_relu_cell",
+        "rnn_tanh",
+        "rnn_tanh_cell",
+    ),
+    "_functions.views": (
+        "conj_physical",
+        "conj_physical_",
+        "detach_copy",
+        "frobenius_norm",
+        "from_file",
+        "get_device",
+        "imag",
+        "is_distributed",
+        "isreal",
+        "nuclear_norm",
+        "select_copy",
+        "slice_copy",
+        "split_copy",
+        "unsafe_chunk",
+        "unsafe_split",
+        "unsafe_split_with_sizes",
+    ),
+    "_constants": (
+        "AcceleratorError",
+        "ComplexDoubleStorage",
+        "ComplexFloatStorage",
+        "DispatchKeySet",
+        "FatalError",
+        "FileCheck",
+        "FunctionSchema",
+        "JITException",
+        "QInt32Storage",
+        "QInt8Storage",
+        "QUInt2x4Storage",
+        "QUInt4x2Storage",
+        "QUInt8Storage",
+        "StorageBase",
+        "Tag",
+        "TensorType",
+        "USE_GLOBAL_DEPS",
+        "USE_RTLD_GLOBAL_WITH_LIBTORCH",
+        "autocast_decrement_nesting",
+        "autocast_increment_nesting",
+        "classproperty",
+        "cudnn_is_acceptable",
+        "has_lapack",
+        "has_mkl",
+        "has_openmp",
+        "has_spectral",
+        "init_num_threads",
+        "is_vulkan_available",
+        "per_channel_affine",
+        "per_channel_affine_float_qparams",
+        "per_channel_symmetric",
+        "per_tensor_affine",
+        "per_tensor_symmetric",
+        "qscheme",
+    ),
+    "_subclass": (
+        "DisableTorchFunction",
+        "DisableTorchFunctionSubclass",
+    ),
+    "utils.dlpack": ("to_dlpack",),
+    "_layout": (
+        "_mkldnn",
+        "jagged",
+        "layout",
+        "sparse_bsc",
+        "sparse_bsr",
+        "sparse_coo",
+        "sparse_csc",
+        "sparse_csr",
+        "strided",
+    ),
+    "_linalg.householder": ("geqrf", "orgqr", "ormqr"),
+    "_linalg.lu": ("lu_unpack",),
+    "_linalg.matrix_functions": ("matrix_exp",),
+    "_linalg.older": (
+        "cholesky",
+        "eig",
+        "lstsq",
+        "lu",
+        "lu_solve",
+        "matrix_rank",
+        "solve",
+        "symeig",
+        "triangular_solve",
+    ),
+    "_special.bessel": ("i0", "i0_"),
+    "_special.gamma": ("igamma", "igammac", "mvlgamma", "polygamma"),
     "_tensor_str": ("get_printoptions", "set_printoptions"),
     "_streams": ("Event", "Stream"),
     "_tensor_types": (*(f"{prefix}Tensor" for prefix in _DTYPE_PREFIXES), "typename"),
     "accelerator": ("get_device_module",),
-    "amp.autocast_mode": ("autocast", "get_autocast_dtype", "is_autocast_enabled"),
+    "amp.autocast_mode": (
+        "autocast",
+        "clear_autocast_cache",
+        "get_autocast_cpu_dtype",
+        "get_autocast_dtype",
+        "get_autocast_gpu_dtype",
+        "is_autocast_cache_enabled",
+        "is_autocast_cpu_enabled",
+        "is_autocast_enabled",
+        "set_autocast_cache_enabled",
+        "set_autocast_cpu_dtype",
+        "set_autocast_cpu_enabled",
+        "set_autocast_dtype",
+        "set_autocast_enabled",
+        "set_autocast_gpu_dtype",
+    ),
     "amp.grad_scaler": ("GradScaler",),
     "compiler": ("compile",),
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "func": ("vmap",),
-    "jit": ("ScriptModule",),
+    "jit": ("ScriptFunction", "ScriptModule", "fork", "wait"),
     "linalg": ("pca_lowrank", "pinverse", "svd_lowrank"),
     "nn.functional": (
         "bilinear",
@@ -274,8 +738,8 @@ _NAMES_OF = {
     ),
     "serialization": ("load", "save"),
     "serialization._zip_file": ("PyTorchFileReader",),
-    "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "TypedStorage"),
-    "types": ("SymBool", "SymFloat", "SymInt"),
+    "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "Storage", "TypedStorage"),
+    "types": ("DispatchKey", "SymBool", "SymFloat", "SymInt"),
     "version": ("compiled_with_cxx11_abi",),
 }
 _FROM = {name: module for module, names in _NAMES_OF.items() for name in names}
@@ -294,6 +758,10 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_foreach_") and hasattr(importlib.import_module("rgrad._foreach"), name):
         value = globals()[name] = getattr(importlib.import_module("rgrad._foreach"), name)
         return value
+    refusal = importlib.import_module("rgrad._absent_names").function(name)
+    if refusal is not None:
+        globals()[name] = refusal
+        return refusal
     raise AttributeError(f"module 'rgrad' has no attribute '{name}'")
 
 

@@ -4,7 +4,7 @@ error.
 
 from __future__ import annotations
 
-from rgrad._absent import refuse
+from rgrad import _C
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
@@ -19,15 +19,29 @@ class AbsentDtype:
         itemsize: the size of an element in bytes.
         float_limits: the result of `finfo`: the dtype to report, and bits, eps, largest, smallest normal and resolution
             if it is not a dtype that tensors have.
+        is_complex: whether elements are complex numbers.
+        is_signed: whether elements may be negative; by default unless the name begins as that of an unsigned type.
     """
 
-    def __init__(self, name: str, itemsize: int, float_limits: tuple[Any, ...] | None = None) -> None:
+    def __new__(cls, name: str, *args: Any, **kwargs: Any) -> AbsentDtype:
+        # What rejects the dtype names its class, which is then to say why.
+        return object.__new__(type(f"{name}, of which rgrad has no tensors", (cls,), {"__module__": "torch"}))
+
+    def __init__(
+        self,
+        name: str,
+        itemsize: int,
+        float_limits: tuple[Any, ...] | None = None,
+        *,
+        is_complex: bool = False,
+        is_signed: bool | None = None,
+    ) -> None:
         self.float_limits = float_limits
         self._name = name
         self.itemsize = itemsize
-        self.is_complex = name.startswith("complex")
+        self.is_complex = is_complex
         self.is_floating_point = name.startswith("float")
-        self.is_signed = not name.startswith(("uint", "quint"))
+        self.is_signed = not name.startswith(("uint", "quint")) if is_signed is None else is_signed
 
     def __repr__(self) -> str:
         return f"torch.{self._name}"
@@ -35,16 +49,23 @@ class AbsentDtype:
     def __reduce__(self) -> Any:
         return _by_name, (self._name,)
 
-    def to_complex(self) -> Any:
-        """Raises an error."""
-        refuse(f"{self!r}.to_complex", "there are no tensors of this dtype")
+    def to_complex(self) -> AbsentDtype:
+        """The complex dtype with parts of this one: a complex dtype is its own."""
+        if not self.is_complex:
+            raise RuntimeError(f"Unknown Complex ScalarType for {self._name}")
+        return self
 
-    to_real = to_complex
+    def to_real(self) -> Any:
+        """The dtype of the real part."""
+        if not self.is_complex:
+            return self
+        assert self.float_limits is not None
+        return getattr(_C, self.float_limits[0])
 
 
-complex32 = chalf = AbsentDtype("complex32", 4, ("float16",))
-complex64 = cfloat = AbsentDtype("complex64", 8, ("float32",))
-complex128 = cdouble = AbsentDtype("complex128", 16, ("float64",))
+complex32 = chalf = AbsentDtype("complex32", 4, ("float16",), is_complex=True)
+complex64 = cfloat = AbsentDtype("complex64", 8, ("float32",), is_complex=True)
+complex128 = cdouble = AbsentDtype("complex128", 16, ("float64",), is_complex=True)
 uint16 = AbsentDtype("uint16", 2)
 uint32 = AbsentDtype("uint32", 4)
 uint64 = AbsentDtype("uint64", 8)
@@ -52,11 +73,33 @@ float8_e4m3fn = AbsentDtype("float8_e4m3fn", 1, ("float8_e4m3fn", 8, 2.0**-3, 44
 float8_e4m3fnuz = AbsentDtype("float8_e4m3fnuz", 1, ("float8_e4m3fnuz", 8, 2.0**-3, 240.0, 2.0**-7, 1.0))
 float8_e5m2 = AbsentDtype("float8_e5m2", 1, ("float8_e5m2", 8, 2.0**-2, 57344.0, 2.0**-14, 1.0))
 float8_e5m2fnuz = AbsentDtype("float8_e5m2fnuz", 1, ("float8_e5m2fnuz", 8, 2.0**-2, 57344.0, 2.0**-15, 1.0))
-float8_e8m0fnu = AbsentDtype("float8_e8m0fnu", 1)
+float8_e8m0fnu = AbsentDtype("float8_e8m0fnu", 1, ("float8_e8m0fnu", 8, 1.0, 2.0**127, 2.0**-127, 1.0), is_signed=False)
 float4_e2m1fn_x2 = AbsentDtype("float4_e2m1fn_x2", 1)
 qint8 = AbsentDtype("qint8", 1)
 quint8 = AbsentDtype("quint8", 1)
 qint32 = AbsentDtype("qint32", 4)
+quint4x2 = AbsentDtype("quint4x2", 1)
+quint2x4 = AbsentDtype("quint2x4", 1)
+bcomplex32 = AbsentDtype("bcomplex32", 4, ("bfloat16",), is_complex=True)
+bits1x8 = AbsentDtype("bits1x8", 1)
+bits2x4 = AbsentDtype("bits2x4", 1)
+bits4x2 = AbsentDtype("bits4x2", 1)
+bits8 = AbsentDtype("bits8", 1)
+bits16 = AbsentDtype("bits16", 2)
+int1 = AbsentDtype("int1", 1)
+int2 = AbsentDtype("int2", 1)
+int3 = AbsentDtype("int3", 1)
+int4 = AbsentDtype("int4", 1)
+int5 = AbsentDtype("int5", 1)
+int6 = AbsentDtype("int6", 1)
+int7 = AbsentDtype("int7", 1)
+uint1 = bit = AbsentDtype("uint1", 1)
+uint2 = AbsentDtype("uint2", 1)
+uint3 = AbsentDtype("uint3", 1)
+uint4 = AbsentDtype("uint4", 1)
+uint5 = AbsentDtype("uint5", 1)
+uint6 = AbsentDtype("uint6", 1)
+uint7 = AbsentDtype("uint7", 1)
 
 NAMES = tuple(name for name, value in list(globals().items()) if isinstance(value, AbsentDtype))
 

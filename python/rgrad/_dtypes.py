@@ -66,6 +66,15 @@ def broadcast_shapes(*shapes: Any) -> Size:
 _UNSET = object()
 
 
+def _is_absent(d: Any) -> bool:
+    """Whether an object is a dtype that has a name only."""
+    if isinstance(d, _C.dtype):
+        return False
+    from ._absent_dtypes import AbsentDtype
+
+    return isinstance(d, AbsentDtype)
+
+
 class _Limits:
     """The common base of `finfo` and `iinfo`: equal for equal dtypes."""
 
@@ -96,23 +105,19 @@ class finfo(_Limits):
     """
 
     def __init__(self, type: Any = _UNSET) -> None:
-        d = _C.get_default_dtype() if type is _UNSET else type
-        if not isinstance(d, _C.dtype):
-            from ._absent_dtypes import AbsentDtype
-
-            if isinstance(d, AbsentDtype) and d.float_limits is not None:
-                self.dtype, *limits = d.float_limits
-                self.bits, self.eps, self.max, self.tiny, self.resolution = limits or _FLOATS[self.dtype]
-                self.min, self.smallest_normal = -self.max, self.tiny
-                return
-        _check_dtype("finfo", "type", 1, d)
-        if not d.is_floating_point:
+        d: Any = _C.get_default_dtype() if type is _UNSET else type
+        absent = _is_absent(d)
+        if not absent:
+            _check_dtype("finfo", "type", 1, d)
+        limits: Any = d.float_limits if absent else None
+        if limits is None and (absent or not d.is_floating_point):
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
             )
-        self.dtype = repr(d).removeprefix("torch.")
-        self.bits, self.eps, self.max, self.tiny, self.resolution = _FLOATS[self.dtype]
-        self.min = -self.max
+        self.dtype, *limits = limits or (repr(d).removeprefix("torch."),)
+        self.bits, self.eps, self.max, self.tiny, self.resolution = limits or _FLOATS[self.dtype]
+        # A dtype without a sign has powers of two only, and no 0.
+        self.min = -self.max if d.is_signed else self.tiny
         self.smallest_normal = self.tiny
 
     def __repr__(self) -> str:
@@ -129,12 +134,15 @@ class iinfo(_Limits):
         if type is _UNSET:
             raise TypeError('iinfo() missing 1 required positional arguments: "type"')
         d = type
-        _check_dtype("iinfo", "type", 1, d)
-        if d.is_floating_point:
+        if not _is_absent(d):
+            _check_dtype("iinfo", "type", 1, d)
+        if d.is_floating_point or d.is_complex:
             raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
         if d == _C.bool:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         self.dtype = repr(d).removeprefix("torch.")
+        if _is_absent(d) and self.dtype not in ("uint16", "uint32", "uint64"):
+            raise NotImplementedError(f"torch.iinfo: rgrad knows no limits of {d!r}")
         self.bits = d.itemsize * 8
         self.min = -(2 ** (self.bits - 1)) if d.is_signed else 0
         self.max = 2 ** (self.bits - (1 if d.is_signed else 0)) - 1

@@ -1,4 +1,4 @@
-"""`rgrad.layout`, and `rgrad.strided`, the only layout of tensors here."""
+"""`rgrad.layout`, `rgrad.strided`, the only layout of tensors here, and names to compare layouts with."""
 
 from __future__ import annotations
 
@@ -30,3 +30,11 @@ class layout:
 
 
 strided = layout._make("strided")
+
+sparse_coo = layout._make("sparse_coo")
+sparse_csr = layout._make("sparse_csr")
+sparse_csc = layout._make("sparse_csc")
+sparse_bsr = layout._make("sparse_bsr")
+sparse_bsc = layout._make("sparse_bsc")
+jagged = layout._make("jagged")
+_mkldnn = layout._make("_mkldnn")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections.abc import Callable
 from typing import Any, Dict, Final, List, Optional, Tuple  # noqa: F401, UP035 - `jit.annotations` has them
@@ -9,21 +10,30 @@ from typing import Any, Dict, Final, List, Optional, Tuple  # noqa: F401, UP035 
 from rgrad._absent import absent_class, absent_function
 
 __all__ = [
+    "Attribute",
+    "CompilationUnit",
+    "Error",
     "Final",
     "ScriptFunction",
     "ScriptModule",
     "annotate",
+    "enable_onednn_fusion",
     "export",
     "fork",
+    "freeze",
     "ignore",
     "interface",
     "is_scripting",
     "is_tracing",
+    "isinstance",
     "load",
+    "onednn_fusion_enabled",
+    "optimize_for_inference",
     "save",
     "script",
     "script_if_tracing",
     "script_method",
+    "set_fusion_strategy",
     "trace",
     "trace_module",
     "unused",
@@ -34,9 +44,35 @@ _NO_FILES = "it keeps Python code in no file; torch.save(model.state_dict(), fil
 
 ScriptModule = absent_class("torch.jit.ScriptModule", "modules run as Python")
 ScriptFunction = absent_class("torch.jit.ScriptFunction", "functions run as Python")
+CompilationUnit = absent_class("torch.jit.CompilationUnit", "functions run as Python")
+TracedModule = TopLevelTracedModule = absent_class("torch.jit.TracedModule", "modules run as Python")
 RecursiveScriptModule = absent_class("torch.jit.RecursiveScriptModule", "modules run as Python")
 save = absent_function("torch.jit.save", _NO_FILES)
 load = absent_function("torch.jit.load", _NO_FILES)
+
+
+class Error(RuntimeError):
+    """An error in a compiled function; never raised, as functions run as Python."""
+
+
+class TracerWarning(Warning):
+    """A warning of tracing; never given, as functions run as Python."""
+
+
+class TracingCheckError(Exception):
+    """A difference between a traced function and its calls; never raised, as functions run as Python."""
+
+
+class Attribute:
+    """A value for a module, with its type; it is the value only.
+
+    Args:
+        value: the value.
+        type: ignored.
+    """
+
+    def __new__(cls, value: Any, type: Any = None) -> Any:
+        return value
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
@@ -56,7 +92,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
 def trace(func: Any, example_inputs: Any = None, *args: Any, **options: Any) -> Any:
     """Returns the function or module unchanged, after calling it once with the example inputs as tracing would."""
     if example_inputs is not None:
-        func(*example_inputs) if isinstance(example_inputs, (tuple, list)) else func(example_inputs)
+        func(*example_inputs) if builtins.isinstance(example_inputs, (tuple, list)) else func(example_inputs)
     return func
 
 
@@ -81,6 +117,37 @@ def unused(fn: Any) -> Any:
 def ignore(drop: Any = False, **options: Any) -> Any:
     """Returns the function unchanged; also usable as a decorator with arguments."""
     return drop if callable(drop) else _identity
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """Returns the module unchanged; it must be in evaluation mode."""
+    if getattr(mod, "training", False):
+        raise RuntimeError("Freezing is currently only implemented for modules in eval mode: call .eval() first.")
+    return mod
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """Returns the module unchanged."""
+    return mod
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Whether an object is an instance of a type, as in Python."""
+    return builtins.isinstance(obj, target_type)
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Has no effect, as nothing is compiled; returns the strategy so far, none."""
+    return []
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Has no effect, as nothing is compiled."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """False: nothing is compiled."""
+    return False
 
 
 _overload = _overload_method = _identity

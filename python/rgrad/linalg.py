@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -10,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad import _C
-from rgrad.autograd import Function
+from rgrad._absent import absent_function
+
+from ._linalg.common import expect_square, named, with_out
+from ._linalg.householder import householder_product
+from ._linalg.ldl import ldl_factor, ldl_factor_ex, ldl_solve
+from ._linalg.least_squares import lstsq
+from ._linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from ._linalg.matrix_functions import matrix_exp, matrix_sqrth, polar
+from ._linalg.pseudo_inverse import cond, matrix_rank, pinv
+from ._linalg.pseudo_inverse import pinverse as pinverse
 
 _namespace = _C._linalg
 __all__ = [n for n in dir(_namespace) if not n.startswith("_")]
@@ -21,10 +29,24 @@ __all__ += [
     "LinAlgError",
     "cholesky_ex",
     "cond",
+    "eig",
+    "eigvals",
+    "householder_product",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
+    "matrix_exp",
     "matrix_rank",
+    "matrix_sqrth",
     "multi_dot",
     "pinv",
+    "polar",
     "solve_ex",
     "tensorinv",
     "tensorsolve",
@@ -32,38 +54,16 @@ __all__ += [
 
 Tensor = _C.Tensor
 
+_NO_COMPLEX = "the eigenvalues of a matrix are complex numbers, of which there are no tensors; eigh has real ones"
+eig = absent_function("torch.linalg.eig", _NO_COMPLEX)
+eigvals = absent_function("torch.linalg.eigvals", _NO_COMPLEX)
+
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 
 
-def _expect_square(name: str, A: Tensor) -> int:
-    if A.dim() < 2:
-        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
-    rows, columns = A.shape[-2:]
-    if rows != columns:
-        raise RuntimeError(
-            f"{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices"
-        )
-    return columns
-
-
-def _with_out(function: Any) -> Any:
-    """Adds the keyword argument `out` to a function."""
-
-    @functools.wraps(function)
-    def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
-        result = function(*args, **kwargs)
-        if out is None:
-            return result
-        if out.shape != result.shape:
-            out.resize_(result.shape)
-        return out.copy_(result)
-
-    return call
-
-
-@_with_out
+@with_out
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices, in the order that minimizes the number of multiplications.
 
@@ -111,138 +111,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return result
 
 
-def _wide(t: Tensor) -> Tensor:
-    """The tensor in float64 if its device supports that."""
-    return t if t.is_cuda and not rgrad.gpu.get_device_properties(t.device)["float64"] else t.double()
-
-
-class _PseudoInverse(Function):
-    """With ``P`` the pseudo-inverse, ``dP = -P dA P + P Pᵀ dAᵀ (1 - A P) + (1 - P A) dAᵀ Pᵀ P``."""
-
-    @staticmethod
-    def forward(ctx: Any, A: Tensor, settings: dict[str, Any]) -> Tensor:
-        ctx.settings = settings
-        result = _pinv(A, **settings)
-        ctx.save_for_backward(A, result)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        A, P = ctx.saved_tensors
-        kind = A.dtype
-        # The sums cancel, so a wider type is used.
-        A, P, g = _wide(A), _wide(P), _wide(g)
-        gh = g.mT
-        left, right = gh - A @ (P @ gh), gh - (gh @ P) @ A
-        return (left @ P @ P.mT + P.mT @ (P @ right) - P.mT @ g @ P.mT).to(kind), None
-
-
-def _tolerance(A: Tensor, largest: Tensor, atol: Any, rtol: Any) -> Tensor:
-    """The singular values up to which are treated as zero."""
-    if rtol is None:
-        rtol = 0.0 if atol is not None else rgrad.finfo(A.dtype).eps * max(A.shape[-2:])
-
-    def spread(x: Any) -> Any:
-        return x.unsqueeze(-1) if isinstance(x, Tensor) and x.dim() > 0 else x
-
-    relative = largest * spread(rtol)
-    if atol is None:
-        return relative
-    least = spread(atol)
-    return rgrad.maximum(relative, least if isinstance(least, Tensor) else rgrad.full_like(relative, least))
-
-
-def _spectrum(A: Tensor, hermitian: bool) -> Tensor:
-    return _namespace.eigvalsh(A).abs() if hermitian else _namespace.svdvals(A)
-
-
-@_with_out
-def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
-    """The pseudo-inverse of each matrix, computed by its singular values.
-
-    Args:
-        A: ``(*, m, n)``.
-        atol: singular values up to this are treated as zero; none by default.
-        rtol: the same relative to the largest; by default machine epsilon times the larger size, if ``atol`` is None.
-        hermitian: whether the matrices are symmetric.
-    """
-    if A.dim() < 2:
-        raise RuntimeError("linalg.pinv: The input tensor A must have at least 2 dimensions.")
-    if hermitian:
-        _expect_square("linalg.pinv", A)
-    if A.numel() == 0:
-        return A.mT.clone()
-    return _PseudoInverse.apply(A, {"atol": atol, "rtol": rtol, "hermitian": hermitian})
-
-
-def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """As `pinv`, under its older name: singular values up to `rcond` times the largest are treated as zero."""
-    if input.dim() < 2 or input.dtype not in (rgrad.float32, rgrad.float64):
-        kind = input.type().removesuffix("Tensor").rpartition(".")[2]
-        raise RuntimeError(
-            f"linalg.pinv({kind}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of float, "
-            "double, cfloat or cdouble types"
-        )
-    return pinv(input, rtol=rcond)
-
-
-def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
-    with rgrad.no_grad():
-        if hermitian:
-            values, vectors = _namespace.eigh(A)
-            U, S, Vh = vectors * values.sign().unsqueeze(-2), values.abs(), vectors.mT
-        else:
-            U, S, Vh = _namespace.svd(A, full_matrices=False)
-        tolerance = _tolerance(A, S.amax(-1, keepdim=True), atol, rtol)
-        inverse = rgrad.where(tolerance < S, 1 / S, 0.0)
-        return (Vh.mT * inverse.unsqueeze(-2)) @ U.mT
-
-
-@_with_out
-def matrix_rank(
-    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
-) -> Tensor:
-    """The number of non-zero singular values of each matrix; see :func:`pinv` for the threshold.
-
-    Args:
-        A: ``(*, m, n)``.
-        tol: the older name of ``atol``.
-        hermitian: whether the matrices are symmetric.
-        atol: singular values up to this are treated as zero.
-        rtol: the same relative to the largest.
-    """
-    if A.dim() < 2:
-        raise RuntimeError("linalg.matrix_rank: The input tensor A must have at least 2 dimensions.")
-    if hermitian:
-        _expect_square("linalg.matrix_rank", A)
-    if A.numel() == 0:
-        return rgrad.zeros(A.shape[:-2], dtype=rgrad.int64, device=A.device)
-    S = _spectrum(A.detach(), hermitian)
-    tolerance = _tolerance(A, S.amax(-1, keepdim=True), tol if atol is None else atol, rtol)
-    return (tolerance < S).sum(-1)
-
-
-@_with_out
-def cond(A: Tensor, p: Any = None) -> Tensor:
-    """The condition number of each matrix: its norm times that of its inverse.
-
-    Args:
-        A: ``(*, m, n)``, square unless ``p`` is None, 2 or -2.
-        p: the norm, as for `rgrad.linalg.matrix_norm`; 2 by default.
-    """
-    if A.dim() < 2:
-        raise RuntimeError("linalg.cond: The input tensor A must have at least 2 dimensions.")
-    if p in (None, 2, -2):
-        S = _namespace.svdvals(A)
-        return S[..., -1] / S[..., 0] if p == -2 else S[..., 0] / S[..., -1]
-    _expect_square("linalg.cond", A)
-    if A.numel() == 0:
-        return A.new_zeros(A.shape[:-2])
-    wide = _wide(A)
-    return (_namespace.matrix_norm(wide, p) * _namespace.matrix_norm(_namespace.inv(wide), p)).to(A.dtype)
-
-
-@_with_out
+@with_out
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse with respect to `tensordot` over ``ind`` dimensions.
 
@@ -262,7 +131,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return _namespace.inv(A.reshape(n, n)).reshape(*rest, *first)
 
 
-@_with_out
+@with_out
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """``X`` in ``tensordot(A, X, X.dim()) == B``.
 
@@ -317,16 +186,6 @@ def _by_matrix(
     return made.reshape(*batch, *made.shape[1:]), rgrad.tensor(places, dtype=rgrad.int32).reshape(batch).to(A.device)
 
 
-def _pair(name: str, made: tuple[Tensor, Tensor], out: Any) -> Any:
-    from rgrad import return_types
-
-    if out is not None:
-        for target, value in zip(out, made, strict=True):
-            target.resize_(value.shape).copy_(value)
-        made = tuple(out)
-    return getattr(return_types, name)(made)
-
-
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
     """The inverse of each matrix, and whether there is one.
 
@@ -338,8 +197,8 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
     Returns:
         `inverse`, undefined where there is none, and `info`: 0, or which diagonal element of the factorization is zero.
     """
-    _expect_square("linalg.inv_ex", A)
-    return _pair("linalg_inv_ex", _by_matrix(_namespace.inv, A, check_errors=check_errors), out)
+    expect_square("linalg.inv_ex", A)
+    return named("linalg_inv_ex", _by_matrix(_namespace.inv, A, check_errors=check_errors), out)
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
@@ -354,12 +213,12 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, o
     Returns:
         `L`, undefined where there is none, and `info`: 0, or the order of the leading minor that is not positive.
     """
-    _expect_square("linalg.cholesky_ex", A)
+    expect_square("linalg.cholesky_ex", A)
 
     def factor(A: Tensor) -> Tensor:
         return _namespace.cholesky(A, upper=upper)
 
-    return _pair("linalg_cholesky_ex", _by_matrix(factor, A, check_errors=check_errors), out)
+    return named("linalg_cholesky_ex", _by_matrix(factor, A, check_errors=check_errors), out)
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
@@ -375,14 +234,14 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     Returns:
         `result`, undefined where A is singular, and `info`: 0 where it is not.
     """
-    _expect_square("linalg.solve_ex", A)
+    expect_square("linalg.solve_ex", A)
     vectors = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
 
     def solve(A: Tensor, B: Tensor) -> Tensor:
         return _namespace.solve(A, B, left=left)
 
     made, info = _by_matrix(solve, A, B.unsqueeze(-1) if vectors else B, check_errors=check_errors)
-    return _pair("linalg_solve_ex", (made.squeeze(-1) if vectors else made, info), out)
+    return named("linalg_solve_ex", (made.squeeze(-1) if vectors else made, info), out)
 
 
 # Approximations of low rank.

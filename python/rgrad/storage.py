@@ -208,6 +208,9 @@ CharStorage = storagetype("CharStorage", _C.int8)
 ByteStorage = storagetype("ByteStorage", _C.uint8)
 BoolStorage = storagetype("BoolStorage", _C.bool)
 
+# Of the default dtype that PyTorch begins with.
+Storage = FloatStorage
+
 _warned = False
 
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import rgrad
+from rgrad._absent import absent_class
 from rgrad._C import Tensor
 
-__all__ = ["assert_close", "make_tensor"]
+__all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
 
 # (rtol, atol) by dtype; integers and bools must be equal.
 _TOLERANCE = {
@@ -316,3 +317,39 @@ def make_tensor(
         smallest = rgrad.finfo(dtype).tiny if dtype.is_floating_point else 1
         result[result == 0] = smallest
     return result.requires_grad_(requires_grad) if requires_grad else result
+
+
+FileCheck = absent_class("torch.testing.FileCheck", "it reads the code of compilers")
+
+_OLDER_TOLERANCES = {rgrad.float16: (1e-3, 1e-3), rgrad.float32: (1e-4, 1e-5), rgrad.float64: (1e-5, 1e-8)}
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """`assert_close` under its older name: with wider tolerances, equal NaNs, and dtypes that are not compared.
+
+    Args:
+        actual: a tensor, or what makes one.
+        expected: a tensor, or what makes one.
+        rtol: relative tolerance; that of the dtype if None. Must be given together with `atol`.
+        atol: absolute tolerance.
+        equal_nan: whether NaNs are equal.
+        msg: the error message, if not empty.
+    """
+    warnings.warn("torch.testing.assert_allclose() is deprecated: use assert_close().", FutureWarning, stacklevel=2)
+    if not isinstance(actual, Tensor):
+        actual = rgrad.tensor(actual)
+    if not isinstance(expected, Tensor):
+        expected = rgrad.tensor(expected, dtype=actual.dtype)
+    if rtol is None and atol is None:
+        default = (0.0, 0.0)
+        pairs = [_OLDER_TOLERANCES.get(t.dtype, default) for t in (actual, expected)]
+        rtol, atol = max(p[0] for p in pairs), max(p[1] for p in pairs)
+    options: Any = {"check_device": True, "check_dtype": False, "check_stride": False}
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, msg=msg or None, **options)

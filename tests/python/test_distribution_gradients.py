@@ -9,9 +9,9 @@ from distribution_cases import ALL, CONTINUOUS, DISCRETE, DOUBLE, counts, expect
 
 import rgrad as torch
 from rgrad import distributions as D
+from rgrad._special.integrals import bessel_ie, gammainc, logit_beta_grad, standard_gamma_grad
 from rgrad.distributions import kl_divergence, register_kl
 from rgrad.distributions._sampling import standard_gamma
-from rgrad.distributions._special import bessel_ie, gammainc, logit_beta_grad, standard_gamma_grad
 from rgrad.distributions.kl import _KL_REGISTRY
 
 

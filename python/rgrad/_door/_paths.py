@@ -19,15 +19,17 @@ _ROWS = {
     "cuda.amp.grad_scaler": ("cuda.amp", "GradScaler"),
     "cuda.memory": (
         "cuda",
-        "empty_cache max_memory_allocated memory_allocated memory_reserved memory_stats memory_summary "
-        "reset_peak_memory_stats",
+        "CUDAPluggableAllocator MemPool empty_cache get_allocator_backend max_memory_allocated mem_get_info "
+        "memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict "
+        "memory_summary reset_accumulated_memory_stats reset_max_memory_allocated reset_peak_memory_stats "
+        "set_per_process_memory_fraction",
     ),
     "cuda.random": (
         "cuda",
         "get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state "
         "set_rng_state_all",
     ),
-    "cuda.streams": ("cuda", "Event Stream"),
+    "cuda.streams": ("cuda", "Event ExternalStream Stream"),
     "distributions.beta": ("distributions.dirichlet", "Beta"),
     "distributions.cauchy": ("distributions.laplace", "Cauchy"),
     "distributions.chi2": ("distributions.gamma", "Chi2"),

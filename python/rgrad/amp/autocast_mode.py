@@ -187,3 +187,66 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 def get_autocast_dtype(device_type: str) -> _C.dtype:
     """The dtype that autocast computes in."""
     return _C._get_autocast(device_type)[1]
+
+
+# The state as older programs, and such as write programs, set it.
+
+
+def set_autocast_enabled(*args: Any) -> None:
+    """Switches autocast on or off for good, in this thread: of a type of device, "cuda" if none is given."""
+    device_type, enabled = args if len(args) == 2 else ("cuda", *args)
+    _C._set_autocast(enabled, get_autocast_dtype(device_type), _kind(device_type))
+
+
+def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
+    """Sets the dtype that autocast computes in, in this thread."""
+    _C._set_autocast(is_autocast_enabled(device_type), dtype, _kind(device_type))
+
+
+def _kind(device_type: str) -> str:
+    if not is_autocast_available(device_type):
+        raise RuntimeError(f"unknown device type for autocast: {device_type}")
+    return "cpu" if device_type == "cpu" else "gpu"
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Whether autocast is on for the CPU, in this thread."""
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Switches autocast for the CPU on or off, in this thread."""
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> _C.dtype:
+    """The dtype that autocast computes in on the CPU."""
+    return get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype() -> _C.dtype:
+    """The dtype that autocast computes in on a GPU."""
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_cpu_dtype(dtype: _C.dtype) -> None:
+    """Sets the dtype that autocast computes in on the CPU, in this thread."""
+    set_autocast_dtype("cpu", dtype)
+
+
+def set_autocast_gpu_dtype(dtype: _C.dtype) -> None:
+    """Sets the dtype that autocast computes in on a GPU, in this thread."""
+    set_autocast_dtype("cuda", dtype)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """False: casts of weights are not kept."""
+    return False
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Has no effect: casts of weights are not kept."""
+
+
+def clear_autocast_cache() -> None:
+    """Has no effect: casts of weights are not kept."""

@@ -53,10 +53,35 @@ backward.__module__ = grad.__module__ = __name__
 _C._autograd = types.SimpleNamespace(SavedTensor=_C.SavedTensor, Node=_C.Node)
 
 
+SavedTensor = _C.SavedTensor
+
+# Names that other modules have, which are loaded when one is looked up.
+_FROM = {
+    "forward_ad": "",
+    "DeviceType": "profiler",
+    "ProfilerActivity": "profiler",
+    "kineto_available": "profiler",
+    "handle_torch_function": "overrides",
+    "has_torch_function": "overrides",
+    "is_tensor_like": "overrides",
+}
+
+
+def is_view_replay_enabled() -> bool:
+    """False: gradients of views that were written to in place are found without replaying the views."""
+    return False
+
+
 def __getattr__(name: str) -> Any:
-    if name == "forward_ad":
-        raise AttributeError(
-            "there is no autograd.forward_ad: derivatives are computed backward only. autograd.functional.jvp gives "
-            "the product of a Jacobian with a vector."
-        )
+    import importlib
+
+    if name == "NestedIOFunction":
+        from rgrad._absent import absent_class
+
+        return absent_class("torch.autograd.NestedIOFunction", "Function takes tensors, not nests of them")
+    if name in _FROM:
+        where = _FROM[name]
+        if not where:
+            return importlib.import_module(f"rgrad.autograd.{name}")
+        return getattr(importlib.import_module(f"rgrad.{where}"), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

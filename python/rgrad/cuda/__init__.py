@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from typing import Any
 
 from rgrad import gpu
-from rgrad._absent import absent_class
 from rgrad._C import Tensor
+from rgrad._constants import AcceleratorError
 from rgrad.cuda import amp
+from rgrad.cuda._queries import (
+    REFUSALS,
+    CudaError,
+    CUDAPluggableAllocator,
+    DeferredCudaCallError,
+    ExternalStream,
+    GreenContext,
+    MemPool,
+    can_device_access_peer,
+    check_error,
+    device_of,
+    get_allocator_backend,
+    get_arch_list,
+    get_device_capability,
+    get_gencode_flags,
+    get_sync_debug_mode,
+    has_half,
+    has_magma,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
+    is_tf32_supported,
+    max_memory_cached,
+    mem_get_info,
+    memory_cached,
+    memory_stats_as_nested_dict,
+    reset_accumulated_host_memory_stats,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_host_memory_stats,
+    set_stream,
+    set_sync_debug_mode,
+)
+from rgrad.cuda.graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
 from rgrad.gpu import (
     OutOfMemoryError,
     current_device,
@@ -28,43 +69,76 @@ from rgrad.random import initial_seed, seed
 from rgrad.random import set_rng_state as _set_state
 
 __all__ = [
+    "AcceleratorError",
     "CUDAGraph",
+    "CUDAPluggableAllocator",
+    "CudaError",
+    "DeferredCudaCallError",
     "Event",
+    "ExternalStream",
+    "GreenContext",
+    "MemPool",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
     "amp",
+    "can_device_access_peer",
+    "check_error",
     "current_device",
     "current_stream",
     "default_stream",
     "device",
     "device_count",
+    "device_of",
     "empty_cache",
+    "get_allocator_backend",
+    "get_arch_list",
+    "get_device_capability",
     "get_device_name",
-    "graph",
     "get_device_properties",
+    "get_gencode_flags",
     "get_rng_state",
     "get_rng_state_all",
+    "get_sync_debug_mode",
+    "graph",
+    "graph_pool_handle",
+    "has_half",
+    "has_magma",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "init",
     "initial_seed",
     "ipc_collect",
     "is_available",
-    "is_current_stream_capturing",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
+    "is_tf32_supported",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_cached",
+    "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_stats",
+    "memory_stats_as_nested_dict",
     "memory_summary",
+    "reset_accumulated_host_memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
     "set_device",
     "set_rng_state",
     "set_rng_state_all",
+    "set_stream",
+    "set_sync_debug_mode",
     "stream",
     "synchronize",
 ]
@@ -159,17 +233,6 @@ def synchronize(device: Any = None) -> None:
     if not is_available():
         raise AssertionError("Torch not compiled with CUDA enabled")
     gpu.synchronize(device)
-
-
-_NO_GRAPHS = "what a GPU is asked to do is not recorded"
-
-CUDAGraph = absent_class("torch.cuda.CUDAGraph", _NO_GRAPHS)
-graph = absent_class("torch.cuda.graph", _NO_GRAPHS)
-
-
-def is_current_stream_capturing() -> bool:
-    """False: there is no graph capture."""
-    return False
 
 
 class Event:
@@ -281,3 +344,21 @@ def default_stream(device: Any = None) -> Stream:
 def stream(stream: Stream | None) -> Stream:
     """A context in which operations use a stream, of which there is only one."""
     return stream or Stream()
+
+
+globals().update(REFUSALS)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("nvtx", "graphs"):
+        return importlib.import_module(f"rgrad.cuda.{name}")
+    if name == "default_generators":
+        from rgrad import default_generator
+
+        return (default_generator,) * device_count()
+    if name.endswith(("Tensor", "Storage")):
+        from ._types import NAMES
+
+        if name in NAMES:
+            return NAMES[name]
+    raise AttributeError(f"module 'rgrad.cuda' has no attribute '{name}'")

@@ -7,11 +7,11 @@ from typing import Any
 
 import rgrad
 from rgrad._C import Tensor
+from rgrad._special.integrals import gammainc, log_beta
 
 from . import constraints
 from ._parameters import Composite, Parametric
 from ._sampling import standard_gamma
-from ._special import gammainc, log_beta
 from .exp_family import ExponentialFamily
 from .transformed_distribution import TransformedDistribution
 from .transforms import PowerTransform

@@ -8,10 +8,10 @@ from typing import Any
 
 import rgrad
 from rgrad._C import Tensor
+from rgrad._special.integrals import log_beta
 
 from . import constraints
 from ._parameters import Composite
-from ._special import log_beta
 from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform, PowerTransform

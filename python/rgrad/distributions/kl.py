@@ -17,8 +17,8 @@ from typing import Any
 
 import rgrad
 from rgrad._C import Tensor
+from rgrad._special.integrals import log_beta
 
-from ._special import log_beta
 from .bernoulli import Bernoulli
 from .binomial import Binomial, Geometric, Poisson
 from .categorical import Categorical, OneHotCategorical

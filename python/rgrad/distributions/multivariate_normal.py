@@ -11,6 +11,7 @@ from rgrad._C import Tensor
 
 from . import constraints
 from ._parameters import Parametric
+from .distribution import Distribution as Distribution  # programs import it from here
 from .utils import _standard_normal, lazy_property
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]

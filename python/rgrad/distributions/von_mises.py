@@ -8,11 +8,11 @@ from typing import Any
 
 import rgrad
 from rgrad._C import Tensor
+from rgrad._special.integrals import bessel_ie, working_dtype
 
 from . import constraints
 from ._parameters import Parametric
 from ._sampling import until_accepted
-from ._special import bessel_ie, working_dtype
 
 __all__ = ["VonMises"]
 

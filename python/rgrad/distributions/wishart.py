@@ -9,11 +9,11 @@ from typing import Any
 
 import rgrad
 from rgrad._C import Tensor
+from rgrad._special.integrals import mvdigamma, mvlgamma
 
 from . import constraints
 from ._parameters import Parametric
 from ._sampling import standard_gamma
-from ._special import mvdigamma, mvlgamma
 from .dirichlet import Beta
 from .exp_family import ExponentialFamily
 from .multivariate_normal import CovarianceMatrix, _precision_to_scale_tril, batched, expect_one_matrix, half_log_det

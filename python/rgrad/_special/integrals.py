@@ -1,4 +1,4 @@
-"""Special functions that the core has no kernels for, and derivatives of samples with respect to parameters.
+"""Functions that are computed as integrals and series, and derivatives of samples with respect to parameters.
 
 Note [Tail integrals]
 ~~~~~~~~~~~~~~~~~~~~~
@@ -22,8 +22,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import rgrad
 from rgrad._C import Tensor
 from rgrad.autograd.function import once_differentiable
@@ -37,6 +35,8 @@ class _Rule:
 
     def __init__(self, depth: float, count: int) -> None:
         self.depth = depth
+        import numpy as np
+
         nodes, weights = np.polynomial.legendre.leggauss(count)
         u = (nodes + 1) / 2
         # Squares of nodes: of two scales of a density that falls slowly, the shorter one is next to 0.
@@ -110,34 +110,53 @@ def _log_gamma_density(a: Tensor, x: Tensor) -> Tensor:
     return rgrad.where(a > 50.0, stirling, plain)
 
 
-def _lower_gamma(rule: _Rule, a: Tensor, x: Tensor) -> Tensor:
-    """The regularized lower incomplete gamma function."""
-    side, end, phi = _gamma_tail(rule, a, x)
-    tail = _log_gamma_density(a, x).exp() * rule.integrate(lambda w: phi(w).exp(), end)
-    inside = rgrad.where(side > 0, 1 - tail, tail)
-    return inside.masked_fill(x == 0, 0.0).masked_fill(x == rgrad.inf, 1.0)
+def _incomplete_gamma(rule: _Rule, a: Tensor, x: Tensor, upper: bool) -> Tensor:
+    """A regularized incomplete gamma function; NaN where it is not defined."""
+    inside = (a > 0) & (x > 0) & (a < rgrad.inf) & (x < rgrad.inf)
+    b, y = a.masked_fill(~inside, 1.0), x.masked_fill(~inside, 1.0)
+    side, end, phi = _gamma_tail(rule, b, y)
+    tail = _log_gamma_density(b, y).exp() * rule.integrate(lambda w: phi(w).exp(), end)
+    found = rgrad.where((side > 0) == upper, tail, 1 - tail)
+    # Up to 1 the power series (A&S 6.5.29), as the integral is inexact where a is small: its scales are far apart.
+    near = y.clamp(max=1.0)
+    series = rgrad.ones_like(near)
+    for k in range(20, 0, -1):
+        series = 1 + near / (b + k) * series
+    series = (b * near.log() - near - (b + 1).lgamma()).exp() * series
+    found = rgrad.where(y <= 1, 1 - series if upper else series, found)
+    # At the ends of the range everything is on one side.
+    none, all_ = (1.0, 0.0) if upper else (0.0, 1.0)
+    found = found.masked_fill((x == 0) | (a == rgrad.inf), none).masked_fill((a == 0) | (x == rgrad.inf), all_)
+    undefined = (a < 0) | (x < 0) | a.isnan() | x.isnan() | ((a == 0) & (x == 0)) | ((a == x) & (a == rgrad.inf))
+    return found.masked_fill(undefined, rgrad.nan)
 
 
 class _GammaInc(rgrad.autograd.Function):
-    """P(a, x), with its derivatives with respect to both."""
+    """P(a, x) or Q(a, x), with its derivatives with respect to both."""
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, x: Tensor) -> Tensor:
+    def forward(ctx: Any, a: Tensor, x: Tensor, upper: bool) -> Tensor:
         ctx.save_for_backward(a, x)
-        return _blockwise(_lower_gamma, a, x)
+        ctx.sign = -1 if upper else 1
+        return _blockwise(functools.partial(_incomplete_gamma, upper=upper), a, x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
         a, x = ctx.saved_tensors
-        density = (rgrad.xlogy(a - 1, x) - x - a.lgamma()).exp()
+        density = ctx.sign * (rgrad.xlogy(a - 1, x) - x - a.lgamma()).exp()
         by_a = -grad * density * standard_gamma_grad(a, x) if ctx.needs_input_grad[0] else None
-        return by_a, grad * density
+        return by_a, grad * density, None
 
 
 def gammainc(a: Tensor, x: Tensor) -> Tensor:
     """The regularized lower incomplete gamma function P(a, x), element by element."""
-    return _GammaInc.apply(*rgrad.broadcast_tensors(a, x))
+    return _GammaInc.apply(*rgrad.broadcast_tensors(a, x), False)
+
+
+def gammaincc(a: Tensor, x: Tensor) -> Tensor:
+    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), element by element."""
+    return _GammaInc.apply(*rgrad.broadcast_tensors(a, x), True)
 
 
 def logit_beta_grad(sample: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:

@@ -1,0 +1,98 @@
+"""Functions of `rgrad` and methods of Tensor that programs look up and rgrad does not have. Using one says why."""
+
+from __future__ import annotations
+
+from rgrad._absent import absent_function
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_COMPLEX = "there are no complex tensors"
+_SPARSE = "tensors are strided, none is sparse"
+_QUANTIZED = "there are no quantized tensors"
+_INTERNAL = "it is a part of kernels for other libraries"
+
+# The functions of `rgrad`, by what rgrad lacks.
+FUNCTIONS = {
+    _COMPLEX: (
+        *("complex", "polar", "view_as_complex", "view_as_real", "view_as_complex_copy", "view_as_real_copy"),
+        *("stft", "istft"),
+    ),
+    _SPARSE: (
+        *("sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor"),
+        *(
+            "sparse_compressed_tensor",
+            "resize_as_sparse_",
+            "dsmm",
+            "hsmm",
+            "hspmm",
+            "smm",
+            "spmm",
+            "saddmm",
+            "sspaddmm",
+        ),
+        *(
+            "ccol_indices_copy",
+            "col_indices_copy",
+            "crow_indices_copy",
+            "row_indices_copy",
+            "indices_copy",
+            "values_copy",
+        ),
+    ),
+    _QUANTIZED: (
+        *("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "empty_quantized", "int_repr"),
+        *("q_scale", "q_zero_point", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points"),
+        *("fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "fused_moving_avg_obs_fake_quant"),
+        *("choose_qparams_optimized", "dequantize", "quantized_batch_norm", "quantized_max_pool1d"),
+        *("quantized_max_pool2d", "quantized_max_pool3d", "quantized_lstm", "quantized_gru", "quantized_lstm_cell"),
+        *("quantized_gru_cell", "quantized_rnn_relu_cell", "quantized_rnn_tanh_cell"),
+    ),
+    _INTERNAL: (
+        *("cudnn_affine_grid_generator", "cudnn_batch_norm", "cudnn_convolution", "cudnn_convolution_add_relu"),
+        *("cudnn_convolution_relu", "cudnn_convolution_transpose", "cudnn_grid_sampler", "miopen_batch_norm"),
+        *("miopen_convolution", "miopen_convolution_add_relu", "miopen_convolution_relu", "miopen_ctc_loss"),
+        *("miopen_convolution_transpose", "miopen_depthwise_convolution", "miopen_rnn", "mkldnn_convolution"),
+        *("mkldnn_adaptive_avg_pool2d", "mkldnn_linear_backward_weights", "mkldnn_max_pool2d", "mkldnn_max_pool3d"),
+        *("mkldnn_rnn_layer", "fbgemm_linear_fp16_weight", "fbgemm_linear_fp16_weight_fp32_activation"),
+        *("fbgemm_linear_int8_weight", "fbgemm_linear_int8_weight_fp32_activation", "fbgemm_linear_quantize_weight"),
+        *("fbgemm_pack_gemm_matrix_fp16", "fbgemm_pack_quantized_matrix", "batch_norm_backward_elemt"),
+        *("batch_norm_backward_reduce", "batch_norm_elemt", "batch_norm_gather_stats", "batch_norm_stats"),
+        *("batch_norm_gather_stats_with_counts", "batch_norm_update_stats"),
+    ),
+    "torch.linalg.eigh has the eigenvalues of a whole symmetric matrix": ("lobpcg",),
+    "torch.nn.functional.embedding_bag is the function": ("embedding_bag",),
+    "torch.linalg.vector_norm is the function": ("native_norm",),
+    "results are uint64, which no tensor is": ("hash_tensor",),
+    "torch.Tensor.as_strided and copy_ do the same": ("slice_inverse",),
+}
+
+# The methods of Tensor. Those of sparse tensors raise RuntimeError, as for any tensor that is not sparse.
+METHODS = {
+    _COMPLEX: ("cdouble", "cfloat", "chalf", "stft", "istft"),
+    _SPARSE: (
+        *("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc"),
+        *("resize_as_sparse_", "smm", "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_", "sspaddmm"),
+        *("to_padded_tensor",),
+    ),
+    _QUANTIZED: (
+        *("qscheme", "q_scale", "q_zero_point", "q_per_channel_axis", "q_per_channel_scales", "int_repr"),
+        *("q_per_channel_zero_points", "dequantize"),
+    ),
+    "there is no such device": ("xpu", "ipu", "mtia", "to_mkldnn"),
+    "results are uint64, which no tensor is": ("hash_tensor",),
+    "torch.Tensor.as_strided and copy_ do the same": ("slice_inverse",),
+}
+_WHY = {name: why for why, names in FUNCTIONS.items() for name in names}
+
+
+def function(name: str) -> Callable[..., Any] | None:
+    """The function of `rgrad` that only says why it is not there; None if the name is not known."""
+    return absent_function(f"torch.{name}", _WHY[name]) if name in _WHY else None
+
+
+def methods() -> dict[str, Callable[..., Any]]:
+    """The methods of Tensor that only say why they are not there."""
+    return {n: absent_function(f"torch.Tensor.{n}", why) for why, names in METHODS.items() for n in names}

@@ -1,0 +1,1 @@
+"""Functions of `rgrad` itself that are written in Python."""

@@ -1,0 +1,1 @@
+"""The functions of `rgrad.linalg` that are written in Python."""

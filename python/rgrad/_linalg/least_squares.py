@@ -1,0 +1,131 @@
+"""Least squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rgrad
+from rgrad import _C
+from rgrad.autograd import Function
+
+from .common import kind_of, named
+from .pseudo_inverse import by_pseudo_inverse, pinv
+
+Tensor = _C.Tensor
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def _by_qr(A: Tensor, B: Tensor) -> Tensor:
+    """The solution for matrices of full rank."""
+    rows, columns = A.shape[-2:]
+    if rows >= columns:
+        Q, R = _C._linalg.qr(A)
+        return _C._linalg.solve_triangular(R, Q.mT @ B, upper=True)
+    Q, R = _C._linalg.qr(A.mT)
+    return Q @ _C._linalg.solve_triangular(R.mT, B, upper=False)
+
+
+def _by_svd(A: Tensor, B: Tensor, rcond: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The solution of least norm, the rank and the singular values."""
+    U, S, Vh = _C._linalg.svd(A, full_matrices=False)
+    kept = rcond * S[..., :1] < S
+    inverse = rgrad.where(kept, 1 / S, 0.0).unsqueeze(-1)
+    return Vh.mT @ (inverse * (U.mT @ B)), kept.sum(-1), S
+
+
+class _LeastSquares(Function):
+    """``X = P B`` with the pseudo-inverse P of A."""
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, B: Tensor, driver: str, rcond: float) -> Any:
+        ctx.save_for_backward(A, B)
+        ctx.rcond = rcond
+        A, B = A.detach(), B.detach()
+        rank, values = A.new_empty(0, dtype=rgrad.int64), A.new_empty(0)
+        if driver == "gels":
+            X = _by_qr(A, B)
+        else:
+            X, rank, values = _by_svd(A, B, rcond)
+        ctx.mark_non_differentiable(rank, values)
+        return X, rank, values
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, *_: Any) -> Any:
+        A, B = ctx.saved_tensors
+        P = pinv(A, rtol=ctx.rcond)
+        by_A = by_pseudo_inverse(A, P, g @ B.mT) if ctx.needs_input_grad[0] else None
+        return by_A, P.mT @ g, None, None
+
+
+def _check(A: Tensor, B: Tensor, driver: str | None) -> bool:
+    """Whether the right hand sides are vectors."""
+    name = "torch.linalg.lstsq"
+    if A.dim() < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    if B.dim() < 1:
+        raise RuntimeError(f"{name}: other must have at least 1 dimension.")
+    if A.dtype != B.dtype:
+        raise RuntimeError(
+            f"{name}: Expected input and other to have the same dtype, but got input's dtype {kind_of(A)} and other's "
+            f"dtype {kind_of(B)}"
+        )
+    if not 0 <= A.dim() - B.dim() <= 1:
+        raise RuntimeError(
+            f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
+        )
+    if driver not in (None, *_DRIVERS):
+        raise RuntimeError(f"{name}: parameter `driver` should be one of ({', '.join(_DRIVERS)})")
+    if A.dtype not in (rgrad.float32, rgrad.float64):
+        raise RuntimeError("This function doesn't handle types other than float and double")
+    vectors = A.dim() - 1 == B.dim() and B.shape == A.shape[:-1]
+    if not vectors and A.dim() != B.dim():
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-1)")
+    if A.shape[-2] != B.shape[-1 if vectors else -2]:
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-2)")
+    return vectors
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """X for which ``A X - B`` is least, and of those the X that is least.
+
+    Args:
+        A: matrices, (..., m, n), of float32 or float64.
+        B: the right hand sides, (..., m, k), or vectors (..., m).
+        rcond: singular values up to this, relative to the largest, are taken as zero; by default machine epsilon times
+            the larger of m and n. Without effect for "gels".
+        driver: "gels" if A has full rank, which is not checked (by QR); "gelsy", "gelsd" or "gelss" for any rank (by
+            the singular values). "gelsy" by default.
+
+    Returns:
+        `solution` (..., n, k) or (..., n); `residuals` (..., k), the sums of squares, empty for "gelsy", where m is
+        not above n, and where a rank is below n; `rank` (...), empty for "gels"; and `singular_values`
+        (..., min(m, n)), empty for "gels" and "gelsy".
+
+    >>> import rgrad
+    >>> A = rgrad.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    >>> rgrad.linalg.lstsq(A, rgrad.tensor([1.0, 3.0, 5.0])).solution.round(decimals=3)
+    tensor([1., 2.])
+    """
+    vectors = _check(A, B, driver)
+    driver = driver or "gelsy"
+    sides = B.unsqueeze(-1) if vectors else B
+    batch = rgrad.broadcast_shapes(A.shape[:-2], sides.shape[:-2])
+    rows, columns = A.shape[-2:]
+    matrices = A.expand(*batch, rows, columns)
+    sides = sides.expand(*batch, *sides.shape[-2:])
+    limit = rgrad.finfo(A.dtype).eps * max(rows, columns) if rcond is None else rcond
+    empty = A.new_empty(0)
+    if rows and columns:
+        X, rank, values = _LeastSquares.apply(matrices, sides, driver, limit)
+    else:
+        X, values = A.new_zeros(*batch, columns, sides.shape[-1]), empty
+        rank = A.new_zeros(batch if driver != "gels" else 0, dtype=rgrad.int64)
+    full = driver == "gels" or bool((rank == columns).all())
+    residuals = X.flatten()[:0]
+    if driver != "gelsy" and rows > columns and full:
+        residuals = (matrices @ X - sides).square().sum(-2)
+        residuals = residuals.squeeze(-1) if vectors else residuals
+    if driver == "gelsy":
+        values = empty
+    return named("linalg_lstsq", (X.squeeze(-1) if vectors else X, residuals, rank, values))

@@ -1,0 +1,141 @@
+"""Methods of Tensor that functions of other modules provide, which are loaded when one is first called."""
+
+from __future__ import annotations
+
+import importlib
+
+from rgrad._C import Tensor
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+# The methods by module; each calls the function of its name with the tensor first.
+NAMES_OF = {
+    "_functions.histograms": ("histogram",),
+    "_functions.views": (
+        *("conj_physical", "conj_physical_", "is_distributed", "isreal", "unsafe_chunk", "unsafe_split"),
+        "unsafe_split_with_sizes",
+    ),
+    "_linalg.householder": ("geqrf", "orgqr", "ormqr"),
+    "_linalg.matrix_functions": ("matrix_exp",),
+    "_linalg.older": ("cholesky", "eig", "lstsq", "lu", "lu_solve", "solve", "symeig", "triangular_solve"),
+    "_special.bessel": ("i0", "i0_"),
+    "_special.gamma": ("igamma", "igamma_", "igammac", "igammac_", "mvlgamma", "mvlgamma_"),
+    "_special.methods": ("polygamma", "polygamma_"),
+}
+
+# What a tensor is not; each is an attribute that is False.
+NOT = ("is_ipu", "is_maia", "is_mkldnn", "is_mtia", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu", "volatile")
+_LAYOUTS = {
+    "coalesce": "sparse coordinate tensor",
+    "is_coalesced": "sparse coordinate tensor",
+    "indices": "sparse coordinate tensor",
+    "values": "sparse tensor",
+    "crow_indices": "sparse row compressed tensor",
+    "col_indices": "sparse row compressed tensor",
+    "ccol_indices": "sparse column compressed tensor",
+    "row_indices": "sparse column compressed tensor",
+}
+
+
+def _method(module: str, name: str) -> Callable[..., Any]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module(f"rgrad.{module}"), name)(self, *args, **kwargs)
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = f"Calls `rgrad.{name}` with this tensor."
+    return method
+
+
+def _of_sparse(name: str, layout: str) -> Callable[..., Any]:
+    def method(self: Tensor) -> NoReturn:
+        raise RuntimeError(f"{name} expected {layout} layout but got Strided")
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = "Raises an error, as tensors are strided."
+    return method
+
+
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor itself, or in another dtype: it is strided already."""
+    return self if dtype is None else self.to(dtype)
+
+
+def dense_dim(self: Tensor) -> int:
+    """The number of dimensions: none is sparse."""
+    return self.dim()
+
+
+def sparse_dim(self: Tensor) -> int:
+    """0: no dimension is sparse."""
+    return 0
+
+
+def dim_order(self: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions from the outermost to the innermost in memory; in order where strides are equal.
+
+    Args:
+        self: a tensor.
+        ambiguity_check: whether dimensions that might stand in any order are an error; or a list of memory formats, one
+            of which it must have.
+    """
+    order = sorted(range(self.dim()), key=lambda d: -self.stride(d))
+    if isinstance(ambiguity_check, (list, tuple)):
+        if sum(self.is_contiguous(memory_format=f) for f in ambiguity_check) != 1:
+            raise RuntimeError("The tensor has not exactly one of the given memory formats.")
+    elif ambiguity_check and (0 in self.shape or len({self.stride(d) for d in order}) < self.dim()):
+        raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of memory formats.")
+    return tuple(order)
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What a module is to hold in place of this tensor when `other` is loaded.
+
+    Args:
+        self: the parameter or buffer of the module.
+        other: what is loaded.
+        assign: whether `other` itself takes the place; else its values are copied to this tensor.
+    """
+    return other.detach() if assign else self.copy_(other).detach()
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Has no effect: a GPU has one stream, and memory is reused in its order."""
+
+
+def _imag(self: Tensor) -> NoReturn:
+    raise TypeError("imag is not implemented for tensors with non-complex dtypes.")
+
+
+def install() -> None:
+    """Adds the methods and attributes to Tensor."""
+    from . import _absent_names
+
+    for module, names in NAMES_OF.items():
+        for name in names:
+            setattr(Tensor, name, _method(module, name))
+    for method in _OWN:
+        setattr(Tensor, method.__name__, method)
+    for name in NOT:
+        setattr(Tensor, name, False)
+    for name, layout in _LAYOUTS.items():
+        setattr(Tensor, name, _of_sparse(name, layout))
+    for name, refusal in _absent_names.methods().items():
+        setattr(Tensor, name, refusal)
+    Tensor.imag = property(_imag)  # type: ignore[attr-defined]
+    Tensor.name = None  # type: ignore[attr-defined]
+    Tensor.const_data_ptr = Tensor.data_ptr  # type: ignore[attr-defined]
+
+
+_OWN = (to_dense, dense_dim, sparse_dim, dim_order, module_load, record_stream)
+
+
+def names() -> set[str]:
+    """The names of all that `install` adds."""
+    from . import _absent_names
+
+    refused = (name for names in _absent_names.METHODS.values() for name in names)
+    called = (name for names in NAMES_OF.values() for name in names)
+    return {*called, *refused, *NOT, *_LAYOUTS, *(m.__name__ for m in _OWN), "imag", "name", "const_data_ptr"}

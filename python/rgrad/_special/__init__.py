@@ -1,0 +1,1 @@
+"""The functions of `rgrad.special` that are written in Python."""

@@ -1,0 +1,150 @@
+"""Functions written in Python give the results, gradients and errors that record_functions.py saw in PyTorch."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import math
+import warnings
+from pathlib import Path
+
+import function_cases as cases
+import pytest
+
+import rgrad as torch
+
+RECORDED = json.loads(Path(__file__).with_name("functions.json").read_text())
+
+
+def _matches(found, expected):
+    if isinstance(expected, dict):
+        assert isinstance(found, torch.Tensor) and str(found.dtype) == expected["dtype"]
+        assert list(found.shape) == expected["shape"]
+        values = torch.tensor([float(v) for v in expected["values"]], dtype=torch.float64).reshape(found.shape)
+        rtol, atol = {torch.float64: (1e-9, 1e-12), torch.float32: (2e-5, 2e-5)}.get(found.dtype, (1e-2, 1e-2))
+        torch.testing.assert_close(found.double(), values, rtol=rtol, atol=atol, equal_nan=True)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            _matches(one, other)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("call", [call for table in cases.CALLS for call in cases.lines(table)])
+def test_a_call_gives_what_was_recorded(call):
+    expected = RECORDED[call]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        if isinstance(expected, dict) and "error" in expected:
+            with pytest.raises(getattr(builtins, expected["error"])):
+                eval(call, cases.names(torch))
+        else:
+            _matches(eval(call, cases.names(torch)), expected)
+
+
+@pytest.mark.parametrize("case", cases.lines(cases.GRADIENTS))
+def test_gradients_are_those_recorded(case):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        _matches(cases.gradients(torch, case), RECORDED[case])
+
+
+SECOND = {
+    "lu": lambda a: torch.linalg.lu(a)[1:],
+    "lstsq": lambda a: torch.linalg.lstsq(a, a[:, :1] + 1).solution,
+    "matrix_exp": torch.linalg.matrix_exp,
+    "matrix_sqrth": lambda a: torch.linalg.matrix_sqrth(a @ a.mT),
+    "polar": lambda a: tuple(torch.linalg.polar(a)),
+    "householder_product": lambda a: torch.linalg.householder_product(a, a[0]),
+    "entr": lambda a: torch.special.entr(a.abs()),
+    "xlog1py": lambda a: torch.special.xlog1py(a, a.abs()),
+    "log_ndtr": lambda a: torch.special.log_ndtr(a * 5),
+    "ndtri": lambda a: torch.special.ndtri(a * 0.1 + 0.2),
+    "erfcx": torch.special.erfcx,
+    "i0": torch.special.i0,
+    "i0e": torch.special.i0e,
+    "i1": torch.special.i1,
+    "i1e": torch.special.i1e,
+    "zeta": lambda a: torch.special.zeta(3, a.abs() + 0.5),
+    "polygamma": lambda a: torch.polygamma(1, a.abs() + 0.5),
+    "bessel_j0": lambda a: torch.special.bessel_j0(a * 20),
+    "bessel_j1": torch.special.bessel_j1,
+    "bessel_y0": lambda a: torch.special.bessel_y0(a.abs() * 9 + 1),
+    "bessel_y1": lambda a: torch.special.bessel_y1(a.abs() * 9 + 1),
+    "modified_bessel_k0": lambda a: torch.special.modified_bessel_k0(a.abs() + 0.5),
+    "scaled_modified_bessel_k1": lambda a: torch.special.scaled_modified_bessel_k1(a.abs() + 0.5),
+    "spherical_bessel_j0": torch.special.spherical_bessel_j0,
+    "legendre_polynomial_p": lambda a: torch.special.legendre_polynomial_p(a, 4),
+    "histogram": lambda a: torch.histogram(torch.arange(9.0).view(3, 3).double(), 3, weight=a + 2, density=True).hist,
+    "segment_reduce": lambda a: torch.segment_reduce(a, "prod", lengths=torch.tensor([2, 1])),
+    "ldl_solve": lambda a: torch.linalg.ldl_solve(a, torch.tensor([2, -3, -3], dtype=torch.int32), a),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivatives_agree_with_differences(name):
+    a = cases.names(torch)["m"](3, 3).requires_grad_()
+    assert torch.autograd.gradcheck(SECOND[name], a) and torch.autograd.gradgradcheck(SECOND[name], a)
+
+
+def test_factors_of_large_matrices_multiply_to_them():
+    torch.manual_seed(0)
+    for shape in ((100, 100), (2, 70, 30), (30, 70)):
+        a = torch.randn(shape, dtype=torch.float64)
+        P, L, U = torch.linalg.lu(a)
+        torch.testing.assert_close(P @ L @ U, a, rtol=1e-12, atol=1e-12)
+        assert L.abs().max() <= 1
+        rank = min(shape[-2:])
+        if shape[-2] >= shape[-1]:
+            packed, tau = torch.geqrf(a)
+            Q = torch.linalg.householder_product(packed, tau)
+            torch.testing.assert_close(Q @ packed[..., :rank, :].triu(), a, rtol=1e-12, atol=1e-12)
+
+
+def test_eigenvalues_of_any_matrix_are_refused_as_they_are_complex():
+    for function in (torch.linalg.eig, torch.linalg.eigvals):
+        with pytest.raises(NotImplementedError, match="complex"):
+            function(torch.eye(2))
+    for function in (torch.geqrf, torch.linalg.ldl_factor):
+        with pytest.raises(NotImplementedError, match="derivative for"):
+            function(torch.eye(2, requires_grad=True))[0].sum().backward()
+
+
+def test_fourier_transforms_are_refused_as_they_are_complex():
+    for name in ("fft", "rfft", "irfft", "ihfft2", "fftn"):
+        with pytest.raises(NotImplementedError, match=rf"torch\.fft\.{name} is not in rgrad: there are no complex"):
+            getattr(torch.fft, name)(torch.ones(4))
+
+
+def test_orders_of_polynomials_that_no_loop_ends_at_are_refused():
+    with pytest.raises(RuntimeError, match="orders up to"):
+        torch.special.legendre_polynomial_p(torch.ones(1), 10**15)
+
+
+def test_incomplete_gamma_functions_differentiate_by_their_shape():
+    a, x = torch.tensor([0.5, 3.0, 10.0], dtype=torch.float64), torch.tensor([0.4, 5.0, 8.0], dtype=torch.float64)
+    for function in (torch.igamma, torch.igammac):
+        assert torch.autograd.gradcheck(lambda a, f=function: f(a, x), a.clone().requires_grad_())
+
+
+def test_bessel_functions_have_their_wronskians_to_the_last_digits():
+    s = torch.special
+    x = torch.linspace(0.05, 40, 1000, dtype=torch.float64)
+    one = torch.ones_like(x)
+    mixed = (s.bessel_j1(x) * s.bessel_y0(x) - s.bessel_j0(x) * s.bessel_y1(x)) * torch.pi * x / 2
+    torch.testing.assert_close(mixed, one, rtol=0, atol=1e-14)
+    modified = (s.i0e(x) * s.scaled_modified_bessel_k1(x) + s.i1e(x) * s.scaled_modified_bessel_k0(x)) * x
+    torch.testing.assert_close(modified, one, rtol=0, atol=1e-14)
+
+
+def test_the_airy_function_solves_its_equation():
+    x = torch.linspace(-25, 8, 700, dtype=torch.float64)
+    h = 0.01
+    values = [torch.special.airy_ai(x + i * h) for i in (-2, -1, 0, 1, 2)]
+    second = (16 * (values[1] + values[3]) - values[0] - values[4] - 30 * values[2]) / (12 * h * h)
+    torch.testing.assert_close(second, x * values[2], rtol=0, atol=1e-5)
+    zero = torch.special.airy_ai(torch.zeros(1, dtype=torch.float64)).item()
+    assert math.isclose(zero, 3 ** (-2 / 3) / math.gamma(2 / 3), rel_tol=1e-14)
+    with pytest.raises(NotImplementedError, match="derivative for"):
+        torch.special.airy_ai(torch.ones(1, requires_grad=True)).sum().backward()

@@ -101,57 +101,100 @@ class Tensor:
     def is_sparse(self) -> _bool:
         """False: there are no sparse tensors."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def backward(self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: Any = None) -> None: ...
-    def apply_(self, callable: Callable[[Any], Any]) -> Self: ...
-    def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Self: ...
-    def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Self: ...
-    def pinverse(self, rcond: _float = 1e-15) -> Tensor: ...
+    def backward(self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: Any = None) -> None:
+        """Accumulates the gradients of this tensor into the `.grad` of the leaves on which it depends."""
+    def apply_(self, callable: Callable[[Any], Any]) -> Self:
+        """Replaces each element by `callable` of it. Slow, since it calls Python per element."""
+    def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Self:
+        """Replaces each element by `callable` of it and the corresponding element of `tensor`, which is broadcast."""
+    def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Self:
+        """As `map_`, with two tensors."""
+    def pinverse(self, rcond: _float = 1e-15) -> Tensor:
+        """The pseudo-inverse of each matrix; see `rgrad.pinverse`."""
     def histogram(
         self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False
     ) -> Any: ...
     name: None
     is_ipu: _bool
+    """bool(x) -> bool"""
     is_maia: _bool
+    """bool(x) -> bool"""
     is_mkldnn: _bool
+    """bool(x) -> bool"""
     is_mtia: _bool
+    """bool(x) -> bool"""
     is_sparse_csr: _bool
+    """bool(x) -> bool"""
     is_vulkan: _bool
+    """bool(x) -> bool"""
     is_xla: _bool
+    """bool(x) -> bool"""
     is_xpu: _bool
+    """bool(x) -> bool"""
     volatile: _bool
-    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor: ...
-    def dense_dim(self) -> _int: ...
-    def sparse_dim(self) -> _int: ...
-    def dim_order(self, ambiguity_check: Any = False) -> tuple[_int, ...]: ...
-    def module_load(self, other: Tensor, assign: _bool = False) -> Tensor: ...
-    def record_stream(self, stream: Any) -> None: ...
+    """bool(x) -> bool"""
+    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
+        """The tensor itself, or in another dtype: it is strided already."""
+    def dense_dim(self) -> _int:
+        """The number of dimensions: none is sparse."""
+    def sparse_dim(self) -> _int:
+        """0: no dimension is sparse."""
+    def dim_order(self, ambiguity_check: Any = False) -> tuple[_int, ...]:
+        """The dimensions from the outermost to the innermost in memory; in order where strides are equal."""
+    def module_load(self, other: Tensor, assign: _bool = False) -> Tensor:
+        """What a module is to hold in place of this tensor when `other` is loaded."""
+    def record_stream(self, stream: Any) -> None:
+        """Has no effect: a GPU has one stream, and memory is reused in its order."""
     def const_data_ptr(self) -> _int: ...
-    def isreal(self) -> Tensor: ...
-    def conj_physical(self) -> Tensor: ...
-    def conj_physical_(self) -> Tensor: ...
-    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
-    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
-    def unsafe_split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]: ...
-    def i0(self) -> Tensor: ...
-    def i0_(self) -> Self: ...
-    def igamma(self, other: Tensor) -> Tensor: ...
-    def igamma_(self, other: Tensor) -> Self: ...
-    def igammac(self, other: Tensor) -> Tensor: ...
-    def igammac_(self, other: Tensor) -> Self: ...
-    def mvlgamma(self, p: _int) -> Tensor: ...
-    def mvlgamma_(self, p: _int) -> Self: ...
-    def polygamma(self, n: _int) -> Tensor: ...
-    def polygamma_(self, n: _int) -> Self: ...
-    def geqrf(self) -> Any: ...
-    def orgqr(self, tau: Tensor) -> Tensor: ...
-    def ormqr(self, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor: ...
-    def matrix_exp(self) -> Tensor: ...
-    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> Any: ...
-    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor: ...
+    def isreal(self) -> Tensor:
+        """Calls `rgrad.isreal` with this tensor."""
+    def conj_physical(self) -> Tensor:
+        """Calls `rgrad.conj_physical` with this tensor."""
+    def conj_physical_(self) -> Tensor:
+        """Calls `rgrad.conj_physical_` with this tensor."""
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """Calls `rgrad.unsafe_chunk` with this tensor."""
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """Calls `rgrad.unsafe_split` with this tensor."""
+    def unsafe_split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
+        """Calls `rgrad.unsafe_split_with_sizes` with this tensor."""
+    def i0(self) -> Tensor:
+        """Calls `rgrad.i0` with this tensor."""
+    def i0_(self) -> Self:
+        """Calls `rgrad.i0_` with this tensor."""
+    def igamma(self, other: Tensor) -> Tensor:
+        """Calls `rgrad.igamma` with this tensor."""
+    def igamma_(self, other: Tensor) -> Self:
+        """Calls `rgrad.igamma_` with this tensor."""
+    def igammac(self, other: Tensor) -> Tensor:
+        """Calls `rgrad.igammac` with this tensor."""
+    def igammac_(self, other: Tensor) -> Self:
+        """Calls `rgrad.igammac_` with this tensor."""
+    def mvlgamma(self, p: _int) -> Tensor:
+        """Calls `rgrad.mvlgamma` with this tensor."""
+    def mvlgamma_(self, p: _int) -> Self:
+        """Calls `rgrad.mvlgamma_` with this tensor."""
+    def polygamma(self, n: _int) -> Tensor:
+        """Calls `rgrad.polygamma` with this tensor."""
+    def polygamma_(self, n: _int) -> Self:
+        """Calls `rgrad.polygamma_` with this tensor."""
+    def geqrf(self) -> Any:
+        """Calls `rgrad.geqrf` with this tensor."""
+    def orgqr(self, tau: Tensor) -> Tensor:
+        """Calls `rgrad.orgqr` with this tensor."""
+    def ormqr(self, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
+        """Calls `rgrad.ormqr` with this tensor."""
+    def matrix_exp(self) -> Tensor:
+        """Calls `rgrad.matrix_exp` with this tensor."""
+    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> Any:
+        """Calls `rgrad.lu` with this tensor."""
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+        """Calls `rgrad.lu_solve` with this tensor."""
     def triangular_solve(
         self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False
     ) -> Any: ...
-    def as_subclass(self, cls: Any) -> Any: ...
+    def as_subclass(self, cls: Any) -> Any:
+        """A view of the tensor as an object of `cls`, a subclass of Tensor, with history."""
     @staticmethod
     def _make_subclass(cls: Any, data: Tensor, require_grad: _bool = False) -> Any: ...
     def new(self, *args: Any, device: Any = None) -> Tensor:

@@ -120,7 +120,11 @@ _ROWS = {
     ),
     "nn.modules.linear": (_NN, "LazyLinear"),
     "nn.modules.pixelshuffle": (_NN, "PixelShuffle PixelUnshuffle"),
-    "nn.modules.pooling": (_NN, "LPPool1d LPPool2d LPPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d"),
+    "nn.modules.loss": (_NN, "LinearCrossEntropyLoss"),
+    "nn.modules.pooling": (
+        _NN,
+        "FractionalMaxPool2d FractionalMaxPool3d LPPool1d LPPool2d LPPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d",
+    ),
     "nn.modules.module": (f"{_NN}._state", "_IncompatibleKeys"),
     "distributed._composable.fsdp": ("distributed._names", "FSDPModule fully_shard"),
     "distributed._tensor": ("distributed._names", "DTensor Partial Placement Replicate Shard distribute_tensor"),

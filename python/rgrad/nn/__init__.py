@@ -1,6 +1,6 @@
 """Neural networks: modules, parameters, functional operations, and initialization."""
 
-from . import functional, init, modules, parallel, parameter, utils
+from . import functional, grad, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403
 from .modules import __all__ as _module_names
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -11,6 +11,7 @@ __all__ = [
     "UninitializedBuffer",
     "UninitializedParameter",
     "functional",
+    "grad",
     "init",
     "modules",
     "parallel",

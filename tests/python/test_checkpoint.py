@@ -163,3 +163,11 @@ def test_a_chain_in_segments_computes_what_the_chain_computes(segments):
     # The last segment keeps what it saved; the others run again.
     again = len(chain) // segments * (segments - 1) if segments > 0 else 0
     assert len(calls) == len(chain) + again
+
+
+def test_a_loss_of_class_indices_can_be_recomputed():
+    x = torch.randn(4, 5, requires_grad=True)
+    target = torch.tensor([0, 4, 2, 1])
+    loss = checkpoint(torch.nn.functional.cross_entropy, x, target, use_reentrant=False)
+    (expected,) = torch.autograd.grad(torch.nn.functional.cross_entropy(x, target), x)
+    assert torch.equal(torch.autograd.grad(loss, x)[0], expected)

@@ -123,6 +123,63 @@ def _conv_tbc(torch: Any) -> Any:
     return with_gradients(torch, lambda x, w, b: torch.nn.functional.conv_tbc(x, w, b, 1), *parts)
 
 
+def _orthogonal(kind: str, trivial: bool, *shapes: tuple[int, int]) -> Case:
+    def case(torch: Any) -> Any:
+        results = []
+        for shape in shapes:
+            layer = torch.nn.Linear(*shape).double()
+            layer.weight.data = wave(torch, *layer.weight.shape)
+            orthogonal = torch.nn.utils.parametrizations.orthogonal
+            orthogonal(layer, orthogonal_map=kind, use_trivialization=trivial)
+            original = layer.parametrizations.weight.original
+            results += [original.detach().clone(), layer.weight]
+            with torch.no_grad():
+                step = 0.3 * wave(torch, *layer.weight.shape, phase=1.0)
+                original.add_(step.triu(1) if shape[0] > shape[1] else step.tril(-1))
+            weight = layer.weight
+            results += [weight, *torch.autograd.grad((weight * wave(torch, *weight.shape)).sum(), [original])]
+        return results
+
+    return case
+
+
+def _pruned(torch: Any) -> Any:
+    from importlib import import_module
+
+    prune = import_module(f"{torch.__name__}.nn.utils.prune")
+    methods = [
+        lambda m: prune.l1_unstructured(m, "weight", 5),
+        lambda m: prune.ln_structured(m, "weight", 1, 2, 0),
+        lambda m: prune.l1_unstructured(m, "weight", 0.5),
+        lambda m: prune.ln_structured(m, "weight", 0.5, float("inf"), -1),
+        lambda m: prune.custom_from_mask(m, "weight", wave(torch, 5, 4, phase=2.0) > -0.5),
+        lambda m: prune.l1_unstructured(m, "weight", 0.34, importance_scores=wave(torch, 5, 4, phase=9.0)),
+        lambda m: prune.identity(m, "weight"),
+    ]
+    results = []
+    chain = filled(torch, torch.nn.Linear(4, 5))
+    for method in methods:
+        alone = filled(torch, torch.nn.Linear(4, 5))
+        assert method(alone) is alone
+        method(chain)
+        for module in (alone, chain):
+            out = module(wave(torch, 2, 4))
+            out.sum().backward()
+            results += [module.weight_mask, out, module.weight_orig.grad, list(module.state_dict())]
+            results.append([type(hook).__name__ for hook in module._forward_pre_hooks.values()])
+            module.zero_grad()
+    prune.remove(chain, "weight")
+    parts = torch.nn.Sequential(*(filled(torch, torch.nn.Linear(4, n)) for n in (3, 2)))
+    pairs = [(part, "weight") for part in parts]
+    for amount in (4, 0.3):
+        prune.global_unstructured(pairs, prune.L1Unstructured, amount=amount)
+        results += [part.weight_mask for part in parts]
+    scores = {(parts[0], "weight"): wave(torch, 3, 4, phase=4.0)}
+    prune.global_unstructured(pairs, prune.L1Unstructured, importance_scores=scores, amount=2)
+    results += [part.weight for part in parts]
+    return [*results, chain.weight, list(chain.state_dict()), prune.is_pruned(chain), prune.is_pruned(parts)]
+
+
 CASES: dict[str, Case] = {
     "fractional max pooling in 2 dimensions": _fractional(2, (2, 3), output_size=(5, 4)),
     "fractional max pooling in 2 dimensions by ratio": _fractional(2, 2, output_ratio=(0.6, 0.5), phase=2.0),
@@ -153,6 +210,15 @@ CASES: dict[str, Case] = {
     "columns in groups": _grouped((3, 4, 8), (8, 16), [4, 4, 16]),
     "sums in groups": _grouped((4, 8), (8, 16), [3, 4, 8]),
     **{f"gradients of a convolution in {spatial} dimensions": _convolution_gradients(spatial) for spatial in (1, 2, 3)},
+    **{
+        f"orthogonal weights by {kind}": _orthogonal(kind, False, (3, 5), (5, 3), (4, 4))
+        for kind in ("matrix_exp", "cayley", "householder")
+    },
+    **{
+        f"orthogonal weights by {kind} and a base": _orthogonal(kind, True, (4, 4))
+        for kind in ("matrix_exp", "cayley", "householder")
+    },
+    "pruning": _pruned,
     "pooling with indices": _pools_with_indices,
     "convolution of time, batch, channels": _conv_tbc,
 }

@@ -12,6 +12,7 @@ import rgrad as torch
 from rgrad import nn
 from rgrad.autograd import gradcheck, gradgradcheck
 from rgrad.nn import functional as F
+from rgrad.nn.utils import prune
 
 VALUES = reference.read(reference_nn.__file__)
 
@@ -184,3 +185,134 @@ def test_new_modules_can_be_copied():
         assert repr(copy.deepcopy(module)) == repr(module)
     with pytest.raises(ValueError, match="Expected input to be 4D, got 3D instead"):
         nn.CrossMapLRN2d(3)(torch.ones(2, 3, 4))
+
+
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4)])
+def test_an_orthogonal_weight_stays_one_and_can_be_assigned(kind, shape):
+    layer = nn.utils.parametrizations.orthogonal(nn.Linear(*shape).double(), orthogonal_map=kind)
+    one = torch.eye(min(shape), dtype=torch.float64)
+
+    def product(w: torch.Tensor) -> torch.Tensor:
+        return w @ w.T if w.size(0) < w.size(1) else w.T @ w
+
+    assert torch.allclose(product(layer.weight), one)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.5)
+    before = layer.weight.detach()
+    layer(torch.ones(2, shape[0], dtype=torch.float64)).square().sum().backward()
+    optimizer.step()
+    assert torch.allclose(product(layer.weight), one) and not torch.allclose(layer.weight, before)
+    layer.weight = before
+    assert torch.allclose(layer.weight, before)
+    batch = nn.utils.parametrizations.orthogonal(nn.Conv2d(3, 4, 3), orthogonal_map=kind).weight
+    assert torch.allclose(batch @ batch.mT, torch.eye(3).expand(4, 3, 3, 3), atol=1e-5)
+
+
+def test_orthogonal_weights_refuse_what_they_are_not():
+    orthogonal = nn.utils.parametrizations.orthogonal
+    with pytest.raises(ValueError, match='has to be one of "matrix_exp", "cayley", "householder". Got: foo'):
+        orthogonal(nn.Linear(3, 3), orthogonal_map="foo")
+    with pytest.raises(ValueError, match="no parameter or buffer with name 'foo'"):
+        orthogonal(nn.Linear(3, 3), "foo")
+    with pytest.raises(ValueError, match="Got a tensor of 1 dimensions"):
+        orthogonal(nn.Linear(3, 3), "bias")
+    layer = orthogonal(nn.Linear(3, 3), orthogonal_map="cayley", use_trivialization=False)
+    with pytest.raises(NotImplementedError, match="not possible to assign to the matrix exponential or the Cayley"):
+        layer.weight = torch.eye(3)
+
+
+def test_random_pruning_keeps_what_is_left_and_prunes_no_more_than_asked():
+    layer = nn.Linear(6, 10)
+    prune.random_unstructured(layer, "weight", 0.25)
+    assert layer.weight_mask.sum() == 45
+    first = layer.weight_mask
+    prune.random_unstructured(layer, "weight", 0.2)
+    assert layer.weight_mask.sum() == 36 and torch.equal(layer.weight_mask, layer.weight_mask * first)
+    prune.random_structured(layer, "weight", 3, 0)
+    empty = (layer.weight == 0).all(1)
+    assert empty.sum() == 3 and prune.is_pruned(nn.Sequential(layer))
+    (hook,) = layer._forward_pre_hooks.values()
+    assert [type(method).__name__ for method in hook] == [
+        "RandomUnstructured",
+        "RandomUnstructured",
+        "RandomStructured",
+    ]
+
+
+def test_a_pruned_parameter_is_trained_only_where_it_is_left():
+    layer = prune.l1_unstructured(nn.Linear(3, 2), "weight", 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    layer(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    layer(torch.ones(1, 3))
+    assert torch.equal(layer.weight == 0, layer.weight_mask == 0) and layer.weight_orig.grad.eq(0).sum() == 2
+    values = layer.weight.detach()
+    prune.remove(layer, "weight")
+    assert isinstance(layer.weight, nn.Parameter) and torch.equal(layer.weight, values) and not layer._forward_pre_hooks
+    assert list(layer.state_dict()) == ["bias", "weight"] and not prune.is_pruned(layer)
+
+
+class Every3rd(prune.BasePruningMethod):
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t, default_mask):
+        mask = default_mask.clone()
+        mask.view(-1)[::3] = 0
+        return mask
+
+
+def test_a_method_of_ones_own_prunes():
+    layer = nn.Linear(3, 2)
+    Every3rd.apply(layer, "weight")
+    assert layer.weight_mask.tolist() == [[0, 1, 1], [0, 1, 1]]
+    Every3rd.apply(layer, "weight")
+    assert layer.weight_mask.tolist() == [[0, 0, 1], [0, 1, 0]]
+    assert Every3rd().prune(torch.ones(4)).tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda m: prune.l1_unstructured(m, "weight", -1), ValueError, "amount=-1 should either be a float"),
+        (lambda m: prune.l1_unstructured(m, "weight", 1.5), ValueError, "amount=1.5 should either be a float"),
+        (
+            lambda m: prune.l1_unstructured(m, "weight", 7),
+            ValueError,
+            "smaller than the number of parameters to prune=6",
+        ),
+        (lambda m: prune.l1_unstructured(m, "weight", "x"), TypeError, "Invalid type for amount: x"),
+        (lambda m: prune.l1_unstructured(m, "foo", 1), AttributeError, "has no attribute 'foo'"),
+        (lambda m: prune.random_structured(m, "bias", 1, 0), ValueError, "only be applied to multidimensional"),
+        (lambda m: prune.random_structured(m, "weight", 1, 2), IndexError, "Invalid index 2"),
+        (lambda m: prune.custom_from_mask(m, "weight", torch.eye(4)), AssertionError, "must match self.mask shape"),
+        (lambda m: prune.remove(m, "weight"), ValueError, "has to be pruned before pruning can be removed"),
+        (
+            lambda m: prune.global_unstructured([(m, "weight")], prune.LnStructured, n=1, amount=1),
+            TypeError,
+            'Only "unstructured" PRUNING_TYPE',
+        ),
+        (lambda m: prune.PruningContainer().add_pruning_method(3), TypeError, "is not a BasePruningMethod subclass"),
+    ],
+)
+def test_a_refused_pruning_leaves_the_module_as_it_is(call, error, words):
+    layer = nn.Linear(3, 2)
+    with pytest.raises(error, match=words):
+        call(layer)
+    assert list(layer.state_dict()) == ["weight", "bias"] and not prune.is_pruned(layer)
+
+
+def test_weights_of_convolutions_change_their_memory_format():
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ConvTranspose2d(3, 2, 3), nn.Conv3d(2, 2, 3))
+    assert nn.utils.convert_conv2d_weight_memory_format(model, torch.channels_last) is model
+    assert all(model[i].weight.is_contiguous(memory_format=torch.channels_last) for i in (0, 1))
+    assert model[2].weight.is_contiguous()
+    nn.utils.convert_conv3d_weight_memory_format(model, torch.channels_last_3d)
+    assert model[2].weight.is_contiguous(memory_format=torch.channels_last_3d)
+
+
+def test_a_replica_has_no_parameters_and_shares_the_rest():
+    layer = nn.BatchNorm1d(3)
+    replica = layer._replicate_for_data_parallel()
+    assert replica._is_replica and list(replica.parameters()) == [] and replica.running_mean is layer.running_mean
+    replica.weight, replica.running_mean = torch.ones(3), torch.zeros(3)
+    assert layer.weight is dict(layer.named_parameters())["weight"] and replica.running_mean is not layer.running_mean

@@ -23,7 +23,7 @@ class SDPBackend(Enum):
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """A context that restricts attention to some kernels; without effect here.
+    """A context, or decorator, that restricts attention to some kernels; without effect here, where there is one.
 
     Args:
         backends: an `SDPBackend` or a list of them.
@@ -31,5 +31,8 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     """
     chosen = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(chosen, list) or not all(isinstance(backend, SDPBackend) for backend in chosen):
-        raise TypeError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
+        raise AssertionError(
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
+            f"{type(backends).__name__}"
+        )
     yield

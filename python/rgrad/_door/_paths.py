@@ -134,6 +134,18 @@ _ROWS = {
     "nn.parallel.distributed": ("nn.parallel", "DistributedDataParallel"),
     "nn.parallel.scatter_gather": ("nn.parallel", "gather scatter scatter_kwargs"),
     "optim._adafactor": ("optim", "Adafactor"),
+    "optim._muon": ("optim", "Muon"),
+    "optim.adamw": ("optim.functional", "adamw"),
+    "optim.adadelta": ("optim.functional", "adadelta"),
+    "optim.adagrad": ("optim.functional", "adagrad"),
+    "optim.adam": ("optim.functional", "adam"),
+    "optim.adamax": ("optim.functional", "adamax"),
+    "optim.asgd": ("optim.functional", "asgd"),
+    "optim.nadam": ("optim.functional", "nadam"),
+    "optim.radam": ("optim.functional", "radam"),
+    "optim.rmsprop": ("optim.functional", "rmsprop"),
+    "optim.rprop": ("optim.functional", "rprop"),
+    "optim.sgd": ("optim.functional", "sgd"),
     "optim.lr_scheduler": (
         "optim.lr_scheduler",
         "ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR LRScheduler "

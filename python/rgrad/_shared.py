@@ -1,0 +1,197 @@
+"""Tensors in memory that several processes map.
+
+Note [Shared memory]
+~~~~~~~~~~~~~~~~~~~~
+A tensor is shared by copying its storage to a file without a name, in memory where the system has such files, that is
+mapped with writes visible to all who map it. The tensor's storage then borrows the mapping, which lives as long as the
+storage. Children that are forked have the same mapping; to others goes a descriptor of the file, by which they map it
+too. The memory is freed when the last process has closed descriptor and mapping.
+
+The memory of a storage cannot be exchanged in place, so only the tensor itself moves: views of it that were made before
+keep the memory that they had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from multiprocessing import reduction
+from typing import Any
+
+from rgrad import _C
+
+Tensor = _C.Tensor
+UntypedStorage = _C.UntypedStorage
+
+_CAN_SHARE = hasattr(reduction, "DupFd")
+
+# The mappings of this process: by address, and by file, so that what is received twice is mapped once.
+_by_address: weakref.WeakValueDictionary[int, SharedMapping] = weakref.WeakValueDictionary()
+_by_file: weakref.WeakValueDictionary[tuple[int, int], SharedMapping] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+_local = threading.local()
+
+
+class SharedMapping(mmap.mmap):
+    """A mapped file of memory, with its descriptor."""
+
+    descriptor: int
+
+    @classmethod
+    def of(cls, descriptor: int, nbytes: int) -> SharedMapping:
+        """Maps a file; the descriptor is the mapping's from then on."""
+        status = os.fstat(descriptor)
+        key = (status.st_dev, status.st_ino)
+        with _lock:
+            known = _by_file.get(key)
+            if known is not None:
+                os.close(descriptor)
+                return known
+            made = cls(descriptor, nbytes)
+            made.descriptor = descriptor
+            weakref.finalize(made, os.close, descriptor)
+            _by_file[key] = made
+            _by_address[_address(made)] = made
+        return made
+
+
+def _address(mapping: SharedMapping) -> int:
+    return _C.frombuffer(mapping, dtype=_C.uint8).data_ptr()
+
+
+def _new_mapping(nbytes: int) -> SharedMapping:
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("rgrad")
+    else:
+        descriptor, path = tempfile.mkstemp(prefix="rgrad-")
+        os.unlink(path)
+    os.ftruncate(descriptor, nbytes)
+    return SharedMapping.of(descriptor, nbytes)
+
+
+def mapping_of(storage: UntypedStorage) -> SharedMapping | None:
+    """The mapping in which a storage is, or None if its memory is private."""
+    return _by_address.get(storage.data_ptr()) if storage.device.type == "cpu" and storage.nbytes() else None
+
+
+def _storage_on(mapping: SharedMapping, nbytes: int) -> UntypedStorage:
+    return _C.frombuffer(mapping, dtype=_C.uint8, count=nbytes).untyped_storage()
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether other processes can map the memory: after `share_memory_`, and always on a GPU."""
+    return self.device.type != "cpu" or self.untyped_storage().is_shared()
+
+
+def storage_is_shared(self: UntypedStorage) -> bool:
+    """Whether other processes can map the memory."""
+    return self.device.type != "cpu" or mapping_of(self) is not None
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Moves the tensor to memory that processes share, and returns it; see Note [Shared memory].
+
+    Nothing is done to a tensor that is there, is on a GPU, or has no elements.
+    """
+    storage = self.untyped_storage()
+    if self.device.type != "cpu" or not storage.nbytes() or mapping_of(storage) is not None:
+        return self
+    nbytes = storage.nbytes()
+    shared = _storage_on(_new_mapping(nbytes), nbytes)
+    _on(shared, _C.uint8, 0, (nbytes,), (1,)).copy_(_on(storage, _C.uint8, 0, (nbytes,), (1,)))
+    self.data = _on(shared, self.dtype, self.storage_offset(), self.shape, self.stride())
+    return self
+
+
+def _on(storage: UntypedStorage, dtype: Any, offset: int, size: Any, stride: Any) -> Tensor:
+    return _C.empty(0, dtype=dtype, device="cpu").set_(storage, offset, tuple(size), tuple(stride))
+
+
+@contextlib.contextmanager
+def copies() -> Iterator[None]:
+    """Within the block this thread's pickles of tensors hold copies of the data, instead of descriptors.
+
+    A descriptor must be fetched while its sender lives, which a sender that ends after its last message cannot promise.
+    """
+    before = getattr(_local, "copies", False)
+    _local.copies = True
+    try:
+        yield
+    finally:
+        _local.copies = before
+
+
+def rebuild_tensor(
+    cls: type, descriptor: Any, nbytes: int, dtype: Any, offset: int, size: Any, stride: Any, requires_grad: bool
+) -> Tensor:
+    """The tensor on memory that another process shares.
+
+    Args:
+        cls: Tensor or Parameter.
+        descriptor: from which the file's descriptor is detached.
+        nbytes: size of the storage.
+        dtype: of the elements.
+        offset: of the first element.
+        size: shape of the tensor.
+        stride: its strides.
+        requires_grad: whether it requires a gradient.
+    """
+    mapping = SharedMapping.of(descriptor.detach(), nbytes)
+    tensor = _on(_storage_on(mapping, nbytes), dtype, offset, size, stride)
+    if cls is Tensor:
+        return tensor.requires_grad_(requires_grad)
+    return _C._make_subclass(cls, tensor, requires_grad)
+
+
+def reduce_tensor(tensor: Tensor) -> Any:
+    """How a tensor is sent to another process: it moves to shared memory, and its descriptor is sent.
+
+    Args:
+        tensor: a leaf, or one that requires no gradient.
+
+    Raises:
+        RuntimeError: the tensor has a history, which ends at the process.
+    """
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since its history cannot be sent to "
+            "another process. Send its detach()."
+        )
+    private = getattr(_local, "copies", False) or not _CAN_SHARE or vars(tensor)
+    storage = tensor.untyped_storage()
+    if private or tensor.device.type != "cpu" or not storage.nbytes():
+        return tensor.__reduce_ex__(2)
+    share_memory_(tensor)
+    storage = tensor.untyped_storage()
+    mapping = mapping_of(storage)
+    assert mapping is not None
+    layout = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+    descriptor = reduction.DupFd(mapping.descriptor)
+    return rebuild_tensor, (type(tensor), descriptor, storage.nbytes(), *layout, tensor.requires_grad)
+
+
+def rebuild_storage(tensor: Tensor) -> UntypedStorage:
+    """The storage of a tensor of bytes."""
+    return tensor.untyped_storage()
+
+
+def reduce_storage(storage: UntypedStorage) -> Any:
+    """How a storage is sent to another process: as a tensor of its bytes."""
+    whole = _on(storage, _C.uint8, 0, (storage.nbytes(),), (1,)) if storage.device.type == "cpu" else None
+    if whole is None:
+        return storage.__reduce_ex__(2)
+    return rebuild_storage, (whole,)
+
+
+def init_reductions() -> None:
+    """Lets queues, pipes and processes of `multiprocessing` send tensors by shared memory."""
+    from rgrad.nn.parameter import Parameter
+
+    for kind in (Tensor, Parameter):
+        reduction.register(kind, reduce_tensor)
+    reduction.register(UntypedStorage, reduce_storage)

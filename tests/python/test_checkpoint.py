@@ -171,3 +171,11 @@ def test_a_loss_of_class_indices_can_be_recomputed():
     loss = checkpoint(torch.nn.functional.cross_entropy, x, target, use_reentrant=False)
     (expected,) = torch.autograd.grad(torch.nn.functional.cross_entropy(x, target), x)
     assert torch.equal(torch.autograd.grad(loss, x)[0], expected)
+
+
+def test_selective_checkpointing_is_only_a_name():
+    from rgrad.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+    assert CheckpointPolicy.MUST_SAVE.value == 0
+    with pytest.raises(NotImplementedError, match="computed again as a whole"):
+        create_selective_checkpoint_contexts([])

@@ -316,3 +316,41 @@ def test_a_replica_has_no_parameters_and_shares_the_rest():
     assert replica._is_replica and list(replica.parameters()) == [] and replica.running_mean is layer.running_mean
     replica.weight, replica.running_mean = torch.ones(3), torch.zeros(3)
     assert layer.weight is dict(layer.named_parameters())["weight"] and replica.running_mean is not layer.running_mean
+
+
+def test_older_names_warn():
+    with pytest.warns(FutureWarning, match="`NLLLoss2d` has been deprecated"):
+        loss = nn.NLLLoss2d()
+    x, target = torch.randn(1, 3, 2, 2), torch.zeros(1, 2, 2, dtype=torch.int64)
+    assert torch.equal(loss(x, target), F.nll_loss(x, target))
+    with pytest.warns(FutureWarning, match="`nn.Container` is deprecated"):
+        assert list(dict(nn.Container(a=nn.ReLU()).named_children())) == ["a"]
+
+
+def test_arguments_for_factories_are_gathered():
+    assert nn.factory_kwargs(None) == {}
+    assert nn.factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": 1}}) == {"dtype": 1, "device": "cpu"}
+    with pytest.raises(TypeError, match="unexpected kwargs {'x'}"):
+        nn.factory_kwargs({"x": 1})
+    with pytest.raises(TypeError, match="device specified twice"):
+        nn.factory_kwargs({"device": "cpu", "factory_kwargs": {"device": "cpu"}})
+
+
+def test_synchronized_normalization_takes_the_group_of_this_process():
+    torch.distributed.init_process_group("gloo", world_size=1, rank=0)
+    try:
+        group = torch.distributed.group.WORLD
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm2d(3)), group)
+        assert isinstance(model[0], nn.SyncBatchNorm) and model[0].process_group is group
+        x = torch.randn(2, 3, 4, 4)
+        assert torch.equal(model(x), nn.BatchNorm2d(3)(x))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_weights_of_filters_made_in_inference_mode_are_used_in_training():
+    with torch.inference_mode():
+        F.interpolate(torch.ones(1, 1, 5, 5), (2, 3), mode="bicubic", antialias=True)
+    x = torch.ones(1, 1, 5, 5, requires_grad=True)
+    F.interpolate(x, (2, 3), mode="bicubic", antialias=True).sum().backward()
+    assert x.grad.sum().item() == pytest.approx(6)

@@ -14,6 +14,7 @@ and the products are fast although most weights are zero.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -173,7 +174,7 @@ def _filtered(
             f"output (H: {output[0]}, W: {output[1]})"
         )
     rows, columns = (
-        weights(mode, n, out, _scale(n, out, factor, bool(align_corners)))
+        _matrix(mode, n, out, _scale(n, out, factor, bool(align_corners)))
         for n, out, factor in zip((height, width), output, factors, strict=True)
     )
     integers = input.dtype == rgrad.uint8
@@ -188,6 +189,14 @@ def _filtered(
     return laid_like(result, input)
 
 
-def _product(x: Tensor, matrix: list[list[float]], transposed: bool) -> Tensor:
-    w = rgrad.tensor(matrix, dtype=x.dtype, device=x.device)
+@functools.lru_cache(maxsize=32)
+def _matrix(mode: str, size: int, output: int, scale: float) -> Tensor:
+    """The weights as a tensor: pictures of one size are often resized in a row."""
+    # Not a tensor of inference mode, in which the first call may be: later ones may record.
+    with rgrad.inference_mode(False):
+        return rgrad.tensor(weights(mode, size, output, scale), dtype=rgrad.float64, device="cpu")
+
+
+def _product(x: Tensor, matrix: Tensor, transposed: bool) -> Tensor:
+    w = matrix.to(device=x.device, dtype=x.dtype)
     return x @ w.t() if transposed else w @ x

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-__all__ = ["SDPBackend", "sdpa_kernel"]
+__all__ = [
+    "WARN_FOR_UNFUSED_KERNELS",
+    "SDPBackend",
+    "can_use_efficient_attention",
+    "can_use_flash_attention",
+    "sdpa_kernel",
+]
+
+# Accepted; there is one kernel, so nothing is warned of.
+WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(Enum):
@@ -36,3 +45,23 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
             f"{type(backends).__name__}"
         )
     yield
+
+
+def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
+    """False: attention has one kernel, which is none of PyTorch's.
+
+    Args:
+        params: accepted, without effect.
+        debug: accepted, without effect.
+    """
+    return False
+
+
+def can_use_efficient_attention(params: Any, debug: bool = False) -> bool:
+    """False: attention has one kernel, which is none of PyTorch's.
+
+    Args:
+        params: accepted, without effect.
+        debug: accepted, without effect.
+    """
+    return False

@@ -7,18 +7,26 @@ mapped with writes visible to all who map it. The tensor's storage then borrows 
 storage. Children that are forked have the same mapping; to others goes a descriptor of the file, by which they map it
 too. The memory is freed when the last process has closed descriptor and mapping.
 
-The memory of a storage cannot be exchanged in place, so only the tensor itself moves: views of it that were made before
-keep the memory that they had.
+The memory of a storage cannot be exchanged in place, so only the tensor itself moves. Views of it that were made
+before keep the memory that they had, until they are shared or sent themselves: as long as the old memory is remembered,
+of which at most 64 MiB are, they move to the same mapping.
+
+By the strategy "file_system" files have names instead: a message holds a link of its own to the file, so that it can be
+received when the sender has ended. Links that nobody has opened are removed when the process ends that made the first.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import glob
 import mmap
 import os
 import tempfile
 import threading
+import uuid
 import weakref
+from collections import OrderedDict
 from collections.abc import Iterator
 from multiprocessing import reduction
 from typing import Any
@@ -36,11 +44,19 @@ _by_file: weakref.WeakValueDictionary[tuple[int, int], SharedMapping] = weakref.
 _lock = threading.Lock()
 _local = threading.local()
 
+# What was moved, by its old address: the old storage, which keeps the address from being reused, and the mapping.
+_moved: OrderedDict[int, tuple[UntypedStorage, weakref.ref[SharedMapping]]] = OrderedDict()
+_MOST_MOVED = 64 << 20
+
+strategy = "file_descriptor" if _CAN_SHARE else "copy"
+_OWNER = "RGRAD_SHARED_FILES"
+
 
 class SharedMapping(mmap.mmap):
     """A mapped file of memory, with its descriptor."""
 
     descriptor: int
+    path: str | None = None
 
     @classmethod
     def of(cls, descriptor: int, nbytes: int) -> SharedMapping:
@@ -65,6 +81,14 @@ def _address(mapping: SharedMapping) -> int:
 
 
 def _new_mapping(nbytes: int) -> SharedMapping:
+    if strategy == "file_system":
+        path = _new_path()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.ftruncate(descriptor, nbytes)
+        made = SharedMapping.of(descriptor, nbytes)
+        made.path = path
+        weakref.finalize(made, _remove, path, os.getpid())
+        return made
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("rgrad")
     else:
@@ -72,6 +96,41 @@ def _new_mapping(nbytes: int) -> SharedMapping:
         os.unlink(path)
     os.ftruncate(descriptor, nbytes)
     return SharedMapping.of(descriptor, nbytes)
+
+
+def _new_path() -> str:
+    """A name for a file of memory, with a prefix of the process that makes the first one, which children inherit."""
+    folder = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
+    if _OWNER not in os.environ:
+        os.environ[_OWNER] = os.path.join(folder, f"rgrad-{os.getpid()}-{uuid.uuid4().hex}-")
+        atexit.register(_remove_all, os.environ[_OWNER], os.getpid())
+    return os.environ[_OWNER] + uuid.uuid4().hex
+
+
+def _remove(path: str, pid: int) -> None:
+    # A forked child has the mapping and not the file.
+    if os.getpid() == pid:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _remove_all(prefix: str, pid: int) -> None:
+    for path in glob.glob(glob.escape(prefix) + "*"):
+        _remove(path, pid)
+
+
+class _Link:
+    """A name of a file of memory for one message, instead of its descriptor."""
+
+    def __init__(self, path: str) -> None:
+        self.path = _new_path()
+        os.link(path, self.path)
+
+    def detach(self) -> int:
+        """Opens the file and removes the name."""
+        descriptor = os.open(self.path, os.O_RDWR)
+        os.unlink(self.path)
+        return descriptor
 
 
 def mapping_of(storage: UntypedStorage) -> SharedMapping | None:
@@ -102,10 +161,35 @@ def share_memory_(self: Tensor) -> Tensor:
     if self.device.type != "cpu" or not storage.nbytes() or mapping_of(storage) is not None:
         return self
     nbytes = storage.nbytes()
-    shared = _storage_on(_new_mapping(nbytes), nbytes)
-    _on(shared, _C.uint8, 0, (nbytes,), (1,)).copy_(_on(storage, _C.uint8, 0, (nbytes,), (1,)))
+    shared = _moved_storage(storage)
+    if shared is None:
+        mapping = _new_mapping(nbytes)
+        shared = _storage_on(mapping, nbytes)
+        _on(shared, _C.uint8, 0, (nbytes,), (1,)).copy_(_on(storage, _C.uint8, 0, (nbytes,), (1,)))
+        _remember(storage, mapping)
     self.data = _on(shared, self.dtype, self.storage_offset(), self.shape, self.stride())
     return self
+
+
+def _moved_storage(storage: UntypedStorage) -> UntypedStorage | None:
+    """Where the elements of a storage are that another tensor took to shared memory."""
+    with _lock:
+        known, reference = _moved.get(storage.data_ptr(), (None, None))
+    mapping = reference() if reference is not None else None
+    if known is None or mapping is None or known.nbytes() != storage.nbytes():
+        return None
+    return _storage_on(mapping, storage.nbytes())
+
+
+def _remember(storage: UntypedStorage, mapping: SharedMapping) -> None:
+    with _lock:
+        _moved[storage.data_ptr()] = storage, weakref.ref(mapping)
+        for address, (_, reference) in list(_moved.items()):
+            if reference() is None:
+                del _moved[address]
+        total = sum(known.nbytes() for known, _ in _moved.values())
+        while total > _MOST_MOVED:
+            total -= _moved.popitem(last=False)[1][0].nbytes()
 
 
 def _on(storage: UntypedStorage, dtype: Any, offset: int, size: Any, stride: Any) -> Tensor:
@@ -171,7 +255,8 @@ def reduce_tensor(tensor: Tensor) -> Any:
     mapping = mapping_of(storage)
     assert mapping is not None
     layout = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
-    descriptor = reduction.DupFd(mapping.descriptor)
+    path = mapping.path if strategy == "file_system" else None
+    descriptor = _Link(path) if path is not None else reduction.DupFd(mapping.descriptor)
     return rebuild_tensor, (type(tensor), descriptor, storage.nbytes(), *layout, tensor.requires_grad)
 
 

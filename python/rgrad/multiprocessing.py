@@ -218,23 +218,24 @@ def spawn(
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The ways in which tensors are sent: by a descriptor of their memory; by a copy where systems have none."""
-    return {get_sharing_strategy()}
+    """The ways in which tensors are sent; see Note [Shared memory]. "copy" where systems have no descriptors."""
+    return {"file_descriptor", "file_system"} if get_sharing_strategy() != "copy" else {"copy"}
 
 
 def get_sharing_strategy() -> str:
-    """The way in which tensors are sent."""
-    return "file_descriptor" if reductions._CAN_SHARE else "copy"
+    """The way in which tensors are sent that are shared from now on."""
+    return reductions.strategy
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accepts the only way there is.
+    """Chooses the way in which tensors are sent.
 
     Args:
-        new_strategy: that of `get_sharing_strategy`.
+        new_strategy: "file_descriptor", or "file_system", for messages that are received after the sender has ended.
     """
     if new_strategy not in get_all_sharing_strategies():
-        refuse(f"torch.multiprocessing.set_sharing_strategy({new_strategy!r})", "tensors are sent by descriptors")
+        refuse(f"torch.multiprocessing.set_sharing_strategy({new_strategy!r})", "this system cannot share like that")
+    reductions.strategy = new_strategy
 
 
 init_reductions()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import glob
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -58,11 +60,19 @@ def test_what_goes_wrong_in_a_process_is_raised(function, error, message):
         mp.start_processes(function, nprocs=2, start_method="fork")
 
 
-def test_the_way_of_sending_is_the_one_there_is():
-    assert mp.get_sharing_strategy() == "file_descriptor" and mp.get_all_sharing_strategies() == {"file_descriptor"}
-    mp.set_sharing_strategy("file_descriptor")
-    with pytest.raises(NotImplementedError, match="sent by descriptors"):
-        mp.set_sharing_strategy("file_system")
+@pytest.fixture(params=["file_descriptor", "file_system"])
+def strategy(request):
+    before = mp.get_sharing_strategy()
+    mp.set_sharing_strategy(request.param)
+    yield request.param
+    mp.set_sharing_strategy(before)
+
+
+def test_there_are_two_ways_of_sending():
+    assert mp.get_sharing_strategy() == "file_descriptor"
+    assert mp.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
+    with pytest.raises(NotImplementedError, match="cannot share like that"):
+        mp.set_sharing_strategy("pigeon")
 
 
 def test_a_tensor_moves_to_shared_memory_and_keeps_what_it_is():
@@ -103,13 +113,13 @@ def _double(tasks, answers):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_tensor_sent_through_a_queue_is_the_same_memory(method):
+def test_a_tensor_sent_through_a_queue_is_the_same_memory(method, strategy):
     context = mp.get_context(method)
     tasks, answers = context.Queue(), context.SimpleQueue()
     process = context.Process(target=_double, args=(tasks, answers))
     process.start()
     try:
-        x = torch.arange(4.0).share_memory_()
+        x = torch.arange(4.0)
         for sent, total in ((x, 12), (x[:2], 4), (torch.ones(3, dtype=torch.int64), 6)):
             tasks.put(sent)
             assert answers.get() == total
@@ -133,13 +143,13 @@ def _answer(connection):
     connection.close()
 
 
-def test_views_that_are_sent_together_share_memory_on_the_other_side_too():
+def test_views_that_are_sent_together_share_memory_on_the_other_side_too(strategy):
     context = mp.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_answer, args=(there,))
     process.start()
     try:
-        x = torch.zeros(4).share_memory_()
+        x = torch.zeros(4)
         here.send([x, x[1:3], torch.nn.Parameter(torch.ones(2))])
         assert here.recv() == (True, [7, 7], "Parameter", True)
         assert x.tolist() == [7, 7, 7, 7]
@@ -194,3 +204,31 @@ class Squares(torch.utils.data.Dataset):
 def test_a_loader_answers_with_copies_although_tensors_are_sent_by_descriptors():
     batches = list(torch.utils.data.DataLoader(Squares(), 2, num_workers=1, multiprocessing_context="spawn"))
     assert [b.tolist() for b in batches] == [[0, 1], [4, 9], [16, 25]] and not batches[0].is_shared()
+
+
+def _send_and_end(connection):
+    mp.set_sharing_strategy("file_system")
+    connection.send(torch.arange(5))
+
+
+def test_a_tensor_in_a_file_with_a_name_outlives_its_sender():
+    context = mp.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_send_and_end, args=(there,))
+    process.start()
+    process.join(30)
+    assert here.recv().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_files_with_names_are_removed():
+    code = (
+        "import glob, os, rgrad as torch; from rgrad import multiprocessing as mp;"
+        "from multiprocessing.reduction import ForkingPickler;"
+        "mp.set_sharing_strategy('file_system'); x = torch.ones(3).share_memory_(); ForkingPickler.dumps(x);"
+        "prefix = os.environ['RGRAD_SHARED_FILES']; print(prefix); assert len(glob.glob(prefix + '*')) == 2;"
+        "del x; assert len(glob.glob(prefix + '*')) == 1"
+    )
+    # Of a program of its own, which no other has started.
+    alone = {name: value for name, value in os.environ.items() if name != "RGRAD_SHARED_FILES"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=alone)
+    assert glob.glob(done.stdout.strip() + "*") == []

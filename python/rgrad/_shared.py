@@ -22,13 +22,14 @@ import contextlib
 import glob
 import mmap
 import os
+import pickle
 import tempfile
 import threading
 import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
-from multiprocessing import reduction
+from multiprocessing import reduction, resource_sharer
 from typing import Any
 
 from rgrad import _C
@@ -36,12 +37,16 @@ from rgrad import _C
 Tensor = _C.Tensor
 UntypedStorage = _C.UntypedStorage
 
-_CAN_SHARE = hasattr(reduction, "DupFd")
+# The class that `DupFd` makes, imported with this module for the same reason as those of `init_reductions`.
+_CAN_SHARE = hasattr(reduction, "DupFd") and hasattr(resource_sharer, "DupFd")
 
 # The mappings of this process: by address, and by file, so that what is received twice is mapped once.
 _by_address: weakref.WeakValueDictionary[int, SharedMapping] = weakref.WeakValueDictionary()
 _by_file: weakref.WeakValueDictionary[tuple[int, int], SharedMapping] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+# Held while tensors move. A fork waits for it: queues pickle in a thread, which a forked child would not have.
+_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _local = threading.local()
 
 # What was moved, by its old address: the old storage, which keeps the address from being reused, and the mapping.
@@ -161,13 +166,14 @@ def share_memory_(self: Tensor) -> Tensor:
     if self.device.type != "cpu" or not storage.nbytes() or mapping_of(storage) is not None:
         return self
     nbytes = storage.nbytes()
-    shared = _moved_storage(storage)
-    if shared is None:
-        mapping = _new_mapping(nbytes)
-        shared = _storage_on(mapping, nbytes)
-        _on(shared, _C.uint8, 0, (nbytes,), (1,)).copy_(_on(storage, _C.uint8, 0, (nbytes,), (1,)))
-        _remember(storage, mapping)
-    self.data = _on(shared, self.dtype, self.storage_offset(), self.shape, self.stride())
+    with _lock:
+        shared = _moved_storage(storage)
+        if shared is None:
+            mapping = _new_mapping(nbytes)
+            shared = _storage_on(mapping, nbytes)
+            _on(shared, _C.uint8, 0, (nbytes,), (1,)).copy_(_on(storage, _C.uint8, 0, (nbytes,), (1,)))
+            _remember(storage, mapping)
+        self.data = _on(shared, self.dtype, self.storage_offset(), self.shape, self.stride())
     return self
 
 
@@ -280,3 +286,5 @@ def init_reductions() -> None:
     for kind in (Tensor, Parameter):
         reduction.register(kind, reduce_tensor)
     reduction.register(UntypedStorage, reduce_storage)
+    # Imports now what a message needs: a queue's thread that imports during a fork leaves the child a locked module.
+    pickle.loads(pickle.dumps((rebuild_tensor, rebuild_storage, Tensor, Parameter, _C.float32)))

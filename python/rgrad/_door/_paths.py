@@ -27,10 +27,6 @@ _ROWS = {
         "get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state "
         "set_rng_state_all",
     ),
-    "multiprocessing.reductions": (
-        "_shared",
-        "init_reductions rebuild_storage rebuild_tensor reduce_storage reduce_tensor",
-    ),
     "cuda.streams": ("cuda", "Event Stream"),
     "distributions.beta": ("distributions.dirichlet", "Beta"),
     "distributions.cauchy": ("distributions.laplace", "Cauchy"),

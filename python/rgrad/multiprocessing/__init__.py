@@ -17,9 +17,11 @@ from multiprocessing import *  # noqa: F403 - re-exported
 from multiprocessing import reduction as reducer
 from typing import Any
 
-from rgrad import _shared as reductions
+from rgrad import _shared
 from rgrad._absent import refuse
 from rgrad._shared import init_reductions
+
+from . import reductions as reductions
 
 __all__ = [
     *multiprocessing.__all__,  # type: ignore[attr-defined]
@@ -224,7 +226,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 def get_sharing_strategy() -> str:
     """The way in which tensors are sent that are shared from now on."""
-    return reductions.strategy
+    return _shared.strategy
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
@@ -235,7 +237,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """
     if new_strategy not in get_all_sharing_strategies():
         refuse(f"torch.multiprocessing.set_sharing_strategy({new_strategy!r})", "this system cannot share like that")
-    reductions.strategy = new_strategy
+    _shared.strategy = new_strategy
 
 
 init_reductions()

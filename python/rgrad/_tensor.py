@@ -119,15 +119,40 @@ def _slice_or_item(self: _C.UntypedStorage, index: Any) -> Any:
     return part_of(self, index)
 
 
+def is_shared(self: Tensor) -> bool:
+    """Whether other processes can map the memory: after `share_memory_`, and always on a GPU."""
+    from . import _shared
+
+    return _shared.is_shared(self)
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Moves the tensor to memory that processes share, and returns it.
+
+    Views that were made before keep the memory that they had.
+    """
+    from . import _shared
+
+    return _shared.share_memory_(self)
+
+
+def _storage_is_shared(self: _C.UntypedStorage) -> bool:
+    """Whether other processes can map the memory."""
+    from . import _shared
+
+    return _shared.storage_is_shared(self)
+
+
 def _log_api_usage_once(event: str) -> None:
     """Nothing is logged."""
 
 
 def install() -> None:
-    """Adds the methods to Tensor, and two to its storages."""
+    """Adds the methods to Tensor, and three to its storages."""
     _C.UntypedStorage.from_file = staticmethod(from_file)  # type: ignore[attr-defined]
+    _C.UntypedStorage.is_shared = _storage_is_shared  # type: ignore[attr-defined]
     _C.UntypedStorage.__getitem__ = _slice_or_item  # type: ignore[method-assign]
     _C._log_api_usage_once = _log_api_usage_once  # type: ignore[attr-defined]
     _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]
-    for method in (apply_, map_, map2_, storage, pinverse, __complex__):
+    for method in (apply_, map_, map2_, storage, pinverse, is_shared, share_memory_, __complex__):
         setattr(Tensor, method.__name__, method)

@@ -111,11 +111,11 @@ class TypedStorage:
         return self.cuda(device, non_blocking)
 
     def is_shared(self) -> bool:
-        """Whether other processes see writes; always False, as memory is private."""
+        """Whether other processes can map the memory."""
         return self._untyped_storage.is_shared()
 
     def share_memory_(self) -> TypedStorage:
-        """Returns the storage itself; worker processes get copies."""
+        """Returns the storage itself, whose memory stays private: tensors are shared, by `Tensor.share_memory_`."""
         return self
 
     def pickle_storage_type(self) -> str:

@@ -163,3 +163,19 @@ def test_a_chain_in_segments_computes_what_the_chain_computes(segments):
     # The last segment keeps what it saved; the others run again.
     again = len(chain) // segments * (segments - 1) if segments > 0 else 0
     assert len(calls) == len(chain) + again
+
+
+def test_a_loss_of_class_indices_can_be_recomputed():
+    x = torch.randn(4, 5, requires_grad=True)
+    target = torch.tensor([0, 4, 2, 1])
+    loss = checkpoint(torch.nn.functional.cross_entropy, x, target, use_reentrant=False)
+    (expected,) = torch.autograd.grad(torch.nn.functional.cross_entropy(x, target), x)
+    assert torch.equal(torch.autograd.grad(loss, x)[0], expected)
+
+
+def test_selective_checkpointing_is_only_a_name():
+    from rgrad.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+    assert CheckpointPolicy.MUST_SAVE.value == 0
+    with pytest.raises(NotImplementedError, match="computed again as a whole"):
+        create_selective_checkpoint_contexts([])

@@ -1,5 +1,6 @@
 """Datasets, samplers, collating, and the loader with and without workers."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -417,3 +418,22 @@ def test_a_length_asked_for_as_a_hint_is_no_promise():
     assert len(loader) == 2
     with pytest.warns(UserWarning, match="was reported to be 2"):
         list(loader)
+
+
+def test_indices_with_replacement_are_drawn_in_blocks():
+    sampler = torch.utils.data.RandomSampler(range(5), replacement=True, num_samples=10**10)
+    assert all(0 <= i < 5 for i in itertools.islice(sampler, 100)) and len(sampler) == 10**10
+    generator = torch.Generator()
+    generator.manual_seed(3)
+    drawn = list(torch.utils.data.RandomSampler(range(50), True, 70, generator))
+    generator.manual_seed(3)
+    assert drawn == [i for n in (32, 32, 6) for i in torch.randint(0, 50, (n,), generator=generator).tolist()]
+
+
+def test_data_pipes_are_only_names():
+    from rgrad.utils.data import IterDataPipe, functional_datapipe
+
+    assert not isinstance(torch.utils.data.TensorDataset(torch.ones(1)), IterDataPipe)
+    for use in (IterDataPipe, lambda: functional_datapipe("name")):
+        with pytest.raises(NotImplementedError, match="data pipes are no longer developed"):
+            use()

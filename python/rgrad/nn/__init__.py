@@ -1,6 +1,7 @@
 """Neural networks: modules, parameters, functional operations, and initialization."""
 
-from . import functional, init, modules, parallel, parameter, utils
+from . import functional, grad, init, modules, parallel, parameter, utils
+from ._factory import factory_kwargs
 from .modules import *  # noqa: F403
 from .modules import __all__ as _module_names
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -10,7 +11,9 @@ __all__ = [
     "Parameter",
     "UninitializedBuffer",
     "UninitializedParameter",
+    "factory_kwargs",
     "functional",
+    "grad",
     "init",
     "modules",
     "parallel",

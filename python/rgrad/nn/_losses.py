@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import rgrad
 from rgrad import _C
@@ -442,12 +443,23 @@ def linear_cross_entropy(
     reduction: str = "mean",
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
+    options: Any = None,
 ) -> Tensor:
     """Cross entropy of the scores computed by a linear map.
 
-    Shape:
-        input: ``(N, features)`` or ``(features,)``; linear_weight: ``(classes, *, features)``; target: as for
-        `cross_entropy` of scores ``(N, classes, *)``.
+    Args:
+        input: ``(N, features)`` or ``(features,)``.
+        linear_weight: ``(classes, *, features)``.
+        target: as for `cross_entropy` of scores ``(N, classes, *)``.
+        linear_bias: added to the scores, ``(classes, *)``.
+        weight: factor of every class, ``(classes,)``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+        ignore_index: target without loss; -100 by default.
+        label_smoothing: share of the target probability that is spread evenly over all classes.
+        options: a `LinearCrossEntropyOptions`, to keep the scores of but a part of the batch in memory; None for all.
+
+    Returns:
+        The loss: a scalar, or one value per target without reduction.
     """
     if input.dim() not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
@@ -460,9 +472,33 @@ def linear_cross_entropy(
     if linear_bias is not None and tuple(linear_bias.shape) != shape:
         raise RuntimeError(f"expected linear_bias shape {shape}, got {tuple(linear_bias.shape)}")
     flat = linear_weight.reshape(-1, linear_weight.size(-1))
-    scores = _C._nn.linear(input, flat, None if linear_bias is None else linear_bias.reshape(-1))
-    scores = scores.reshape(*input.shape[:-1], *shape)
+    flat_bias = None if linear_bias is None else linear_bias.reshape(-1)
     ignored = -100 if ignore_index is None else ignore_index
-    return _C._nn.cross_entropy(
-        scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
-    )
+
+    def loss_of(x: Tensor, classes: Tensor, how: str) -> Tensor:
+        scores = _C._nn.linear(x, flat, flat_bias).reshape(*x.shape[:-1], *shape)
+        return _C._nn.cross_entropy(
+            scores, classes, weight, ignore_index=ignored, reduction=how, label_smoothing=label_smoothing
+        )
+
+    rows = 0 if options is None or input.dim() == 1 else options.rows(input.size(0), *reversed(flat.shape))
+    if not 0 < rows < input.size(0):
+        return loss_of(input, target, reduction)
+    # The scores of a part are computed again in backward, so that autograd does not keep those of the whole batch.
+    from rgrad.utils.checkpoint import checkpoint
+
+    parts = [
+        checkpoint(loss_of, x, classes, "none" if reduction == "none" else "sum", use_reentrant=False)
+        for x, classes in zip(input.split(rows), target.split(rows), strict=True)
+    ]
+    if reduction == "none":
+        return rgrad.cat(parts)
+    total = rgrad.stack(parts).sum()
+    if reduction == "sum":
+        return total
+    if target.dim() == input.dim() - 1 + len(shape):  # probabilities
+        return total / (target.numel() // shape[0])
+    kept = target != ignored
+    if weight is None:
+        return total / kept.sum()
+    return total / (weight[target.masked_fill(~kept, 0)] * kept).sum()

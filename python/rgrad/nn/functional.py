@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import rgrad
@@ -18,6 +18,13 @@ from ._bags import embedding_bag
 from ._ctc import ctc_loss
 from ._distance import cosine_similarity, pairwise_distance, pdist
 from ._dropout import alpha_dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
+from ._fractional import (
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+)
+from ._grouped import grouped_mm
 from ._losses import (
     cosine_embedding_loss,
     gaussian_nll_loss,
@@ -32,6 +39,7 @@ from ._losses import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from ._resample import interpolate
 from ._sampling import affine_grid, grid_sample
 from ._windows import (
     fold,
@@ -50,8 +58,11 @@ __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
@@ -67,6 +78,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
@@ -84,11 +96,16 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
@@ -114,8 +131,11 @@ __all__ = [
     "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
     "max_pool3d",
+    "max_pool3d_with_indices",
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
@@ -125,6 +145,7 @@ __all__ = [
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
+    "native_channel_shuffle",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -216,7 +237,6 @@ relu6 = _nn.relu6
 tanhshrink = _nn.tanhshrink
 threshold = _nn.threshold
 prelu = _nn.prelu
-interpolate = _nn.interpolate
 scaled_dot_product_attention = _nn.scaled_dot_product_attention
 lstm_layer = _nn.lstm_layer
 sigmoid = Tensor.sigmoid
@@ -374,9 +394,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     return _nn.log_softmax(input, dim, _stacklevel, dtype)
 
 
-def gumbel_softmax(
-    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
-) -> Tensor:
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """Draws from the Gumbel-softmax distribution.
 
     Args:
@@ -523,9 +541,7 @@ def instance_norm(
 
     mean, variance = repeated(running_mean), repeated(running_var)
     merged = input.reshape(1, batch * channels, *input.shape[2:])
-    result = batch_norm(
-        merged, mean, variance, repeated(weight), repeated(bias), use_input_stats, momentum, eps
-    )
+    result = batch_norm(merged, mean, variance, repeated(weight), repeated(bias), use_input_stats, momentum, eps)
     if use_input_stats:
         with rgrad.no_grad():
             for running, updated in ((running_mean, mean), (running_var, variance)):
@@ -652,8 +668,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     factor = upscale_factor
     if input.dim() < 3:
         raise RuntimeError(
-            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} "
-            f"dimension(s)"
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)"
         )
     if factor <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {factor}")
@@ -712,9 +727,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     tensor([0, 2, 1, 3])
     """
     if input.dim() < 3:
-        raise RuntimeError(
-            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"
-        )
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
     if groups <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     if input.size(1) % groups:
@@ -725,6 +738,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return laid_like(split.transpose(1, 2).reshape(input.shape), input)
 
 
+native_channel_shuffle = channel_shuffle
+
+
 def upsample(
     input: Tensor,
     size: Any = None,
@@ -733,9 +749,7 @@ def upsample(
     align_corners: Any = None,
 ) -> Tensor:
     """The older name of :func:`interpolate`."""
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
-    )
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -796,9 +810,58 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
     return pooled.squeeze(-2)
 
 
-def local_response_norm(
-    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
+def _named_after(pool: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., tuple[Tensor, Tensor]]:
+    function.__name__ = function.__qualname__ = f"{pool.__name__}_with_indices"
+    function.__doc__ = f"Returns maxima and their indices: :func:`{pool.__name__}` with ``return_indices=True``."
+    return function
+
+
+def _max_pool_with_indices(pool: Callable[..., Any]) -> Callable[..., tuple[Tensor, Tensor]]:
+    def function(
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        return pool(input, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode, return_indices=True)
+
+    return _named_after(pool, function)
+
+
+def _adaptive_max_pool_with_indices(pool: Callable[..., Any]) -> Callable[..., tuple[Tensor, Tensor]]:
+    def function(input: Tensor, output_size: Any, return_indices: bool = False) -> tuple[Tensor, Tensor]:
+        return pool(input, output_size, True)
+
+    return _named_after(pool, function)
+
+
+max_pool1d_with_indices = _max_pool_with_indices(max_pool1d)
+max_pool2d_with_indices = _max_pool_with_indices(max_pool2d)
+max_pool3d_with_indices = _max_pool_with_indices(max_pool3d)
+adaptive_max_pool1d_with_indices = _adaptive_max_pool_with_indices(adaptive_max_pool1d)
+adaptive_max_pool2d_with_indices = _adaptive_max_pool_with_indices(adaptive_max_pool2d)
+adaptive_max_pool3d_with_indices = _adaptive_max_pool_with_indices(adaptive_max_pool3d)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Convolves sequences whose dimensions are time, batch and channels.
+
+    Args:
+        input: ``(T, N, in_channels)``, of a floating point dtype.
+        weight: ``(width, in_channels, out_channels)``.
+        bias: ``(out_channels,)``.
+        pad: zeros before and after the sequence.
+
+    Returns:
+        A tensor ``(T + 2 * pad - width + 1, N, out_channels)``.
+    """
+    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divides by a power of the mean square over ``size`` adjacent channels."""
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")

@@ -1,6 +1,6 @@
 """Optimizers and learning rate schedules, with PyTorch's names, settings and state dictionaries."""
 
-from rgrad.optim import lr_scheduler, swa_utils
+from rgrad.optim import functional, lr_scheduler, swa_utils
 from rgrad.optim.adadelta import Adadelta
 from rgrad.optim.adafactor import Adafactor
 from rgrad.optim.adagrad import Adagrad
@@ -9,12 +9,14 @@ from rgrad.optim.adamax import Adamax
 from rgrad.optim.adamw import AdamW
 from rgrad.optim.asgd import ASGD
 from rgrad.optim.lbfgs import LBFGS
+from rgrad.optim.muon import Muon
 from rgrad.optim.nadam import NAdam
 from rgrad.optim.optimizer import Optimizer
 from rgrad.optim.radam import RAdam
 from rgrad.optim.rmsprop import RMSprop
 from rgrad.optim.rprop import Rprop
 from rgrad.optim.sgd import SGD
+from rgrad.optim.sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD",
@@ -26,11 +28,14 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
+    "functional",
     "lr_scheduler",
     "swa_utils",
 ]

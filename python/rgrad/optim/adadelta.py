@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rgrad import _C
+from rgrad.optim import _recorded
 from rgrad.optim.optimizer import GroupOptimizer, check_settings, number
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ class Adadelta(GroupOptimizer):
         foreach: accepted; every step is one call for all parameters anyway.
         capturable: accepted, without effect.
         maximize: go up the gradient.
-        differentiable: must be False.
+        differentiable: whether autograd records the step; see Note [Differentiable steps].
     """
+
+    _formula = staticmethod(_recorded.adadelta)
 
     _zeros = ("square_avg", "acc_delta")
 

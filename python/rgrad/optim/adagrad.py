@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad import _C
+from rgrad.optim import _recorded
 from rgrad.optim.optimizer import GroupOptimizer, check_fused, check_settings, number
 
 if TYPE_CHECKING:
@@ -25,9 +26,11 @@ class Adagrad(GroupOptimizer):
         eps: added to the denominator.
         foreach: accepted; every step is one call for all parameters anyway.
         maximize: go up the gradient.
-        differentiable: must be False.
+        differentiable: whether autograd records the step; see Note [Differentiable steps].
         fused: accepted, like `foreach`.
     """
+
+    _formula = staticmethod(_recorded.adagrad)
 
     def __init__(
         self,

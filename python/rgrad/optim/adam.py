@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad import _C
+from rgrad.optim import _recorded
 from rgrad.optim.optimizer import GroupOptimizer, check_fused, check_settings, number
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ class Adam(GroupOptimizer):
         foreach: accepted; every step is one call for all parameters anyway.
         maximize: go up the gradient.
         capturable: accepted, without effect.
-        differentiable: must be False.
+        differentiable: whether autograd records the step; see Note [Differentiable steps].
         fused: accepted, like `foreach`.
         decoupled_weight_decay: decay the parameters themselves, as AdamW does.
     """
+
+    _formula = staticmethod(_recorded.adam)
 
     _zeros = ("exp_avg", "exp_avg_sq")
 
@@ -62,7 +65,7 @@ class Adam(GroupOptimizer):
         check_fused(fused, foreach)
         defaults = {
             "lr": lr,
-            "betas": (number(betas[0]), number(betas[1])),
+            "betas": tuple(betas) if differentiable else (number(betas[0]), number(betas[1])),
             "eps": eps,
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
-from rgrad.optim import _functional
+from rgrad.optim import _functional, _recorded
 from rgrad.optim.optimizer import GroupOptimizer, arguments, check_settings, number
 
 if TYPE_CHECKING:
@@ -24,9 +24,11 @@ class Adamax(GroupOptimizer):
         weight_decay: L2 penalty.
         foreach: accepted, without effect.
         maximize: go up the gradient.
-        differentiable: must be False.
+        differentiable: whether autograd records the step; see Note [Differentiable steps].
         capturable: accepted, without effect.
     """
+
+    _formula = staticmethod(_recorded.adamax)
 
     _zeros = ("exp_avg", "exp_inf")
 

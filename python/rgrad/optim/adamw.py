@@ -24,7 +24,7 @@ class AdamW(Adam):
         maximize: go up the gradient.
         foreach: accepted; every step is one call for all parameters anyway.
         capturable: accepted, without effect.
-        differentiable: must be False.
+        differentiable: whether autograd records the step; see Note [Differentiable steps].
         fused: accepted, like `foreach`.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
-from rgrad.optim import _functional
+from rgrad.optim import _functional, _recorded
 from rgrad.optim.optimizer import GroupOptimizer, check_settings, number
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ class NAdam(GroupOptimizer):
         foreach: accepted, without effect.
         maximize: go up the gradient.
         capturable: accepted, without effect.
-        differentiable: must be False.
+        differentiable: whether autograd records the step; see Note [Differentiable steps].
     """
+
+    _formula = staticmethod(_recorded.nadam)
 
     _zeros = ("exp_avg", "exp_avg_sq")
 

@@ -19,6 +19,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import rgrad
+from rgrad.optim._recorded import Formula, record_step
 
 if TYPE_CHECKING:
     from rgrad import Tensor
@@ -80,8 +81,7 @@ def check_settings(**settings: Any) -> None:
                 if not 0.0 <= value[index] < 1.0:
                     raise ValueError(f"Invalid beta parameter at index {index}: {value[index]}")
         elif key == "differentiable":
-            if value:
-                raise NotImplementedError("differentiable=True: steps of an optimizer are not recorded for autograd")
+            continue
         elif not value >= 0.0:
             raise ValueError(f"Invalid {names.get(key, f'{key} value')}: {value}")
 
@@ -101,18 +101,30 @@ def check_fused(fused: bool | None, foreach: bool | None) -> None:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
+_global_optimizer_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_global_optimizer_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Registers `hook(optimizer, args, kwargs)`, called before each step of every optimizer."""
+    return HookHandle(_global_optimizer_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Registers `hook(optimizer, args, kwargs)`, called after each step of every optimizer."""
+    return HookHandle(_global_optimizer_post_hooks, hook)
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps `step` of an optimizer class so that it runs the hooks and records that it ran, for schedulers."""
 
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if "_optimizer_step_pre_hooks" not in self.__dict__:
-            # Of a class around another optimizer that does not call `Optimizer.__init__`: it has no hooks.
-            out = step(self, *args, **kwargs)
-            self._opt_called = True
-            return out
-        if self._optimizer_step_pre_hooks:
-            for hook in list(self._optimizer_step_pre_hooks.values()):
+        # A class around another optimizer that does not call `Optimizer.__init__` has no hooks of its own until one
+        # is registered.
+        own = self.__dict__
+        for hooks in (_global_optimizer_pre_hooks, own.get("_optimizer_step_pre_hooks")):
+            for hook in list(hooks.values()) if hooks else ():
                 result = hook(self, args, kwargs)
                 if result is None:
                     continue
@@ -123,8 +135,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 args, kwargs = result
         out = step(self, *args, **kwargs)
         self._opt_called = True
-        if self._optimizer_step_post_hooks:
-            for hook in list(self._optimizer_step_post_hooks.values()):
+        for hooks in (own.get("_optimizer_step_post_hooks"), _global_optimizer_post_hooks):
+            for hook in list(hooks.values()) if hooks else ():
                 hook(self, args, kwargs)
         return out
 
@@ -167,6 +179,19 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
+
+    @staticmethod
+    def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps a `step` so that it runs the hooks, and records that it ran."""
+        return func if getattr(func, "hooked", False) else _with_hooks(func)
+
+    def _patch_step_function(self) -> None:
+        """Wraps the class's `step`, if that was assigned after the class was made."""
+        type(self).step = self.profile_hook_step(type(self).step)
+
+    def _hooks(self, name: str) -> OrderedDict[int, Callable[..., Any]]:
+        """The optimizer's hooks of a kind; also of a subclass that does not call the constructor."""
+        return self.__dict__.setdefault(name, OrderedDict())
 
     def _make_hooks(self) -> None:
         self._opt_called = self._followed = False
@@ -216,7 +241,7 @@ class Optimizer:
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         named = param_group | _split_names(param_group["params"])
-        _check_trainable(named["params"])
+        _check_trainable(named["params"], self.defaults.get("differentiable", False))
         param_group.update(self._with_defaults(named))
         if len(set(map(id, param_group["params"]))) != len(param_group["params"]):
             warnings.warn(
@@ -299,7 +324,7 @@ class Optimizer:
             A dict of `state` (per parameter, under the parameter's number) and `param_groups` (settings, with
             numbers in place of parameters). Tensors are not copied.
         """
-        for pre_hook in list(self._optimizer_state_dict_pre_hooks.values()):
+        for pre_hook in list(self._hooks("_optimizer_state_dict_pre_hooks").values()):
             pre_hook(self)
         numbers: dict[int, int] = {}
         groups = []
@@ -314,7 +339,7 @@ class Optimizer:
             for key, value in self.state.items()
         }
         state_dict = {"state": state, "param_groups": groups}
-        for post_hook in list(self._optimizer_state_dict_post_hooks.values()):
+        for post_hook in list(self._hooks("_optimizer_state_dict_post_hooks").values()):
             result = post_hook(self, state_dict)
             if result is not None:
                 state_dict = result
@@ -328,7 +353,7 @@ class Optimizer:
                 parameter.
         """
         state_dict = state_dict.copy()
-        for pre_hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
+        for pre_hook in list(self._hooks("_optimizer_load_state_dict_pre_hooks").values()):
             result = pre_hook(self, state_dict)
             if result is not None:
                 state_dict = result
@@ -358,34 +383,34 @@ class Optimizer:
             if "param_names" in group:
                 saved.setdefault("param_names", group["param_names"])
         self.__setstate__({"state": state, "param_groups": saved_groups})
-        for post_hook in list(self._optimizer_load_state_dict_post_hooks.values()):
+        for post_hook in list(self._hooks("_optimizer_load_state_dict_post_hooks").values()):
             post_hook(self)
 
     # Hooks
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Registers `hook(optimizer, args, kwargs)`, called before each step; it may return new `(args, kwargs)`."""
-        return HookHandle(self._optimizer_step_pre_hooks, hook)
+        return HookHandle(self._hooks("_optimizer_step_pre_hooks"), hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Registers `hook(optimizer, args, kwargs)`, called after each step."""
-        return HookHandle(self._optimizer_step_post_hooks, hook)
+        return HookHandle(self._hooks("_optimizer_step_post_hooks"), hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Registers `hook(optimizer)`, called before `state_dict`."""
-        return HookHandle(self._optimizer_state_dict_pre_hooks, hook)
+        return HookHandle(self._hooks("_optimizer_state_dict_pre_hooks"), hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Registers `hook(optimizer, state_dict)`, called after `state_dict`; it may return another dict."""
-        return HookHandle(self._optimizer_state_dict_post_hooks, hook)
+        return HookHandle(self._hooks("_optimizer_state_dict_post_hooks"), hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Registers `hook(optimizer, state_dict)`, called before a state is loaded; it may return another dict."""
-        return HookHandle(self._optimizer_load_state_dict_pre_hooks, hook)
+        return HookHandle(self._hooks("_optimizer_load_state_dict_pre_hooks"), hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Registers `hook(optimizer)`, called after a state is loaded."""
-        return HookHandle(self._optimizer_load_state_dict_post_hooks, hook)
+        return HookHandle(self._hooks("_optimizer_load_state_dict_post_hooks"), hook)
 
 
 class GroupOptimizer(Optimizer):
@@ -396,13 +421,18 @@ class GroupOptimizer(Optimizer):
 
     # Names of the state tensors that have the parameter's shape and start at zero.
     _zeros: tuple[str, ...] = ()
+    # See Note [Differentiable steps].
+    _formula: Formula | None = None
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters once; see `Optimizer.step`."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
             params, grads = self._with_grad(group)
-            self._update(group, params, grads)
+            if self._formula is not None and group.get("differentiable"):
+                record_step(self._formula, group, params, grads, self._states(group, params))
+            else:
+                self._update(group, params, grads)
         return loss
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
@@ -443,11 +473,11 @@ def _split_names(params: Any) -> dict[str, list[Any]]:
     return {"params": [pair[1] for pair in pairs], "param_names": [pair[0] for pair in pairs]}
 
 
-def _check_trainable(params: list[Any]) -> None:
+def _check_trainable(params: list[Any], recorded: bool) -> None:
     for param in params:
         if not isinstance(param, rgrad.Tensor):
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_typename(param)}")
-        if not (param.is_leaf or param.retains_grad):
+        if not (recorded or param.is_leaf or param.retains_grad):
             raise ValueError("can't optimize a non-leaf Tensor")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad import _C
+from rgrad.optim import _recorded
 from rgrad.optim.optimizer import GroupOptimizer, check_settings, number
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ class RMSprop(GroupOptimizer):
         capturable: accepted, without effect.
         foreach: accepted; every step is one call for all parameters anyway.
         maximize: go up the gradient.
-        differentiable: must be False.
+        differentiable: whether autograd records the step; see Note [Differentiable steps].
     """
+
+    _formula = staticmethod(_recorded.rmsprop)
 
     _zeros = ("square_avg",)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
-from rgrad.optim import _functional
+from rgrad.optim import _functional, _recorded
 from rgrad.optim.optimizer import GroupOptimizer, arguments, check_settings, number
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ class Rprop(GroupOptimizer):
         capturable: accepted, without effect.
         foreach: accepted, without effect.
         maximize: go up the gradient.
-        differentiable: must be False.
+        differentiable: whether autograd records the step; see Note [Differentiable steps].
     """
+
+    _formula = staticmethod(_recorded.rprop)
 
     _zeros = ("prev",)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rgrad import _C
+from rgrad.optim import _recorded
 from rgrad.optim.optimizer import GroupOptimizer, arguments, check_fused, check_settings, number
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class SGD(GroupOptimizer):
         nesterov: use Nesterov momentum.
         maximize: go up the gradient.
         foreach: accepted; every step is one call for all parameters anyway.
-        differentiable: must be False.
+        differentiable: whether autograd records the step; see Note [Differentiable steps].
         fused: accepted, like `foreach`.
 
     Example:
@@ -36,6 +37,8 @@ class SGD(GroupOptimizer):
         >>> w
         tensor([0., 0.], requires_grad=True)
     """
+
+    _formula = staticmethod(_recorded.sgd)
 
     def __init__(
         self,
@@ -56,6 +59,9 @@ class SGD(GroupOptimizer):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         check_fused(fused, foreach)
         super().__init__(params, arguments(locals()))
+
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        return {}
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
         momentum = group["momentum"]

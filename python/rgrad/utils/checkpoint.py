@@ -11,6 +11,7 @@ torch.Size([1, 2])
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._absent import absent_class, absent_function
 from rgrad.autograd import Function, backward
 from rgrad.autograd.grad_mode import enable_grad, no_grad
 
@@ -26,9 +28,12 @@ from ._recompute import DETERMINISM_CHECKS, CheckpointError, Region, Surrounding
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
@@ -36,6 +41,28 @@ __all__ = [
 ]
 
 Tensor = _C.Tensor
+
+_WHY = (
+    "a region is computed again as a whole, as no mode sees the operations below autograd; checkpoint the parts "
+    "between the results that are to be kept"
+)
+
+
+class CheckpointPolicy(enum.Enum):
+    """What a policy of selective checkpointing says of an operation's result."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
+
+
+SelectiveCheckpointContext = absent_class("torch.utils.checkpoint.SelectiveCheckpointContext", _WHY)
+create_selective_checkpoint_contexts = absent_function(
+    "torch.utils.checkpoint.create_selective_checkpoint_contexts", _WHY
+)
 
 
 _early_stop: bool | None = None

@@ -30,6 +30,7 @@ from .activation import (
     Tanhshrink,
     Threshold,
 )
+from .adaptive import AdaptiveLogSoftmaxWithLoss
 from .attention import (
     MultiheadAttention,
 )
@@ -42,6 +43,7 @@ from .batchnorm import (
     InstanceNorm3d,
 )
 from .container import (
+    Container,
     ModuleDict,
     ModuleList,
     ParameterDict,
@@ -78,6 +80,7 @@ from .fold import (
     Fold,
     Unfold,
 )
+from .fractional import FractionalMaxPool2d, FractionalMaxPool3d
 from .lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -98,6 +101,8 @@ from .linear import (
     Identity,
     Linear,
 )
+from .linear_cross_entropy import LinearCrossEntropyLoss
+from .linear_cross_entropy_options import LinearCrossEntropyOptions
 from .loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -115,6 +120,7 @@ from .loss import (
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
+    NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,
@@ -125,6 +131,7 @@ from .module import (
     Module,
 )
 from .normalization import (
+    CrossMapLRN2d,
     GroupNorm,
     LayerNorm,
     LocalResponseNorm,
@@ -206,6 +213,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -227,6 +235,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -235,6 +244,7 @@ __all__ = [
     "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
+    "CrossMapLRN2d",
     "CrossEntropyLoss",
     "DataParallel",
     "Dropout",
@@ -247,6 +257,8 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GELU",
     "GLU",
     "GRU",
@@ -286,6 +298,8 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -306,6 +320,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NLLLoss2d",
     "PReLU",
     "PairwiseDistance",
     "ParameterDict",

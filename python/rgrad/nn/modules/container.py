@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -13,7 +14,21 @@ from rgrad import _C
 from ..parameter import Parameter
 from .module import Module, _indent
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+class Container(Module):
+    """A module whose submodules are given by keywords; any :class:`Module` can have them.
+
+    Args:
+        **kwargs: the submodules.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        warnings.warn("`nn.Container` is deprecated: subclass nn.Module.", FutureWarning, stacklevel=2)
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class Sequential(Module):

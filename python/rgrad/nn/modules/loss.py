@@ -6,6 +6,7 @@ Every loss takes ``reduction``: ``'mean'`` (the default), ``'sum'``, or ``'none'
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ __all__ = [
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
     "NLLLoss",
+    "NLLLoss2d",
     "PoissonNLLLoss",
     "SmoothL1Loss",
     "SoftMarginLoss",
@@ -177,6 +179,23 @@ class NLLLoss(_WeightedLoss):
 
     def forward(self, input: _C.Tensor, target: _C.Tensor) -> _C.Tensor:
         return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+
+
+class NLLLoss2d(NLLLoss):
+    """The older name of :class:`NLLLoss`, with the same arguments."""
+
+    def __init__(
+        self,
+        weight: _C.Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        warnings.warn(
+            "`NLLLoss2d` has been deprecated: NLLLoss takes images too.", FutureWarning, stacklevel=2
+        )
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class BCELoss(_WeightedLoss):

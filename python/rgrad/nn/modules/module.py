@@ -550,6 +550,16 @@ class Module(HookMixin, StateMixin):
         # Names such as "0", of a Sequential's children, are not identifiers and cannot follow a dot.
         return sorted(name for name in names if not name[:1].isdigit())
 
+    def _replicate_for_data_parallel(self) -> Any:
+        """Returns a shallow copy without parameters, with registries of its own, whose members may be replaced."""
+        replica = self.__new__(type(self))
+        state = self.__getstate__()
+        state["_parameters"] = {}
+        replica.__dict__.update({name: None for name in self._parameters})
+        Module.__setstate__(replica, state)
+        replica.__dict__["_is_replica"] = True
+        return replica
+
     def __getstate__(self) -> dict[str, Any]:
         """Returns the instance dictionary with plain dicts as registries and without the cached copies of members."""
         members = {name for registry in REGISTRIES for name in self.__dict__.get(registry, ())}

@@ -13,7 +13,7 @@ from .. import init
 from ..parameter import Parameter
 from .module import Module
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 _layer_norm = _C._nn.layer_norm
 _group_norm = _C._nn.group_norm
@@ -171,6 +171,46 @@ class LocalResponseNorm(Module):
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """Divides by a power of the mean square over neighboring channels, as AlexNet did.
+
+    With p = (size + 1) // 2, channel c is divided by ``(k + alpha / size * sum(x[j]**2)) ** beta`` where j runs over
+    the channels from c - p + 1 to c + p - 1, and over channel 0, as PyTorch's running sum never drops it.
+
+    Args:
+        size: number of channels by which the sum is divided.
+        alpha: factor of the mean square.
+        beta: the exponent.
+        k: what is added to the mean square.
+
+    Shape:
+        Input and output: ``(N, C, H, W)``.
+
+    >>> rgrad.nn.CrossMapLRN2d(3)(rgrad.zeros(1, 4, 2, 2)).shape
+    torch.Size([1, 4, 2, 2])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        channel = rgrad.arange(input.size(1), device=input.device)
+        near = (channel.unsqueeze(1) - channel).abs() < (self.size + 1) // 2
+        near[:, :1] = True
+        squares = (input * input).flatten(2)
+        sums = (near.to(input.dtype) @ squares).view(input.shape)
+        return (sums * (self.alpha / self.size) + self.k).pow(-self.beta) * input
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -20,7 +20,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: weight of the new batch in the running statistics; None for a cumulative average.
         affine: whether the module has `weight` and `bias`.
         track_running_stats: whether the module has `running_mean` and `running_var`.
-        process_group: must be None.
+        process_group: None, or a group of `rgrad.distributed`, which has this process alone.
         device: device of the parameters.
         dtype: dtype of the parameters.
 
@@ -41,10 +41,10 @@ class SyncBatchNorm(_BatchNorm):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        if process_group is not None:
-            raise NotImplementedError("SyncBatchNorm: there are no groups of processes, process_group must be None")
+        if process_group is not None and process_group.size() != 1:
+            raise NotImplementedError("SyncBatchNorm: statistics are those of one process")
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype)
-        self.process_group = None
+        self.process_group = process_group
 
     def _check_input_dim(self, input: _C.Tensor) -> None:
         if input.dim() < 2:

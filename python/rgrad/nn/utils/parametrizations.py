@@ -1,4 +1,4 @@
-"""Predefined parametrizations: weight normalization and spectral normalization."""
+"""Predefined parametrizations: orthogonal matrices, weight normalization and spectral normalization."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from .. import functional as F
 from ..modules.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..modules.module import Module
 from . import parametrize
+from ._orthogonal import _OrthMaps, _Orthogonal
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 Tensor = _C.Tensor
 
@@ -145,4 +146,40 @@ def spectral_norm(
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     dim = output_dim(module) if dim is None else dim
     parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+    return module
+
+
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
+    """Parametrizes a weight so that its rows or columns, whichever are fewer, stay orthonormal.
+
+    Args:
+        module: the module; it is changed and returned.
+        name: name of the weight, a matrix or a batch of matrices.
+        orthogonal_map: ``'matrix_exp'``, ``'cayley'`` or ``'householder'``; by default the first for square matrices,
+            the last for others. See Note [Orthogonal maps].
+        use_trivialization: whether the map is multiplied by a fixed matrix, which makes every weight assignable.
+
+    Raises:
+        ValueError: there is no such weight or map, or the weight is no matrix.
+
+    >>> layer = rgrad.nn.utils.parametrizations.orthogonal(rgrad.nn.Linear(20, 40))
+    >>> rgrad.allclose(layer.weight.T @ layer.weight, rgrad.eye(20), atol=1e-5)
+    True
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.dim() < 2:
+        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions.")
+    if orthogonal_map is None:
+        orthogonal_map = "matrix_exp" if weight.size(-2) == weight.size(-1) else "householder"
+    chosen = _OrthMaps.__members__.get(orthogonal_map)
+    if chosen is None:
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+        )
+    made = _Orthogonal(weight, chosen, use_trivialization=use_trivialization)
+    parametrize.register_parametrization(module, name, made, unsafe=True)
     return module

@@ -15,6 +15,7 @@ Example:
 """
 
 from rgrad.optim.lr_scheduler.annealing import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
+from rgrad.optim.lr_scheduler.base import EPOCH_IS_DEPRECATED as EPOCH_DEPRECATION_WARNING
 from rgrad.optim.lr_scheduler.base import LRScheduler
 from rgrad.optim.lr_scheduler.chainable import (
     ConstantLR,
@@ -31,6 +32,7 @@ from rgrad.optim.lr_scheduler.cyclic import CyclicLR
 from rgrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
 
 __all__ = [
+    "EPOCH_DEPRECATION_WARNING",
     "ChainedScheduler",
     "ConstantLR",
     "CosineAnnealingLR",

@@ -34,6 +34,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import rgrad
+from rgrad._shared import copies
 
 _GRACE = 1.0
 _ORPHAN_CHECK = 5.0
@@ -207,7 +208,8 @@ def _process_main(
         if isinstance(answer, WorkerError):
             answer = answer.portable()
         try:
-            data = ForkingPickler.dumps((epoch, answer))
+            with copies():
+                data = ForkingPickler.dumps((epoch, answer))
         except Exception as error:
             where = f"in DataLoader worker process {job.info.id}"
             data = ForkingPickler.dumps((epoch, WorkerError(error, where).portable()))

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# PyTorch's, so that the same seed gives the same indices in both forms.
+_BLOCK = 32
+
 
 def random_seed(generator: Generator | None = None) -> int:
     """A random seed drawn from the generator, or from the default one if it is None."""
@@ -86,7 +89,10 @@ class RandomSampler(Sampler[int]):
             generator = rgrad.Generator()
             generator.manual_seed(random_seed())
         if self.replacement:
-            yield from rgrad.randint(0, length, (self.num_samples,), generator=generator).tolist()
+            # In blocks, as the number of samples may be larger than memory.
+            for first in range(0, self.num_samples, _BLOCK):
+                count = min(_BLOCK, self.num_samples - first)
+                yield from rgrad.randint(0, length, (count,), generator=generator).tolist()
             return
         passes, rest = divmod(self.num_samples, length)
         for _ in range(passes):

@@ -1,6 +1,7 @@
 """The standard library's `multiprocessing` with `spawn`, which runs a function in processes and reports their errors.
 
-Tensors that are sent through a queue or a pipe are copied; no memory is shared between processes.
+Tensors that are sent through queues and pipes, or given to processes, move to memory that the processes share; see
+Note [Shared memory]. Importing the module has that effect on everything of `multiprocessing`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from multiprocessing import *  # noqa: F403 - re-exported
 from multiprocessing import reduction as reducer
 from typing import Any
 
+from rgrad import _shared
 from rgrad._absent import refuse
+from rgrad._shared import init_reductions
+
+from . import reductions as reductions
 
 __all__ = [
     *multiprocessing.__all__,  # type: ignore[attr-defined]
@@ -26,6 +31,7 @@ __all__ = [
     "SpawnContext",
     "get_all_sharing_strategies",
     "get_sharing_strategy",
+    "init_reductions",
     "set_sharing_strategy",
     "spawn",
     "start_processes",
@@ -214,19 +220,27 @@ def spawn(
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The empty set: processes cannot share memory."""
-    return set()
+    """The ways in which tensors are sent; see Note [Shared memory]. "copy" where systems have no descriptors."""
+    return {"file_descriptor", "file_system"} if get_sharing_strategy() != "copy" else {"copy"}
 
 
 def get_sharing_strategy() -> str:
-    """ "copy": tensors are copied when they are sent."""
-    return "copy"
+    """The way in which tensors are sent that are shared from now on."""
+    return _shared.strategy
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Raises for any strategy but "copy"."""
-    if new_strategy != "copy":
-        refuse(f"torch.multiprocessing.set_sharing_strategy({new_strategy!r})", "tensors that are sent are copied")
+    """Chooses the way in which tensors are sent.
+
+    Args:
+        new_strategy: "file_descriptor", or "file_system", for messages that are received after the sender has ended.
+    """
+    if new_strategy not in get_all_sharing_strategies():
+        refuse(f"torch.multiprocessing.set_sharing_strategy({new_strategy!r})", "this system cannot share like that")
+    _shared.strategy = new_strategy
 
 
+init_reductions()
+
+# Some programs look for it here.
 _seen = reducer

@@ -1,0 +1,176 @@
+"""Recorded steps, Muon, the functions, and hooks of every optimizer."""
+
+from __future__ import annotations
+
+import pytest
+import reference
+import reference_optim
+
+import rgrad as torch
+from rgrad.autograd import gradcheck
+from rgrad.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+VALUES = reference.read(reference_optim.__file__)
+
+
+@pytest.mark.parametrize("name", reference_optim.CASES)
+def test_values_are_those_of_pytorch(name):
+    # Muon computes in bfloat16. PyTorch computes with counts of steps in float32.
+    single = ("Muon", "functions", "recorded steps of Adam", "recorded steps of NAdam", "recorded steps of ASGD")
+    tolerance = 1e-5 if name.startswith(single) else 1e-9
+    reference.check(reference_optim.CASES[name](torch), VALUES[name], tolerance)
+
+
+def _state(name: str) -> list[str]:
+    return {
+        "SGD": ["momentum_buffer"],
+        "RMSprop": ["square_avg", "grad_avg", "momentum_buffer"],
+        "Adagrad": ["sum"],
+        "Adadelta": ["square_avg", "acc_delta"],
+        "ASGD": ["ax"],
+        "Adamax": ["exp_avg", "exp_inf"],
+        "Rprop": ["step_size"],
+    }.get(name, ["exp_avg", "exp_avg_sq"])
+
+
+@pytest.mark.parametrize("name", reference_optim.SETTINGS)
+def test_gradients_flow_through_a_step_to_parameter_gradient_and_state(name):
+    names = _state(name)
+    settings = reference_optim.SETTINGS[name][-1]
+
+    def step(param, grad, *states):
+        param = param.clone()
+        param.grad = grad
+        optimizer = getattr(torch.optim, name)([param], differentiable=True, **settings)
+        optimizer.state[param] = optimizer._new_state(param, optimizer.param_groups[0]) | dict(
+            zip(names, states, strict=True)
+        )
+        optimizer.step()
+        return (param, *(optimizer.state[param][key] for key in names))
+
+    values = [torch.rand(4, dtype=torch.float64) + (3.0 if "sq" in key or key == "sum" else 0.1) for key in names]
+    start, force = torch.rand(2, 4, dtype=torch.float64).unbind()
+    inputs = [x.detach().requires_grad_() for x in (start, force + 0.5, *values)]
+    assert gradcheck(step, inputs)
+
+
+def test_a_learning_rate_has_a_gradient():
+    lr = torch.tensor(0.1, requires_grad=True)
+    param = torch.ones(2, requires_grad=True).clone()
+    param.grad = torch.tensor([1.0, 2.0])
+    torch.optim.SGD([param], lr=lr, differentiable=True).step()
+    param.sum().backward()
+    assert lr.grad == -3
+
+
+def test_a_leaf_that_requires_a_gradient_cannot_be_recorded():
+    param = torch.ones(2, requires_grad=True)
+    param.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        torch.optim.SGD([param], differentiable=True).step()
+    with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor"):
+        torch.optim.SGD([param * 2])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda w: torch.optim.Muon([w[0].detach()]), r"only supports 2D parameters .* torch.Size\(\[3\]\)"),
+        (lambda w: torch.optim.Muon([w], lr=-1), "Learning rate should be >= 0 but is: -1"),
+        (lambda w: torch.optim.Muon([w], momentum=-1), "momentum should be >= 0 but is: -1"),
+        (lambda w: torch.optim.Muon([w], weight_decay=-1), "weight decay should be >= 0 but is: -1"),
+        (lambda w: torch.optim.Muon([w], adjust_lr_fn="foo"), "Adjust learning rate function foo is not supported"),
+        (lambda w: torch.optim.Muon([w], ns_steps=100).step(), "must be less than 100"),
+        (lambda w: torch.optim.Muon([w], ns_coefficients=(1, 2)).step(), "tuple of exactly 3 values"),
+        (lambda w: torch.optim.SparseAdam([w], lr=0), "Invalid learning rate: 0"),
+        (lambda w: torch.optim.SparseAdam([w], eps=0), "Invalid epsilon value: 0"),
+        (lambda w: torch.optim.SparseAdam([w], betas=(1, 0.1)), "Invalid beta parameter at index 0: 1"),
+    ],
+)
+def test_settings_are_checked(make, words):
+    weight = torch.ones(2, 3, requires_grad=True)
+    weight.grad = torch.ones(2, 3)
+    with pytest.raises(ValueError, match=words):
+        make(weight)
+
+
+def test_sparse_adam_refuses_dense_gradients():
+    weight = torch.ones(2, 3, requires_grad=True)
+    optimizer = torch.optim.SparseAdam([weight])
+    optimizer.step()
+    weight.grad = torch.ones(2, 3)
+    with pytest.raises(RuntimeError, match="does not support dense gradients, please consider Adam"):
+        optimizer.step()
+
+
+def test_muon_trains_a_matrix_and_continues_from_its_state():
+    torch.manual_seed(0)
+    target, x = torch.randn(4, 3), torch.randn(16, 3)
+    layer = torch.nn.Linear(3, 4, bias=False)
+    optimizer = torch.optim.Muon(layer.parameters(), lr=0.05, weight_decay=0.0)
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = (layer(x) - x @ target.T).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.1 * losses[0]
+    other = torch.optim.Muon(layer.parameters())
+    other.load_state_dict(optimizer.state_dict())
+    assert torch.equal(other.state[layer.weight]["momentum_buffer"], optimizer.state[layer.weight]["momentum_buffer"])
+
+
+def test_hooks_of_all_optimizers_surround_their_own():
+    seen = []
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    optimizer.register_step_pre_hook(lambda *_: seen.append("own before"))
+    optimizer.register_step_post_hook(lambda *_: seen.append("own after"))
+    before = register_optimizer_step_pre_hook(lambda o, args, kwargs: seen.append("before"))
+    after = register_optimizer_step_post_hook(lambda o, args, kwargs: seen.append("after"))
+    with before, after:
+        optimizer.step()
+    assert seen == ["before", "own before", "own after", "after"]
+    optimizer.step()
+    assert len(seen) == 6
+
+
+class Wrapped(torch.optim.Optimizer):
+    def __init__(self, inner):
+        self.inner = inner
+        self.param_groups = inner.param_groups
+
+    def step(self, closure=None):
+        return self.inner.step(closure)
+
+
+def test_a_class_that_skips_the_constructor_has_hooks():
+    seen = []
+    optimizer = Wrapped(torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0))
+    optimizer.register_step_pre_hook(lambda *_: seen.append("before"))
+    optimizer.register_step_post_hook(lambda *_: seen.append("after"))
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    optimizer.step()
+    schedule.step()
+    assert seen == ["before", "after"] and schedule.get_last_lr() == [0.5]
+
+
+def test_a_step_that_was_assigned_later_can_be_wrapped():
+    class Late(torch.optim.SGD):
+        pass
+
+    seen = []
+    Late.step = lambda self, closure=None: seen.append("step")
+    optimizer = Late([torch.zeros(1, requires_grad=True)])
+    optimizer.register_step_pre_hook(lambda *_: seen.append("before"))
+    optimizer._patch_step_function()
+    optimizer.step()
+    assert seen == ["before", "step"]
+
+
+def test_functions_refuse_what_the_classes_do():
+    functional = torch.optim.functional
+    with pytest.raises(NotImplementedError, match="recorded by the classes"):
+        functional.radam([], [], [], [], [], differentiable=True, lr=1, beta1=0, beta2=0, weight_decay=0, eps=0)
+    with pytest.raises(RuntimeError, match="does not support dense gradients"):
+        functional.sparse_adam([torch.ones(1)], [torch.ones(1)], [], [], [])

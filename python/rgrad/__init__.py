@@ -20,7 +20,7 @@ from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
 from rgrad._C import Generator, Tensor, device, dtype, memory_format
 
-from . import _subclass, _tensor
+from . import _core_names, _subclass, _tensor
 from ._dtypes import broadcast_shapes, can_cast, finfo, iinfo, promote_types, result_type
 from ._size import Size
 from ._tensor import is_floating_point, is_inference, is_storage, is_tensor
@@ -28,6 +28,7 @@ from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_e
 from .functional import chain_matmul, einsum, tensordot
 from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
+_core_names.install()
 _subclass.install()
 _tensor.install()
 
@@ -146,6 +147,7 @@ if TYPE_CHECKING:
     from .compiler import compile
     from .doctor import doctor
     from .func import vmap
+    from .futures import Future
     from .jit import ScriptModule
     from .linalg import pca_lowrank, pinverse, svd_lowrank
     from .nn.functional import (
@@ -219,6 +221,7 @@ _NAMES_OF = {
     "compiler": ("compile",),
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "func": ("vmap",),
+    "futures": ("Future",),
     "jit": ("ScriptModule",),
     "linalg": ("pca_lowrank", "pinverse", "svd_lowrank"),
     "nn.functional": (
@@ -237,6 +240,8 @@ _NAMES_OF = {
     "types": ("SymBool", "SymFloat", "SymInt"),
     "version": ("compiled_with_cxx11_abi",),
 }
+# PyTorch's private modules that programs reach as attributes without importing them.
+_PRIVATE_MODULES = ("__config__", "__future__", "_dynamo", "_library", "_subclasses", "_tensor_str", "_utils")
 _FROM = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
@@ -244,7 +249,7 @@ def __getattr__(name: str) -> Any:
     if name in _FROM:
         value = globals()[name] = getattr(importlib.import_module(f"rgrad.{_FROM[name]}"), name)
         return value
-    if name.isidentifier() and (not name.startswith("_") or name in ("__config__", "__future__")):
+    if name.isidentifier() and (not name.startswith("_") or name in _PRIVATE_MODULES):
         try:
             return importlib.import_module(f"rgrad.{name}")
         except ModuleNotFoundError as error:

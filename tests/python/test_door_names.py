@@ -7,7 +7,7 @@ import pickle
 import warnings
 
 import pytest
-from test_door import _run
+from test_door import _inside, _run
 
 import rgrad as torch
 
@@ -340,3 +340,9 @@ def test_values_are_shared_out_and_joined():
     assert joined[0].tolist() == [1.0, 5.0, 9.0] and torch.equal(joined[1]["a"], x)
     args, named = scatter_kwargs((x,), {}, ["cpu", "cpu"])
     assert len(args) == 2 and named == ({}, {})
+
+
+def test_private_modules_and_functions_are_reached_without_an_import():
+    program = "import torch; print(torch._dynamo.is_compiling(), torch._utils.__name__, torch._C._get_tracing_state())"
+    assert _inside(program).split() == ["False", "rgrad._utils", "None"]
+    assert torch.Future is torch.futures.Future

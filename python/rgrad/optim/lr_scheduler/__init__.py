@@ -15,7 +15,7 @@ Example:
 """
 
 from rgrad.optim.lr_scheduler.annealing import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
-from rgrad.optim.lr_scheduler.base import LRScheduler
+from rgrad.optim.lr_scheduler.base import LRScheduler, _LRScheduler
 from rgrad.optim.lr_scheduler.chainable import (
     ConstantLR,
     ExponentialLR,
@@ -47,4 +47,5 @@ __all__ = [
     "ReduceLROnPlateau",
     "SequentialLR",
     "StepLR",
+    "_LRScheduler",
 ]

@@ -470,3 +470,14 @@ def test_weights_only_builds_arrays_of_numpy_that_are_allowed():
         loaded = torch.load(file)
     for name, array in state.items():
         assert np.array_equal(loaded[name], array) and loaded[name].dtype == array.dtype.newbyteorder("=")
+
+
+def test_a_whole_transformer_is_loaded_where_its_classes_and_activation_are_allowed():
+    layer = nn.TransformerEncoderLayer(4, 2, 8, activation=nn.functional.relu)
+    allowed = {type(module) for module in layer.modules()} | {nn.functional.relu}
+    with serialization.safe_globals(list(allowed)):
+        loaded = torch.load(io.BytesIO(saved(layer)))
+    assert loaded.activation is nn.functional.relu
+    assert type(loaded.self_attn.out_proj) is nn.modules.linear.NonDynamicallyQuantizableLinear
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported global"):
+        torch.load(io.BytesIO(saved(layer)))

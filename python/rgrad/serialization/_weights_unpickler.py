@@ -38,7 +38,9 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
         if isinstance(entry, tuple):
             _safe_globals[entry[1]] = entry[0]
         else:
-            _safe_globals[f"{entry.__module__}.{entry.__qualname__}"] = entry
+            # Functions of the core have no module: pickle looks for one that has them, when it writes as here.
+            module = entry.__module__ or pickle.whichmodule(entry, entry.__qualname__)
+            _safe_globals[f"{module}.{entry.__qualname__}"] = entry
 
 
 def get_safe_globals() -> list[Any]:

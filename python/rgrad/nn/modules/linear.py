@@ -83,6 +83,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A `Linear` under the name that PyTorch prints for the output projection of attention."""
+
+
 class Bilinear(Module):
     """Computes ``input1 @ weight[k] @ input2 + bias[k]`` for every output feature k.
 

@@ -163,3 +163,18 @@ def test_a_chain_in_segments_computes_what_the_chain_computes(segments):
     # The last segment keeps what it saved; the others run again.
     again = len(chain) // segments * (segments - 1) if segments > 0 else 0
     assert len(calls) == len(chain) + again
+
+
+def test_random_states_of_devices_are_taken_and_restored():
+    from rgrad.utils.checkpoint import get_device_states, set_device_states
+
+    assert get_device_states(torch.ones(2), 3) == ([], [])
+    set_device_states([], [])
+    state = torch.get_rng_state()
+    before = torch.rand(3)
+    set_device_states([0], [state])
+    assert torch.equal(torch.rand(3), before)
+    if torch.gpu.is_available():
+        x = torch.ones(2, device="gpu")
+        devices, states = get_device_states(x, {"y": [x]})
+        assert devices == [0] and torch.equal(states[0], torch.get_rng_state())

@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
         else:
             problem = differs(found, known[name]) if name in known else "has no recorded result"
         failed += problem is not None
-        print(f"{name:<24}{problem or ('recorded' if recording else 'as PyTorch')}", flush=True)
+        print(f"{name:<28}{problem or ('recorded' if recording else 'as PyTorch')}", flush=True)
     shutil.rmtree(folder)
     if recording:
         RESULTS.write_text(written(known))

@@ -39,7 +39,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
             _safe_globals[entry[1]] = entry[0]
         else:
             # Functions of the core have no module: pickle looks for one that has them, when it writes as here.
-            module = entry.__module__ or pickle.whichmodule(entry, entry.__qualname__)
+            module = entry.__module__ or pickle.whichmodule(entry, entry.__qualname__)  # type: ignore[attr-defined]
             _safe_globals[f"{module}.{entry.__qualname__}"] = entry
 
 

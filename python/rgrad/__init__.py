@@ -26,7 +26,7 @@ from rgrad._C import (
     memory_format as memory_format,
 )
 
-from . import _methods, _subclass, _tensor
+from . import _core_names, _methods, _subclass, _tensor
 from ._dtypes import (
     broadcast_shapes as broadcast_shapes,
     can_cast as can_cast,
@@ -64,6 +64,7 @@ from .random import (
     set_rng_state as set_rng_state,
 )
 
+_core_names.install()
 _subclass.install()
 _tensor.install()
 _methods.install()
@@ -435,6 +436,7 @@ if TYPE_CHECKING:
     from .func import (
         vmap as vmap,
     )
+    from .futures import Future as Future
     from .jit import (
         ScriptFunction as ScriptFunction,
         ScriptModule as ScriptModule,
@@ -726,6 +728,7 @@ _NAMES_OF = {
     "compiler": ("compile",),
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "func": ("vmap",),
+    "futures": ("Future",),
     "jit": ("ScriptFunction", "ScriptModule", "fork", "wait"),
     "linalg": ("pca_lowrank", "pinverse", "svd_lowrank"),
     "nn.functional": (
@@ -744,6 +747,8 @@ _NAMES_OF = {
     "types": ("DispatchKey", "SymBool", "SymFloat", "SymInt"),
     "version": ("compiled_with_cxx11_abi",),
 }
+# PyTorch's private modules that programs reach as attributes without importing them.
+_PRIVATE_MODULES = ("__config__", "__future__", "_dynamo", "_library", "_subclasses", "_tensor_str", "_utils")
 _FROM = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
@@ -751,7 +756,7 @@ def __getattr__(name: str) -> Any:
     if name in _FROM:
         value = globals()[name] = getattr(importlib.import_module(f"rgrad.{_FROM[name]}"), name)
         return value
-    if name.isidentifier() and (not name.startswith("_") or name in ("__config__", "__future__")):
+    if name.isidentifier() and (not name.startswith("_") or name in _PRIVATE_MODULES):
         try:
             return importlib.import_module(f"rgrad.{name}")
         except ModuleNotFoundError as error:

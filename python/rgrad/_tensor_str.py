@@ -33,3 +33,35 @@ def get_printoptions() -> dict[str, Any]:
     """The current print options."""
     names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
     return dict(zip(names, _C._get_printoptions(), strict=True))
+
+
+class _PrintOptions:
+    """The current print options as attributes, which can be read and set."""
+
+    def __getattr__(self, name: str) -> Any:
+        options = get_printoptions()
+        if name not in options:
+            raise AttributeError(f"there is no print option {name!r}")
+        return options[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        options = get_printoptions()
+        if name not in options:
+            raise AttributeError(f"there is no print option {name!r}")
+        _C._set_printoptions(**{**options, name: value})
+
+
+PRINT_OPTS = _PrintOptions()
+_PREFIX = "tensor("
+
+
+def _tensor_str(self: _C.Tensor, indent: int) -> str:
+    """The values of a tensor as its repr shows them, without what stands around.
+
+    Args:
+        self: the tensor.
+        indent: by how many spaces lines after the first are indented. They are broken as those of the repr.
+    """
+    text = repr(self.detach())[len(_PREFIX) : -1]
+    end = text.rfind("]") + 1 if self.dim() else len(text.partition(",")[0])
+    return text[:end].replace("\n" + " " * len(_PREFIX), "\n" + " " * indent)

@@ -1,4 +1,4 @@
-"""`torch.ops`: user-defined operations as `torch.ops.namespace.name`."""
+"""`torch.ops`: user-defined operations as `torch.ops.namespace.name`, and the library's own in `torch.ops.aten`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import types
 from typing import Any
 
 from rgrad._absent import refuse
+from rgrad._library import aten as _aten
 from rgrad._library import operation as _operation
 
 __all__ = ["load_library"]
@@ -20,9 +21,12 @@ class _OpNamespace(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         found = _operation.operations.get(f"{self._of}::{name}")
-        if name.startswith("__") or found is None:
+        if found is not None:
+            return _operation.packet(found)
+        own = _aten.packet(name) if self._of == "aten" else None
+        if own is None:
             raise AttributeError(f"'_OpNamespace' '{self._of}' object has no attribute '{name}'")
-        return _operation.packet(found)
+        return own
 
     def __dir__(self) -> list[str]:
         return sorted(name.split("::")[1] for name in _operation.operations if name.startswith(f"{self._of}::"))

@@ -46,6 +46,24 @@ def differs(found: Any, wanted: Any) -> str | None:
     return None if worst <= TOLERANCE * scale else f"differs by {worst:.3g} of {scale:.3g}"
 
 
+def rounded(value: Any) -> Any:
+    """A result with six digits of each number, which is more than is compared."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def written(known: dict[str, Any]) -> str:
+    """The recorded results as JSON, a line for each name of a program's result."""
+    programs = []
+    for program, found in sorted(known.items()):
+        lines = [f"{json.dumps(name)}: {json.dumps(rounded(value))}" for name, value in sorted(found.items())]
+        programs.append(f"{json.dumps(program)}: {{\n" + ",\n".join(lines) + "\n}")
+    return "{\n" + ",\n".join(programs) + "\n}\n"
+
+
 def result(name: str) -> Any:
     """What a program returns, as JSON knows it."""
     sys.path.insert(0, str(HERE))
@@ -77,10 +95,10 @@ def main(arguments: list[str]) -> int:
         else:
             problem = differs(found, known[name]) if name in known else "has no recorded result"
         failed += problem is not None
-        print(f"{name:<24}{problem or ('recorded' if recording else 'as PyTorch')}", flush=True)
+        print(f"{name:<28}{problem or ('recorded' if recording else 'as PyTorch')}", flush=True)
     shutil.rmtree(folder)
     if recording:
-        RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        RESULTS.write_text(written(known))
     return 1 if failed else 0
 
 

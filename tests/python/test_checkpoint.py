@@ -179,3 +179,18 @@ def test_selective_checkpointing_is_only_a_name():
     assert CheckpointPolicy.MUST_SAVE.value == 0
     with pytest.raises(NotImplementedError, match="computed again as a whole"):
         create_selective_checkpoint_contexts([])
+
+
+def test_random_states_of_devices_are_taken_and_restored():
+    from rgrad.utils.checkpoint import get_device_states, set_device_states
+
+    assert get_device_states(torch.ones(2), 3) == ([], [])
+    set_device_states([], [])
+    state = torch.get_rng_state()
+    before = torch.rand(3)
+    set_device_states([0], [state])
+    assert torch.equal(torch.rand(3), before)
+    if torch.gpu.is_available():
+        x = torch.ones(2, device="gpu")
+        devices, states = get_device_states(x, {"y": [x]})
+        assert devices == [0] and torch.equal(states[0], torch.get_rng_state())

@@ -7,7 +7,7 @@ import pickle
 import warnings
 
 import pytest
-from test_door import _run
+from test_door import _inside, _run
 
 import rgrad as torch
 
@@ -336,3 +336,35 @@ def test_values_are_shared_out_and_joined():
     assert joined[0].tolist() == [1.0, 5.0, 9.0] and torch.equal(joined[1]["a"], x)
     args, named = scatter_kwargs((x,), {}, ["cpu", "cpu"])
     assert len(args) == 2 and named == ({}, {})
+
+
+def test_private_modules_and_functions_are_reached_without_an_import():
+    program = "import torch; print(torch._dynamo.is_compiling(), torch._utils.__name__, torch._C._get_tracing_state())"
+    assert _inside(program).split() == ["False", "rgrad._utils", "None"]
+    assert torch.Future is torch.futures.Future
+
+
+def test_print_options_and_values_are_reached_as_programs_reach_them():
+    from rgrad._tensor_str import PRINT_OPTS, _tensor_str
+
+    before = torch.get_printoptions()
+    try:
+        PRINT_OPTS.precision = 2
+        assert PRINT_OPTS.precision == 2 and torch.get_printoptions()["precision"] == 2
+        assert _tensor_str(torch.tensor([[0.125, 1.0], [2.0, 3.0]], dtype=torch.float64), 2) == (
+            "[[0.12, 1.00],\n   [2.00, 3.00]]"
+        )
+    finally:
+        PRINT_OPTS.precision = before["precision"]
+    assert _tensor_str(torch.tensor(3, dtype=torch.int32), 0) == "3" and _tensor_str(torch.empty(0), 0) == "[]"
+    for use in (lambda: PRINT_OPTS.width, lambda: setattr(PRINT_OPTS, "width", 3)):
+        with pytest.raises(AttributeError, match="no print option 'width'"):
+            use()
+
+
+def test_the_base_of_instance_norms_is_where_packages_import_it():
+    program = "from torch.nn.modules.instancenorm import _InstanceNorm; import torch; print(_InstanceNorm.__module__)"
+    assert _inside(program + "; print(issubclass(torch.nn.InstanceNorm2d, _InstanceNorm))").split() == [
+        "torch.nn.modules.instancenorm",
+        "True",
+    ]

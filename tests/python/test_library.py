@@ -259,3 +259,28 @@ def double(x: torch.Tensor) -> torch.Tensor:
 print(torch.ops.door.double(torch.ones(1)).item(), torch.ops.door.double.default, hasattr(torch.ops.door, "other"))
 """
     assert _inside(code) == "2.0 door.double.default False"
+
+
+def test_own_operations_are_called_by_their_names_and_forms():
+    aten, x = torch.ops.aten, torch.tensor([[3.0, 1.0], [2.0, 4.0]])
+    assert aten.add.Tensor(x, x, alpha=2).tolist() == [[9.0, 3.0], [6.0, 12.0]]
+    assert aten.sort.stable(x, dim=1, stable=True)[0].tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    assert aten.linalg_det(x).item() == pytest.approx(10.0) and aten.relu.default(-x).sum() == 0
+    assert aten._to_copy.default(x, dtype=torch.int64, layout=None).dtype == torch.int64
+    assert aten.slice.Tensor(x, -1, 1).tolist() == [[1.0], [4.0]] and aten.rsub.Scalar(x, 1, 2)[0, 0] == -5
+    assert aten.index.Tensor(x, [None, torch.tensor([1])]).tolist() == [[1.0], [4.0]]
+    with pytest.raises(NotImplementedError, match="no sparse tensors"):
+        aten._sparse_addmm.default(x, x, x)
+    assert aten.alias(x).data_ptr() == x.data_ptr() and aten.transpose.int(x, 0, 1)[0, 1] == 2
+
+
+def test_own_operations_are_keys_of_tables_and_name_themselves():
+    aten = torch.ops.aten
+    assert aten.clone.default is aten.clone.default and aten.clone.default is not aten.clone.out
+    assert aten.clone.default.overloadpacket is aten.clone and aten.clone.default.namespace == "aten"
+    assert repr(aten.clone) == "<OpOverloadPacket(op='aten.clone')>" and aten.add.Tensor.name() == "aten::add.Tensor"
+    assert repr(aten.clone.default) == "<OpOverload(op='aten.clone', overload='default')>"
+    assert aten.clone.default.name() == "aten::clone" and aten.clone.default.__name__ == "clone.default"
+    for lookup in (lambda: aten.no_such_operation, lambda: aten.clone._hidden, lambda: torch.ops.other.clone):
+        with pytest.raises(AttributeError, match="has no"):
+            lookup()

@@ -52,15 +52,11 @@ CASES = {
         lambda e: max(0.5, 1 - e / 8),
     ),
     "sequence": (
-        lambda o: schedules.SequentialLR(
-            o, [schedules.ConstantLR(o, 0.5, 9), schedules.ExponentialLR(o, 0.5)], [3]
-        ),
+        lambda o: schedules.SequentialLR(o, [schedules.ConstantLR(o, 0.5, 9), schedules.ExponentialLR(o, 0.5)], [3]),
         lambda e: 0.5 if e < 3 else 0.5 ** (e - 3),
     ),
     "chain": (
-        lambda o: schedules.ChainedScheduler(
-            [schedules.ConstantLR(o, 0.5, 3), schedules.ExponentialLR(o, 0.9)]
-        ),
+        lambda o: schedules.ChainedScheduler([schedules.ConstantLR(o, 0.5, 3), schedules.ExponentialLR(o, 0.9)]),
         lambda e: (0.5 if e < 3 else 1) * 0.9**e,
     ),
 }
@@ -115,9 +111,7 @@ def test_a_plateau_may_watch_a_tensor_that_should_grow():
 
 def test_stepping_the_schedule_first_warns():
     scheduler = schedules.StepLR(optimizer(), 3)
-    with pytest.warns(
-        UserWarning, match=r"Detected call of `lr_scheduler.step\(\)` before `optimizer.step\(\)`"
-    ):
+    with pytest.warns(UserWarning, match=r"Detected call of `lr_scheduler.step\(\)` before `optimizer.step\(\)`"):
         scheduler.step()
 
 
@@ -164,3 +158,12 @@ def test_cycles_move_the_momentum_against_the_rate():
         schedules.CyclicLR(optim.Adagrad([parameter]), 0.1, 0.5)
     with pytest.raises(ValueError, match="mode is invalid and scale_fn is None"):
         schedules.CyclicLR(o, 0.1, 0.5, mode="square")
+
+
+def test_a_schedule_may_derive_from_the_former_name_of_the_base():
+    class Halved(schedules._LRScheduler):
+        def get_lr(self):
+            return [group["lr"] * (0.5 if self.last_epoch else 1.0) for group in self.optimizer.param_groups]
+
+    assert rates(Halved(optimizer()), 2) == [0.1, 0.05, 0.025]
+    assert not issubclass(schedules.StepLR, schedules._LRScheduler)

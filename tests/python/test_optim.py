@@ -297,9 +297,7 @@ def test_bad_parameters_are_refused():
         optim.SGD([])
     with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor"):
         optim.SGD([leaf * 2])
-    with pytest.raises(
-        TypeError, match="params argument given to the optimizer should be an iterable of Tensors"
-    ):
+    with pytest.raises(TypeError, match="params argument given to the optimizer should be an iterable of Tensors"):
         optim.SGD(leaf)
     with pytest.raises(TypeError, match="optimizer can only optimize Tensors, but one of the params is int"):
         optim.SGD([3])
@@ -532,3 +530,14 @@ def test_a_class_around_an_optimizer_that_skips_the_constructor_steps_and_is_sch
     optimizer.step()
     schedule.step()
     assert weight.item() == 0.5 and optimizer.steps == 1 and optimizer.param_groups[0]["lr"] == 0.05
+
+
+def test_zero_grad_fills_a_gradient_that_is_a_view():
+    param = torch.ones(2, requires_grad=True)
+    both = torch.ones(2, 2)
+    param.grad = both[0]
+    optim.SGD([param], lr=0.1).zero_grad(set_to_none=False)
+    assert both.tolist() == [[0.0, 0.0], [1.0, 1.0]] and not param.grad.requires_grad
+    (param.grad,) = torch.autograd.grad((param**3).sum(), param, create_graph=True)
+    optim.SGD([param], lr=0.1).zero_grad(set_to_none=False)
+    assert param.grad.tolist() == [0.0, 0.0] and param.grad.grad_fn is None

@@ -109,3 +109,8 @@ def test_programs_walk_trees_by_the_supported_nodes():
     assert children == [1, 2] and supported[namedtuple].unflatten_fn(children, context) == Point(1, 2)
     assert supported[dict].flatten_fn({"a": 1})[0] == [1] and dict in list(supported)
     assert _pytree.LeafSpec().is_leaf() and _pytree._is_leaf(3) and not _pytree._is_leaf([3])
+
+
+def test_subclasses_of_dictionaries_are_taken_apart_by_the_functions_of_dictionaries():
+    assert pytree._dict_flatten({"a": 1, "b": 2}) == ([1, 2], ["a", "b"])
+    assert pytree._dict_unflatten([1, 2], ["a", "b"]) == {"a": 1, "b": 2}

@@ -103,9 +103,7 @@ def test_parameters_and_a_modules_state_come_back():
     assert list(state) == list(net.state_dict())
     other = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     other.load_state_dict(state)
-    assert all(
-        torch.equal(a, b) for a, b in zip(net.state_dict().values(), other.state_dict().values(), strict=True)
-    )
+    assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), other.state_dict().values(), strict=True))
     parameter = loaded(saved(nn.Parameter(torch.ones(2), requires_grad=False)))
     assert isinstance(parameter, nn.Parameter) and not parameter.requires_grad
 
@@ -156,9 +154,7 @@ class Ordinary:
 
 def test_classes_can_be_allowed():
     data = saved(Ordinary(5))
-    with pytest.raises(
-        pickle.UnpicklingError, match="Unsupported global: GLOBAL .*Ordinary was not an allowed"
-    ):
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported global: GLOBAL .*Ordinary was not an allowed"):
         loaded(data)
     serialization.add_safe_globals([Ordinary])
     try:
@@ -169,9 +165,7 @@ def test_classes_can_be_allowed():
 
 def legacy(count=3, values=(1.0, 2.0, 3.0)):
     """A file as PyTorch wrote it before 1.6."""
-    begin = b"".join(
-        pickle.dumps(item, 2) for item in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
-    )
+    begin = b"".join(pickle.dumps(item, 2) for item in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
     pickled = zipfile.ZipFile(io.BytesIO(saved({"w": torch.zeros(3)}))).read("archive/data.pkl")
     pickled = pickled.replace(pickle.BININT1 + b"\3" + b"tq", pickle.BININT1 + bytes([count]) + b"tq", 1)
     return begin + pickled + pickle.dumps(["0"], 2) + struct.pack("<q3f", len(values), *values)
@@ -338,9 +332,7 @@ def test_deep_and_circular_pickles_end_in_an_error_or_a_value():
 
 
 def test_random_damage_never_does_more_than_raise():
-    pickled = zipfile.ZipFile(io.BytesIO(saved({"w": torch.ones(3), "n": [1, "x", 2.5]}))).read(
-        "archive/data.pkl"
-    )
+    pickled = zipfile.ZipFile(io.BytesIO(saved({"w": torch.ones(3), "n": [1, "x", 2.5]}))).read("archive/data.pkl")
     generator, values = random.Random(0), []
     for _ in range(400):
         changed = bytearray(pickled)
@@ -465,3 +457,27 @@ def test_the_records_of_a_file_can_be_read(tmp_path):
     assert torch.equal(reader.get_storage_from_record("data/0", 3, torch.float32), torch.arange(3.0))
     with pytest.raises(RuntimeError, match="no 4 elements"):
         reader.get_storage_from_record("data/0", 4, torch.float32)
+
+
+def test_weights_only_builds_arrays_of_numpy_that_are_allowed():
+    reconstruct = np.ones(1).__reduce__()[0]
+    state = {"numpy": np.random.default_rng(0).normal(size=(2, 3)), "big": np.arange(3, dtype=">i4")}
+    file = io.BytesIO(saved(state))
+    with pytest.raises(pickle.UnpicklingError, match="_reconstruct"):
+        torch.load(file)
+    file.seek(0)
+    with serialization.safe_globals([reconstruct, np.ndarray, np.dtype]):
+        loaded = torch.load(file)
+    for name, array in state.items():
+        assert np.array_equal(loaded[name], array) and loaded[name].dtype == array.dtype.newbyteorder("=")
+
+
+def test_a_whole_transformer_is_loaded_where_its_classes_and_activation_are_allowed():
+    layer = nn.TransformerEncoderLayer(4, 2, 8, activation=nn.functional.relu)
+    allowed = {type(module) for module in layer.modules()} | {nn.functional.relu}
+    with serialization.safe_globals(list(allowed)):
+        loaded = torch.load(io.BytesIO(saved(layer)))
+    assert loaded.activation is nn.functional.relu
+    assert type(loaded.self_attn.out_proj) is nn.modules.linear.NonDynamicallyQuantizableLinear
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported global"):
+        torch.load(io.BytesIO(saved(layer)))

@@ -118,7 +118,8 @@ _ROWS = {
     ),
     "nn.modules.instancenorm": (
         _NN,
-        "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d",
+        "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d "
+        "_InstanceNorm",
     ),
     "nn.modules.linear": (_NN, "LazyLinear"),
     "nn.modules.pixelshuffle": (_NN, "PixelShuffle PixelUnshuffle"),

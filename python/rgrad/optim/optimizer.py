@@ -283,9 +283,13 @@ class Optimizer:
                 if set_to_none:
                     param.grad = None
                 elif param.grad is not None:
-                    # Detached because with create_graph the gradient has a history, which would keep the last graph
-                    # alive.
-                    param.grad.detach_().zero_()
+                    # With create_graph the gradient has a history, which would keep the last graph alive. A view
+                    # without one, which a package may have set, can't be detached in place.
+                    if param.grad.grad_fn is not None:
+                        param.grad.detach_()
+                    else:
+                        param.grad.requires_grad_(False)
+                    param.grad.zero_()
 
     # Steps
 
@@ -335,8 +339,7 @@ class Optimizer:
             packed["params"] = [numbers[id(param)] for param in group["params"]]
             groups.append(packed)
         state = {
-            (numbers[id(key)] if isinstance(key, rgrad.Tensor) else key): value
-            for key, value in self.state.items()
+            (numbers[id(key)] if isinstance(key, rgrad.Tensor) else key): value for key, value in self.state.items()
         }
         state_dict = {"state": state, "param_groups": groups}
         for post_hook in list(self._hooks("_optimizer_state_dict_post_hooks").values()):

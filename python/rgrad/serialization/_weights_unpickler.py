@@ -38,7 +38,9 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
         if isinstance(entry, tuple):
             _safe_globals[entry[1]] = entry[0]
         else:
-            _safe_globals[f"{entry.__module__}.{entry.__qualname__}"] = entry
+            # Functions of the core have no module: pickle looks for one that has them, when it writes as here.
+            module = entry.__module__ or pickle.whichmodule(entry, entry.__qualname__)  # type: ignore[attr-defined]
+            _safe_globals[f"{module}.{entry.__qualname__}"] = entry
 
 
 def get_safe_globals() -> list[Any]:
@@ -170,6 +172,12 @@ class _NumpyDtype:
             raise pickle.UnpicklingError("malformed numpy dtype")
         self.order = state[1]
 
+    def made(self) -> Any:
+        """NumPy's own object."""
+        import numpy
+
+        return numpy.dtype(self.code).newbyteorder(self.order)
+
 
 def _numpy_dtype(code: Any, *flags: Any) -> _NumpyDtype:
     if not isinstance(code, str) or not re.fullmatch(r"[biufc](1|2|4|8|16)", code):
@@ -177,12 +185,21 @@ def _numpy_dtype(code: Any, *flags: Any) -> _NumpyDtype:
     return _NumpyDtype(code)
 
 
+def _with_numpy_dtypes(state: Any) -> Any:
+    """A state with NumPy's own dtypes, as the `__setstate__` of an array wants them."""
+    import sys
+
+    if "numpy" not in sys.modules or not isinstance(state, tuple):
+        return state
+    return tuple(item.made() if isinstance(item, _NumpyDtype) else item for item in state)
+
+
 def _numpy_scalar(dtype: Any, data: Any) -> Any:
     import numpy
 
     if not isinstance(dtype, _NumpyDtype) or not isinstance(data, bytes):
         raise pickle.UnpicklingError("malformed numpy scalar")
-    kind = numpy.dtype(dtype.code).newbyteorder(dtype.order)
+    kind = dtype.made()
     if len(data) != kind.itemsize:
         raise pickle.UnpicklingError("malformed numpy scalar")
     return numpy.frombuffer(data, dtype=kind)[0]
@@ -345,9 +362,7 @@ class WeightsUnpickler:
     def _lookup(self, module: Any, name: Any) -> None:
         full = f"{module}.{name}"[:300]
         if str(module).partition(".")[0] in _BLOCKED:
-            raise pickle.UnpicklingError(
-                f"Trying to load unsupported GLOBAL {full} whose module {module} is blocked."
-            )
+            raise pickle.UnpicklingError(f"Trying to load unsupported GLOBAL {full} whose module {module} is blocked.")
         if full in self._globals:
             self._push(self._globals[full])
         elif full in _safe_globals:
@@ -391,7 +406,7 @@ class WeightsUnpickler:
             target.__dict__.update(state)
         elif any(type(target) is entry for entry in _safe_globals.values()):
             if hasattr(target, "__setstate__"):
-                target.__setstate__(state)
+                target.__setstate__(_with_numpy_dtypes(state))
             else:
                 target.__dict__.update(state)
         else:

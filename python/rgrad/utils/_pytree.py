@@ -53,9 +53,6 @@ register_pytree_node(list, lambda node: (node, None), lambda children, _: list(c
 register_pytree_node(tuple, lambda node: (node, None), lambda children, _: tuple(children))
 register_pytree_node(deque, lambda node: (node, node.maxlen), lambda children, n: deque(children, maxlen=n))
 register_pytree_node(
-    dict, lambda node: (node.values(), list(node)), lambda children, keys: dict(zip(keys, children, strict=True))
-)
-register_pytree_node(
     OrderedDict,
     lambda node: (node.values(), list(node)),
     lambda children, keys: OrderedDict(zip(keys, children, strict=True)),
@@ -106,9 +103,22 @@ class GetAttrKey(namedtuple("GetAttrKey", ("name",))):
         return getattr(obj, self.name)
 
 
+def _dict_flatten(node: dict) -> tuple[list[Any], list]:
+    """The values of a dictionary, and its keys."""
+    return list(node.values()), list(node)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Iterable[Any]) -> dict:
+    """The dictionary of values and keys, as `_dict_flatten` gave them."""
+    return dict(zip(context, values, strict=True))
+
+
 def _dict_flatten_with_keys(node: dict) -> tuple[list[tuple[MappingKey, Any]], list]:
     """The values of a dictionary with their path components, and its keys."""
     return [(MappingKey(key), value) for key, value in node.items()], list(node)
+
+
+register_pytree_node(dict, _dict_flatten, _dict_unflatten)
 
 
 def _is_namedtuple(cls: type) -> bool:

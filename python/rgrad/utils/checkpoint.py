@@ -23,6 +23,7 @@ from rgrad._absent import absent_class, absent_function
 from rgrad.autograd import Function, backward
 from rgrad.autograd.grad_mode import enable_grad, no_grad
 
+from ._pytree import tree_leaves
 from ._recompute import DETERMINISM_CHECKS, CheckpointError, Region, Surroundings
 
 __all__ = [
@@ -35,9 +36,11 @@ __all__ = [
     "checkpoint_sequential",
     "create_selective_checkpoint_contexts",
     "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 Tensor = _C.Tensor
@@ -101,6 +104,32 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The random states of the GPUs that hold the arguments, for a second run of a region by a program of its own.
+
+    Args:
+        args: the region's arguments; all but tensors on a GPU are passed over.
+
+    Returns:
+        The indices of those GPUs, each once, and for each the state of the generator, which all devices share.
+    """
+    tensors = [x for x in tree_leaves(args) if isinstance(x, Tensor) and x.device.type not in ("cpu", "meta")]
+    devices = list(dict.fromkeys(x.get_device() for x in tensors))
+    return devices, [rgrad.get_rng_state() for _ in devices]
+
+
+def set_device_states(devices: list[int], states: list[Tensor], *, device_type: str | None = None) -> None:
+    """Restores what `get_device_states` gave.
+
+    Args:
+        devices: the indices of the GPUs.
+        states: the state for each.
+        device_type: accepted, without effect, as all devices share a generator.
+    """
+    for _, state in zip(devices, states, strict=True):
+        rgrad.set_rng_state(state)
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:

@@ -41,6 +41,7 @@ from .batchnorm import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    _InstanceNorm,  # noqa: F401 - found here by the table of module paths
 )
 from .container import (
     Container,

@@ -10,16 +10,12 @@ from rgrad import _C
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
-from .linear import Linear
+from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
 __all__ = ["MultiheadAttention"]
 
 Tensor = _C.Tensor
-
-
-class NonDynamicallyQuantizableLinear(Linear):
-    """A `Linear` under the name that PyTorch prints for the output projection of attention."""
 
 
 class MultiheadAttention(Module):

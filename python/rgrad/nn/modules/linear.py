@@ -78,9 +78,11 @@ class Linear(Module):
         return _linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-        )
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A `Linear` under the name that PyTorch prints for the output projection of attention."""
 
 
 class Bilinear(Module):

@@ -16,7 +16,7 @@ Example:
 
 from rgrad.optim.lr_scheduler.annealing import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
 from rgrad.optim.lr_scheduler.base import EPOCH_IS_DEPRECATED as EPOCH_DEPRECATION_WARNING
-from rgrad.optim.lr_scheduler.base import LRScheduler
+from rgrad.optim.lr_scheduler.base import LRScheduler, _LRScheduler
 from rgrad.optim.lr_scheduler.chainable import (
     ConstantLR,
     ExponentialLR,
@@ -49,4 +49,5 @@ __all__ = [
     "ReduceLROnPlateau",
     "SequentialLR",
     "StepLR",
+    "_LRScheduler",
 ]

@@ -182,3 +182,7 @@ class MomentumScheduler(LRScheduler):
             group["betas"] = (momentum, *group["betas"][1:])
         else:
             group["momentum"] = momentum
+
+
+class _LRScheduler(LRScheduler):
+    """The base under its former name, which programs subclass. The schedules here do not derive from it."""

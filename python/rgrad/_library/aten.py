@@ -1,0 +1,116 @@
+"""`torch.ops.aten`: the library's own operations, as packages name them that register functions for them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import rgrad
+from rgrad._absent import absent_function
+from rgrad._C import Tensor
+
+_FAMILIES = ("linalg", "special", "fft")
+
+
+def _alias(self: Tensor) -> Tensor:
+    return self.view(self.shape)
+
+
+def _index(self: Tensor, indices: list[Tensor | None]) -> Tensor:
+    return self[tuple(slice(None) if index is None else index for index in indices)]
+
+
+def _rsub(self: Tensor, other: Any, alpha: Any = 1) -> Tensor:
+    return other - self * alpha
+
+
+def _slice(self: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    return self[(slice(None),) * (dim % self.dim()) + (slice(start, end, step),)]
+
+
+def _to_copy(self: Tensor, **kwargs: Any) -> Tensor:
+    return self.to(copy=True, **{name: value for name, value in kwargs.items() if value is not None})
+
+
+# Those that have no function of their own here, or one of another form.
+_OTHERS: dict[str, Callable[..., Any]] = {
+    "_to_copy": _to_copy,
+    "_unsafe_view": Tensor.view,
+    "_pin_memory": lambda self, device=None: self.pin_memory(),
+    "_sparse_addmm": absent_function("torch.ops.aten._sparse_addmm", "there are no sparse tensors"),
+    "_sparse_mm_reduce_impl": absent_function("torch.ops.aten._sparse_mm_reduce_impl", "there are no sparse tensors"),
+    "alias": _alias,
+    "index": _index,
+    "rsub": _rsub,
+    "slice": _slice,
+}
+
+
+class OpOverload:
+    """One form of an operation. Calling it chooses the form by the arguments, so that all forms compute alike."""
+
+    namespace = "aten"
+
+    def __init__(self, packet: OpOverloadPacket, overload: str) -> None:
+        self._overloadpacket, self._overloadname = packet, overload
+        self.__name__ = self.__qualname__ = f"{packet.__name__}.{overload}"
+        self.__module__ = packet.__module__
+
+    @property
+    def overloadpacket(self) -> OpOverloadPacket:
+        """The operation of which it is a form."""
+        return self._overloadpacket
+
+    def name(self) -> str:
+        """The full name, without `.default`."""
+        suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
+        return f"aten::{self._overloadpacket.__name__}{suffix}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._overloadpacket(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='aten.{self._overloadpacket.__name__}', overload='{self._overloadname}')>"
+
+
+class OpOverloadPacket:
+    """An operation. Its attributes are its forms; names of forms are not checked, as no table of them is kept."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "torch.ops.aten"
+        self._function = function
+
+    def __getattr__(self, name: str) -> OpOverload:
+        if name.startswith("_") or not name.isidentifier():
+            raise AttributeError(f"The underlying op of 'aten.{self.__name__}' has no overload name '{name}'")
+        made = vars(self)[name] = OpOverload(self, name)
+        return made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
+
+
+def _function(name: str) -> Callable[..., Any] | None:
+    if name in _OTHERS:
+        return _OTHERS[name]
+    family, _, rest = name.partition("_")
+    if family in _FAMILIES and rest:
+        return getattr(getattr(rgrad, family), rest, None)
+    for place in (rgrad, Tensor, rgrad.nn.functional):
+        # A method such as `Tensor.to`, but no property: operations can be called.
+        found = getattr(place, name, None)
+        if callable(found) and not isinstance(found, type):
+            return found
+    return None
+
+
+@functools.cache
+def packet(name: str) -> OpOverloadPacket | None:
+    """The operation of a name; None where there is none."""
+    function = None if name.startswith("__") else _function(name)
+    return None if function is None else OpOverloadPacket(name, function)

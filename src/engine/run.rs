@@ -77,7 +77,11 @@ fn run_here(
         }
         let node = task.states[i].node;
         let mut input_buffer = std::mem::take(&mut task.states[i].input_buffer);
-        run_tensor_hooks(node, &mut input_buffer)?;
+        let is_wanted = || wanted.is_none_or(|wanted| wanted.iter().any(|w| w.node.same(node)));
+        let go = task.states[i].needed || wanted.is_none();
+        if go || is_wanted() {
+            run_tensor_hooks(node, &mut input_buffer)?;
+        }
         if let Some(returned) = returned {
             for (w, slot) in returned.iter().zip(&mut found) {
                 if w.node.same(node) {
@@ -88,7 +92,7 @@ fn run_here(
         if let Some(leaf) = node.function().as_accumulator() {
             let accumulates = match goal {
                 Goal::Leaves => true,
-                Goal::Into(wanted) => wanted.iter().any(|w| w.node.same(node)),
+                Goal::Into(_) => is_wanted(),
                 Goal::Return(_) => false,
             };
             if accumulates {
@@ -96,7 +100,6 @@ fn run_here(
             }
             continue;
         }
-        let go = task.states[i].needed || wanted.is_none();
         let outs = if go { run_node(node, input_buffer, &task, wanted, options)? } else { Grads::new() };
         deliver(&mut task, &mut ready, node, outs)?;
     }

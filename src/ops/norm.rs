@@ -116,7 +116,7 @@ fn finish(
         weight: SavedTensor::optional(weight),
         mean: SavedTensor::input(&stats.mean),
         rstd: SavedTensor::input(&stats.rstd),
-        has_bias: bias.is_some(),
+        bias: bias.map(|b| b.shape().clone()),
         kind,
         eps,
     })
@@ -127,7 +127,8 @@ struct NormBackward {
     weight: SavedTensor,
     mean: SavedTensor,
     rstd: SavedTensor,
-    has_bias: bool,
+    /// The shape of the bias, if there is one.
+    bias: Option<Dims>,
     kind: Kind,
     eps: f64,
 }
@@ -211,10 +212,8 @@ impl Function for NormBackward {
         if let Some(w) = &weight {
             out[1] = Some(view::reshape_to(&dw, w.shape())?);
         }
-        if self.has_bias {
-            // Weight and bias have the same shape.
-            let shape = weight.as_ref().map_or(self.param_shape(&x), |w| w.shape().clone());
-            out[2] = Some(view::reshape_to(&db, &shape)?);
+        if let Some(shape) = &self.bias {
+            out[2] = Some(view::reshape_to(&db, shape)?);
         }
         Ok(out)
     }
@@ -239,19 +238,6 @@ impl Function for NormBackward {
                 visit("eps", Attribute::Number(Scalar::Float(self.eps)));
             }
         }
-    }
-}
-
-impl NormBackward {
-    /// The shape of weight and bias: for layer normalization, that of the normalized trailing dimensions.
-    fn param_shape(&self, x: &Tensor) -> Dims {
-        let Kind::Layer { n } = self.kind else { return Dims::from([channels(self.kind)]) };
-        let (mut start, mut size) = (x.rank(), 1);
-        while size != n && start > 0 {
-            start -= 1;
-            size *= x.shape()[start];
-        }
-        x.shape()[start..].into()
     }
 }
 

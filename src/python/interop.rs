@@ -16,6 +16,7 @@ use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar, promote};
+use crate::graph::grad_enabled;
 use crate::layout::{Dims, Layout, checked_numel};
 use crate::ops;
 use crate::storage::{Storage, empty_vec, expect_room};
@@ -100,7 +101,7 @@ impl PyTensor {
     /// A NumPy array that shares the tensor's memory; with `force`, detaches, moves and converts the tensor as needed.
     #[pyo3(signature = (*, force=false))]
     fn numpy(&self, py: Python<'_>, force: bool) -> PyResult<Py<PyAny>> {
-        if self.inner(py).requires_grad() && !force {
+        if self.inner(py).requires_grad() && grad_enabled() && !force {
             return Err(PyRuntimeError::new_err(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             ));

@@ -103,6 +103,28 @@ def test_inputs_that_are_leaves_run_their_hooks():
     assert seen == [6.0]
 
 
+def test_hooks_beyond_the_inputs_are_not_called():
+    x, seen = leaf(3.0), []
+    y = x * 2
+    y.register_hook(seen.append)
+    z = y * 3
+    assert torch.autograd.grad(z, [z])[0].item() == 1.0 and seen == []
+    z = (x * 2 + y).sum()
+    other = x * 2
+    torch.autograd.grad(z + other, [other])
+    assert seen == []
+    torch.autograd.grad(y * 5, [y])
+    assert [g.item() for g in seen] == [5.0]
+
+
+def test_a_node_asks_for_a_saved_tensor_once():
+    asked = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: asked.append(t) or t):
+        loss = torch.nn.functional.nll_loss(torch.randn(3, 4, requires_grad=True), torch.tensor([0, 3, 1]))
+    loss.backward()
+    assert len(asked) == len({id(t) for t in asked})
+
+
 def test_an_edge_is_a_root_too():
     x = leaf(3.0)
     edge = get_gradient_edge(x * x)

@@ -29,6 +29,15 @@ def test_every_dtype_and_shape_goes_to_numpy_and_back(dtype, shape):
     np.testing.assert_array_equal(back, array)
 
 
+def test_a_parameter_becomes_an_array_where_no_gradients_are_recorded():
+    p = torch.nn.Parameter(torch.ones(2))
+    with pytest.raises(RuntimeError, match="requires grad"):
+        p.numpy()
+    with torch.no_grad():
+        p.numpy()[0] = 5
+        assert np.asarray(p).tolist() == [5.0, 1.0]
+
+
 def test_writes_are_seen_on_both_sides():
     array = np.zeros(3, np.float32)
     tensor = torch.from_numpy(array)

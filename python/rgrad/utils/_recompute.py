@@ -62,7 +62,7 @@ class Surroundings:
 
 
 class Placeholder:
-    """Replaces a saved tensor; after the second run it holds the tensor, by backward, until the next is asked for."""
+    """Replaces a saved tensor; after the second run it holds the tensor, by backward, until backward asks for it."""
 
     __slots__ = ("__weakref__", "tensors")
 
@@ -112,8 +112,6 @@ class Region:
         self.logs: tuple[list[str], list[str]] | None = ([], []) if debug else None
         # The backwards for which the region has been run again.
         self.runs: set[int] = set()
-        # Per backward, what it unpacked last.
-        self.unpacked_last: dict[int, weakref.ref[Placeholder]] = {}
 
     def forward(self) -> Any:
         """The first run."""
@@ -161,12 +159,7 @@ class Region:
                 "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. A "
                 "backward may ask for ctx.saved_tensors one time."
             )
-        # Dropped only when another tensor is unpacked: some nodes, like that of a loss, read one twice in a row.
-        before = self.unpacked_last.get(run, lambda: None)()
-        if before is not None and before is not placeholder:
-            before.tensors.pop(run, None)
-        self.unpacked_last[run] = weakref.ref(placeholder)
-        return placeholder.tensors[run]
+        return placeholder.tensors.pop(run)
 
     def _report(self) -> str:
         before, again = ("\n".join(log) for log in self.logs or ([], []))

@@ -165,10 +165,10 @@ struct NllLoss {
 impl NllLoss {
     /// The gradient of the log-probabilities, or of the logits, for an output gradient with one number or one per
     /// position; no history.
-    fn gradient(&self, cx: &Cx, g: &Tensor, fused: bool) -> Result<Tensor> {
-        let (logp, class, weight) = (self.logp.get(cx)?, self.class.get(cx)?, self.weight.try_get(cx)?);
+    fn gradient(&self, cx: &Cx, logp: &Tensor, g: &Tensor, fused: bool) -> Result<Tensor> {
+        let (class, weight) = (self.class.get(cx)?, self.weight.try_get(cx)?);
         let compute = nn::float_compute(self.name(), logp.dtype())?;
-        let d: ReduceDims = lanes(&logp, class_dim(&logp));
+        let d: ReduceDims = lanes(logp, class_dim(logp));
         let (g, x) = (g.dense(compute)?, logp.dense(compute)?);
         let out = x.empty_like()?;
         let targets = targets(&class, weight.as_ref(), self.ignore_index);
@@ -192,10 +192,10 @@ impl Function for NllLoss {
             Some(on_device) => on_device.divide(&g)?,
         };
         if !grad_enabled() {
-            return Ok(smallvec![Some(self.gradient(cx, &g, self.fused)?)]);
+            return Ok(smallvec![Some(self.gradient(cx, &logp, &g, self.fused)?)]);
         }
         // Linear in the gradient: compute it for a gradient of ones, then multiply.
-        let slope = self.gradient(cx, &g.new_full([1usize], 1i64)?, false)?;
+        let slope = self.gradient(cx, &logp, &g.new_full([1usize], 1i64)?, false)?;
         let g = if self.each {
             let mut shape: Dims = logp.shape().clone();
             shape[class_dim(&logp)] = 1;

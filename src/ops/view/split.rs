@@ -270,6 +270,7 @@ ops! {
         (input: Tensor, split_size: int, dim: int = 0) -> Tensor[] =>
             |a| Ok(Out::Tuple(split(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
         (input: Tensor, split_size_or_sections: int[], dim: int = 0) -> Tensor[] => with_sizes;
+        (input: Tensor, split_size: int[], dim: int = 0) -> Tensor[] => with_sizes;
     }
     /// Views of pieces of a dimension, of the sizes listed.
     "split_with_sizes" BOTH {

@@ -85,8 +85,7 @@ class WeightsEnum(Enum):
             return cls[weights.removeprefix(cls.__name__ + ".")]
         if not isinstance(weights, cls):
             raise TypeError(
-                f"Invalid Weight class provided; expected {cls.__name__} but received "
-                f"{type(weights).__name__}."
+                f"Invalid Weight class provided; expected {cls.__name__} but received {type(weights).__name__}."
             )
         return weights
 

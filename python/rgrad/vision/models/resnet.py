@@ -11,12 +11,15 @@ from rgrad import nn
 from rgrad.vision.models._weights import ImageClassification, Weights, WeightsEnum
 
 
-def _conv3x3(channels_in: int, channels_out: int, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(channels_in, channels_out, kernel_size=3, stride=stride, padding=1, bias=False)
+def conv3x3(in_planes: int, out_planes: int, stride: int = 1, groups: int = 1, dilation: int = 1) -> nn.Conv2d:
+    """A 3x3 convolution without bias, which keeps the size for a stride of 1."""
+    around: Any = {"padding": dilation, "dilation": dilation, "groups": groups, "bias": False}
+    return nn.Conv2d(in_planes, out_planes, 3, stride, **around)
 
 
-def _conv1x1(channels_in: int, channels_out: int, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(channels_in, channels_out, kernel_size=1, stride=stride, bias=False)
+def conv1x1(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
+    """A 1x1 convolution without bias."""
+    return nn.Conv2d(in_planes, out_planes, kernel_size=1, stride=stride, bias=False)
 
 
 class BasicBlock(nn.Module):
@@ -52,11 +55,9 @@ class BasicBlock(nn.Module):
             raise ValueError("BasicBlock only supports groups=1 and base_width=64")
         if dilation > 1:
             raise NotImplementedError("Dilation > 1 not supported in BasicBlock")
-        self.conv1 = _conv3x3(inplanes, planes, stride)
-        self.bn1 = norm(planes)
+        self.conv1, self.bn1 = conv3x3(inplanes, planes, stride), norm(planes)
         self.relu = nn.ReLU(inplace=True)
-        self.conv2 = _conv3x3(planes, planes)
-        self.bn2 = norm(planes)
+        self.conv2, self.bn2 = conv3x3(planes, planes), norm(planes)
         self.downsample = downsample
         self.stride = stride
 
@@ -99,10 +100,9 @@ class Bottleneck(nn.Module):
         super().__init__()
         norm = norm_layer or nn.BatchNorm2d
         middle = planes * base_width // 64 * groups
-        around: Any = {"padding": dilation, "dilation": dilation, "groups": groups, "bias": False}
-        self.conv1, self.bn1 = _conv1x1(inplanes, middle), norm(middle)
-        self.conv2, self.bn2 = nn.Conv2d(middle, middle, 3, stride, **around), norm(middle)
-        self.conv3, self.bn3 = _conv1x1(middle, planes * self.expansion), norm(planes * self.expansion)
+        self.conv1, self.bn1 = conv1x1(inplanes, middle), norm(middle)
+        self.conv2, self.bn2 = conv3x3(middle, middle, stride, groups, dilation), norm(middle)
+        self.conv3, self.bn3 = conv1x1(middle, planes * self.expansion), norm(planes * self.expansion)
         self.relu = nn.ReLU(inplace=True)
         self.downsample = downsample
         self.stride = stride
@@ -183,7 +183,7 @@ class ResNet(nn.Module):
             self.dilation, stride = self.dilation * stride, 1
         downsample = None
         if stride != 1 or self.inplanes != width:
-            downsample = nn.Sequential(_conv1x1(self.inplanes, width, stride), norm(width))
+            downsample = nn.Sequential(conv1x1(self.inplanes, width, stride), norm(width))
         more: Any = {"groups": self.groups, "base_width": self.base_width, "norm_layer": norm}
         stage = [block(self.inplanes, planes, stride, downsample, dilation=before, **more)]
         self.inplanes = width
@@ -288,8 +288,7 @@ def _resnet(
         classes = weights.meta["num_classes"]
         if options.setdefault("num_classes", classes) != classes:
             raise ValueError(
-                f"The parameter 'num_classes' expected value {classes} but got {options['num_classes']} "
-                "instead."
+                f"The parameter 'num_classes' expected value {classes} but got {options['num_classes']} instead."
             )
     model = ResNet(block, layers, **options)
     if weights is not None:

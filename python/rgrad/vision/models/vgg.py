@@ -9,9 +9,21 @@ import rgrad
 from rgrad import nn
 from rgrad.vision.models._weights import ImageClassification, Weights, WeightsEnum
 
-# Convolutions of each of the five blocks, whose channels are 64, 128, 256, 512 and 512.
-_BLOCKS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
-_CHANNELS = (64, 128, 256, 512, 512)
+
+def _layers_of(*counts: int) -> list[int | str]:
+    """The channels of the convolutions of each of the five blocks, "M" for the pooling after them."""
+    channels = (64, 128, 256, 512, 512)
+    return [layer for width, n in zip(channels, counts, strict=True) for layer in [*[width] * n, "M"]]
+
+
+# The letters are those of the columns of table 1 of the paper.
+cfgs: dict[str, list[int | str]] = {
+    "A": _layers_of(1, 1, 2, 2, 2),
+    "B": _layers_of(2, 2, 2, 2, 2),
+    "D": _layers_of(2, 2, 3, 3, 3),
+    "E": _layers_of(2, 2, 4, 4, 4),
+}
+_LETTERS = {11: "A", 13: "B", 16: "D", 19: "E"}
 
 
 class VGG(nn.Module):
@@ -54,15 +66,22 @@ def _initialise(module: Any) -> None:
         nn.init.zeros_(bias)
 
 
-def _features(depth: int, batch_norm: bool) -> nn.Sequential:
+def make_layers(cfg: list[int | str], batch_norm: bool = False) -> nn.Sequential:
+    """The features of a VGG.
+
+    Args:
+        cfg: the channels of each convolution of 3x3, or "M" for a pooling, in order.
+        batch_norm: whether a batch normalization follows each convolution.
+    """
     layers: list[nn.Module] = []
     width = 3
-    for count, channels in zip(_BLOCKS[depth], _CHANNELS, strict=True):
-        for _ in range(count):
-            norm = [nn.BatchNorm2d(channels)] if batch_norm else []
-            layers += [nn.Conv2d(width, channels, kernel_size=3, padding=1), *norm, nn.ReLU(inplace=True)]
-            width = channels
-        layers.append(nn.MaxPool2d(kernel_size=2, stride=2))
+    for layer in cfg:
+        if isinstance(layer, str):
+            layers.append(nn.MaxPool2d(kernel_size=2, stride=2))
+            continue
+        norm = [nn.BatchNorm2d(layer)] if batch_norm else []
+        layers += [nn.Conv2d(width, layer, kernel_size=3, padding=1), *norm, nn.ReLU(inplace=True)]
+        width = layer
     return nn.Sequential(*layers)
 
 
@@ -153,7 +172,7 @@ def _network(depth: int, batch_norm: bool, enum: type[WeightsEnum]) -> Any:
         if chosen is not None:
             kwargs.setdefault("num_classes", chosen.meta["num_classes"])
             kwargs["init_weights"] = False
-        model = VGG(_features(depth, batch_norm), **kwargs)
+        model = VGG(make_layers(cfgs[_LETTERS[depth]], batch_norm), **kwargs)
         if chosen is not None:
             model.load_state_dict(chosen.get_state_dict(weights_dir))
         return model

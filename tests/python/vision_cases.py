@@ -16,8 +16,14 @@ FOLDER = Path(__file__).parent / "vision_reference"
 SAMPLES = 24
 
 
+class Whole(dict):
+    """A result that is recorded as it is."""
+
+
 def flattened(value):
     """The tensors and numbers of a result, in order."""
+    if isinstance(value, Whole):
+        return [value]
     if isinstance(value, dict):
         return [part for key in value for part in flattened(value[key])]
     if isinstance(value, (list, tuple)):
@@ -27,6 +33,8 @@ def flattened(value):
 
 def summary(value):
     """A result as JSON holds it: whole if it is small, or else a digest of integers and a few of the floats."""
+    if isinstance(value, Whole):
+        return dict(value)
     if type(value).__module__.startswith("PIL."):
         array = np.asarray(value)
         return {"mode": value.mode, **summary(array)}
@@ -83,4 +91,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    # The cases import this module by its name.
+    importlib.import_module("vision_cases").main()

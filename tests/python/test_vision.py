@@ -170,9 +170,7 @@ def test_crops_and_flips_of_tensors():
     crops = {tuple(transforms.RandomCrop(2, padding=1)(picture).flatten().tolist()) for _ in range(60)}
     assert len(crops) > 5
     assert transforms.RandomResizedCrop(7)(picture.float()).shape == (1, 7, 7)
-    with pytest.raises(
-        ValueError, match=r"Required crop size \(9, 9\) is larger than input image size \(3, 4\)"
-    ):
+    with pytest.raises(ValueError, match=r"Required crop size \(9, 9\) is larger than input image size \(3, 4\)"):
         transforms.RandomCrop(9)(picture)
 
 
@@ -208,10 +206,7 @@ def test_transforms_print_as_torchvision_prints_them():
     assert repr(transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.5,), (0.5,))])) == (
         "Compose(\n    ToTensor()\n    Normalize(mean=(0.5,), std=(0.5,))\n)"
     )
-    assert (
-        repr(transforms.Resize(32))
-        == "Resize(size=32, interpolation=bilinear, max_size=None, antialias=True)"
-    )
+    assert repr(transforms.Resize(32)) == "Resize(size=32, interpolation=bilinear, max_size=None, antialias=True)"
 
 
 # Models
@@ -239,17 +234,13 @@ def test_weights_come_from_a_local_file(tmp_path, monkeypatch):
     monkeypatch.setenv("RGRAD_WEIGHTS_DIR", str(tmp_path))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "none"))
     assert ResNet18_Weights.DEFAULT is ResNet18_Weights.IMAGENET1K_V1
-    with pytest.raises(
-        FileNotFoundError, match="put resnet18-f37072fd.pth from https://download.pytorch.org"
-    ):
+    with pytest.raises(FileNotFoundError, match="put resnet18-f37072fd.pth from https://download.pytorch.org"):
         resnet18(weights="DEFAULT")
     net = resnet18()
     torch.save(net.state_dict(), tmp_path / "resnet18-f37072fd.pth")
     same = resnet18(weights=ResNet18_Weights.DEFAULT)
     assert torch.equal(same.fc.weight, net.fc.weight)
-    with pytest.raises(
-        ValueError, match="The parameter 'num_classes' expected value 1000 but got 5 instead."
-    ):
+    with pytest.raises(ValueError, match="The parameter 'num_classes' expected value 1000 but got 5 instead."):
         resnet18(weights=ResNet18_Weights.DEFAULT, num_classes=5)
 
 
@@ -278,12 +269,12 @@ def test_networks_of_bottlenecks_have_torchvisions_parameters():
 def test_vgg_has_torchvisions_layers():
     from rgrad.vision.models import vgg
 
-    for depth, convolutions in ((11, 8), (13, 10), (16, 13), (19, 16)):
+    for letter, convolutions in (("A", 8), ("B", 10), ("D", 13), ("E", 16)):
         for batch_norm in (False, True):
-            features = vgg._features(depth, batch_norm)
+            features = vgg.make_layers(vgg.cfgs[letter], batch_norm)
             kinds = [type(m).__name__ for m in features]
             assert kinds.count("Conv2d") == convolutions and kinds.count("MaxPool2d") == 5
             assert kinds.count("BatchNorm2d") == convolutions * batch_norm
-    net = vgg.VGG(vgg._features(11, False), num_classes=3, init_weights=False)
+    net = vgg.VGG(vgg.make_layers(vgg.cfgs["A"]), num_classes=3, init_weights=False)
     assert net(torch.randn(1, 3, 32, 32)).shape == (1, 3)
     assert list(net.state_dict())[-2:] == ["classifier.6.weight", "classifier.6.bias"]

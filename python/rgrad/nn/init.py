@@ -128,6 +128,8 @@ def trunc_normal_(
             "The distribution of values may be incorrect.",
             stacklevel=2,
         )
+    if tensor.is_meta:
+        return tensor
     scale = std * math.sqrt(2.0)
     inside = (math.erf((b - mean) / scale) - math.erf((a - mean) / scale)) / 2
     # Rejection sampling: normal proposals if most of them are inside, else uniform ones, accepted with the probability

@@ -1,5 +1,5 @@
 """Images: datasets, transforms and models, with torchvision's names."""
 
-from rgrad.vision import datasets, io, models, ops, transforms
+from rgrad.vision import datasets, io, models, ops, transforms, utils
 
-__all__ = ["datasets", "io", "models", "ops", "transforms"]
+__all__ = ["datasets", "io", "models", "ops", "transforms", "utils"]

@@ -117,15 +117,12 @@ def normalize(picture: Any, mean: Sequence[float], std: Sequence[float], inplace
         raise TypeError(f"Input tensor should be a float tensor. Got {picture.dtype}.")
     if picture.dim() < 3:
         raise ValueError(
-            "Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = "
-            f"{tuple(picture.shape)}"
+            f"Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = {tuple(picture.shape)}"
         )
     means = rgrad.as_tensor(mean, dtype=picture.dtype, device=picture.device)
     stds = rgrad.as_tensor(std, dtype=picture.dtype, device=picture.device)
     if not all(stds.flatten().tolist()):
-        raise ValueError(
-            f"std evaluated to zero after conversion to {picture.dtype}, leading to division by zero."
-        )
+        raise ValueError(f"std evaluated to zero after conversion to {picture.dtype}, leading to division by zero.")
     if means.dim() == 1:
         means = means.view(-1, 1, 1)
     if stds.dim() == 1:
@@ -155,9 +152,7 @@ def pad(picture: Any, padding: int | Sequence[int], fill: float = 0) -> Any:
     """Adds a border to an image: one width, or (left and right, top and bottom), or (left, top, right, bottom)."""
     edges = [padding] if isinstance(padding, int) else list(padding)
     if len(edges) not in (1, 2, 4):
-        raise ValueError(
-            f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(edges)} element tuple"
-        )
+        raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(edges)} element tuple")
     left, top, right, bottom = edges * (4 // len(edges))
     if _is_pil(picture):
         from PIL import ImageOps
@@ -213,9 +208,7 @@ def resize(
 ) -> Any:
     """Resizes an image; `size` is (height, width) or the length of the shorter edge."""
     if not isinstance(interpolation, InterpolationMode):
-        raise TypeError(
-            f"Argument interpolation should be a InterpolationMode, but got {type(interpolation).__name__}"
-        )
+        raise TypeError(f"Argument interpolation should be a InterpolationMode, but got {type(interpolation).__name__}")
     rows, columns = height_and_width(picture)
     height, width = _target_size(rows, columns, size, max_size)
     if (height, width) == (rows, columns):

@@ -59,9 +59,7 @@ class Compose:
         return picture
 
     def __repr__(self) -> str:
-        return "\n".join(
-            [f"{type(self).__name__}(", *(f"    {transform}" for transform in self.transforms), ")"]
-        )
+        return "\n".join([f"{type(self).__name__}(", *(f"    {transform}" for transform in self.transforms), ")"])
 
 
 class ToTensor:
@@ -274,9 +272,7 @@ class RandomCrop:
                 picture = F.pad(picture, missing, self.fill)
                 height, width = F.height_and_width(picture)
         if height < rows or width < columns:
-            raise ValueError(
-                f"Required crop size {(rows, columns)} is larger than input image size {(height, width)}"
-            )
+            raise ValueError(f"Required crop size {(rows, columns)} is larger than input image size {(height, width)}")
         top, left = _randint(0, height - rows + 1), _randint(0, width - columns + 1)
         return F.crop(picture, top, left, rows, columns)
 

@@ -1,75 +1,46 @@
 """Networks, with torchvision's names, shapes and weights."""
 
-from rgrad.vision.models import resnet, vgg
-from rgrad.vision.models._weights import Weights, WeightsEnum
-from rgrad.vision.models.resnet import (
-    BasicBlock,
-    Bottleneck,
-    ResNet,
-    ResNet18_Weights,
-    ResNet34_Weights,
-    ResNet50_Weights,
-    ResNet101_Weights,
-    ResNet152_Weights,
-    resnet18,
-    resnet34,
-    resnet50,
-    resnet101,
-    resnet152,
+from rgrad.vision.models import (
+    alexnet,
+    convnext,
+    densenet,
+    efficientnet,
+    googlenet,
+    inception,
+    mnasnet,
+    mobilenet,
+    mobilenetv2,
+    mobilenetv3,
+    regnet,
+    resnet,
+    shufflenetv2,
+    squeezenet,
+    swin_transformer,
+    vgg,
+    vision_transformer,
 )
-from rgrad.vision.models.vgg import (
-    VGG,
-    VGG11_BN_Weights,
-    VGG11_Weights,
-    VGG13_BN_Weights,
-    VGG13_Weights,
-    VGG16_BN_Weights,
-    VGG16_Weights,
-    VGG19_BN_Weights,
-    VGG19_Weights,
-    vgg11,
-    vgg11_bn,
-    vgg13,
-    vgg13_bn,
-    vgg16,
-    vgg16_bn,
-    vgg19,
-    vgg19_bn,
+from rgrad.vision.models._api import (
+    Weights,
+    WeightsEnum,
+    get_model,
+    get_model_builder,
+    get_model_weights,
+    get_weight,
+    list_models,
 )
-
-__all__ = [
-    "BasicBlock",
-    "Bottleneck",
-    "ResNet",
-    "ResNet101_Weights",
-    "ResNet152_Weights",
-    "ResNet18_Weights",
-    "ResNet34_Weights",
-    "ResNet50_Weights",
-    "VGG",
-    "VGG11_BN_Weights",
-    "VGG11_Weights",
-    "VGG13_BN_Weights",
-    "VGG13_Weights",
-    "VGG16_BN_Weights",
-    "VGG16_Weights",
-    "VGG19_BN_Weights",
-    "VGG19_Weights",
-    "Weights",
-    "WeightsEnum",
-    "resnet",
-    "resnet101",
-    "resnet152",
-    "resnet18",
-    "resnet34",
-    "resnet50",
-    "vgg",
-    "vgg11",
-    "vgg11_bn",
-    "vgg13",
-    "vgg13_bn",
-    "vgg16",
-    "vgg16_bn",
-    "vgg19",
-    "vgg19_bn",
-]
+from rgrad.vision.models.alexnet import *
+from rgrad.vision.models.convnext import *
+from rgrad.vision.models.densenet import *
+from rgrad.vision.models.efficientnet import *
+from rgrad.vision.models.googlenet import *
+from rgrad.vision.models.inception import *
+from rgrad.vision.models.mnasnet import *
+from rgrad.vision.models.mobilenetv2 import *
+from rgrad.vision.models.mobilenetv3 import *
+from rgrad.vision.models.regnet import *
+from rgrad.vision.models.resnet import *
+from rgrad.vision.models.shufflenetv2 import *
+from rgrad.vision.models.squeezenet import *
+from rgrad.vision.models.swin_transformer import *
+from rgrad.vision.models.vgg import *
+from rgrad.vision.models.vision_transformer import *

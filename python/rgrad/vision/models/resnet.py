@@ -8,15 +8,45 @@ from typing import Any
 
 import rgrad
 from rgrad import nn
-from rgrad.vision.models._weights import ImageClassification, Weights, WeightsEnum
+from rgrad.vision.models._api import builder
+from rgrad.vision.models._published import published
+
+__all__ = [
+    "BasicBlock",
+    "Bottleneck",
+    "ResNeXt101_32X8D_Weights",
+    "ResNeXt101_64X4D_Weights",
+    "ResNeXt50_32X4D_Weights",
+    "ResNet",
+    "ResNet101_Weights",
+    "ResNet152_Weights",
+    "ResNet18_Weights",
+    "ResNet34_Weights",
+    "ResNet50_Weights",
+    "Wide_ResNet101_2_Weights",
+    "Wide_ResNet50_2_Weights",
+    "resnet101",
+    "resnet152",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnext101_32x8d",
+    "resnext101_64x4d",
+    "resnext50_32x4d",
+    "wide_resnet101_2",
+    "wide_resnet50_2",
+]
 
 
-def _conv3x3(channels_in: int, channels_out: int, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(channels_in, channels_out, kernel_size=3, stride=stride, padding=1, bias=False)
+def conv3x3(in_planes: int, out_planes: int, stride: int = 1, groups: int = 1, dilation: int = 1) -> nn.Conv2d:
+    """A 3x3 convolution without bias, which keeps the size for a stride of 1."""
+    around: Any = {"padding": dilation, "dilation": dilation, "groups": groups, "bias": False}
+    return nn.Conv2d(in_planes, out_planes, 3, stride, **around)
 
 
-def _conv1x1(channels_in: int, channels_out: int, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(channels_in, channels_out, kernel_size=1, stride=stride, bias=False)
+def conv1x1(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
+    """A 1x1 convolution without bias."""
+    return nn.Conv2d(in_planes, out_planes, kernel_size=1, stride=stride, bias=False)
 
 
 class BasicBlock(nn.Module):
@@ -52,11 +82,9 @@ class BasicBlock(nn.Module):
             raise ValueError("BasicBlock only supports groups=1 and base_width=64")
         if dilation > 1:
             raise NotImplementedError("Dilation > 1 not supported in BasicBlock")
-        self.conv1 = _conv3x3(inplanes, planes, stride)
-        self.bn1 = norm(planes)
+        self.conv1, self.bn1 = conv3x3(inplanes, planes, stride), norm(planes)
         self.relu = nn.ReLU(inplace=True)
-        self.conv2 = _conv3x3(planes, planes)
-        self.bn2 = norm(planes)
+        self.conv2, self.bn2 = conv3x3(planes, planes), norm(planes)
         self.downsample = downsample
         self.stride = stride
 
@@ -99,10 +127,9 @@ class Bottleneck(nn.Module):
         super().__init__()
         norm = norm_layer or nn.BatchNorm2d
         middle = planes * base_width // 64 * groups
-        around: Any = {"padding": dilation, "dilation": dilation, "groups": groups, "bias": False}
-        self.conv1, self.bn1 = _conv1x1(inplanes, middle), norm(middle)
-        self.conv2, self.bn2 = nn.Conv2d(middle, middle, 3, stride, **around), norm(middle)
-        self.conv3, self.bn3 = _conv1x1(middle, planes * self.expansion), norm(planes * self.expansion)
+        self.conv1, self.bn1 = conv1x1(inplanes, middle), norm(middle)
+        self.conv2, self.bn2 = conv3x3(middle, middle, stride, groups, dilation), norm(middle)
+        self.conv3, self.bn3 = conv1x1(middle, planes * self.expansion), norm(planes * self.expansion)
         self.relu = nn.ReLU(inplace=True)
         self.downsample = downsample
         self.stride = stride
@@ -183,7 +210,7 @@ class ResNet(nn.Module):
             self.dilation, stride = self.dilation * stride, 1
         downsample = None
         if stride != 1 or self.inplanes != width:
-            downsample = nn.Sequential(_conv1x1(self.inplanes, width, stride), norm(width))
+            downsample = nn.Sequential(conv1x1(self.inplanes, width, stride), norm(width))
         more: Any = {"groups": self.groups, "base_width": self.base_width, "norm_layer": norm}
         stage = [block(self.inplanes, planes, stride, downsample, dilation=before, **more)]
         self.inplanes = width
@@ -197,171 +224,31 @@ class ResNet(nn.Module):
         return self.fc(rgrad.flatten(self.avgpool(x), 1))
 
 
-_META = {
-    "min_size": (1, 1),
-    "num_classes": 1000,
-    "recipe": "https://github.com/pytorch/vision/tree/main/references/classification#resnet",
-}
-_TRANSFORMS = functools.partial(ImageClassification, crop_size=224)
+def _network(name: str, enum: Any, block: Any, layers: list[int], **options: Any) -> Any:
+    return builder(name, enum, functools.partial(ResNet, block, layers, **options), f"The network {name}.")
 
 
-class ResNet18_Weights(WeightsEnum):  # noqa: N801 - torchvision's name
-    """The published weights of `resnet18`."""
+ResNet18_Weights, ResNet34_Weights = published("ResNet18", __name__), published("ResNet34", __name__)
+ResNet50_Weights, ResNet101_Weights = published("ResNet50", __name__), published("ResNet101", __name__)
+ResNet152_Weights = published("ResNet152", __name__)
+ResNeXt50_32X4D_Weights = published("ResNeXt50_32X4D", __name__)
+ResNeXt101_32X8D_Weights = published("ResNeXt101_32X8D", __name__)
+ResNeXt101_64X4D_Weights = published("ResNeXt101_64X4D", __name__)
+Wide_ResNet50_2_Weights = published("Wide_ResNet50_2", __name__)
+Wide_ResNet101_2_Weights = published("Wide_ResNet101_2", __name__)
 
-    IMAGENET1K_V1 = Weights(
-        url="https://download.pytorch.org/models/resnet18-f37072fd.pth",
-        transforms=_TRANSFORMS,
-        meta={
-            **_META,
-            "num_params": 11689512,
-            "_metrics": {"ImageNet-1K": {"acc@1": 69.758, "acc@5": 89.078}},
-            "_ops": 1.814,
-            "_file_size": 44.661,
-        },
-    )
-    DEFAULT = IMAGENET1K_V1
-
-
-class ResNet34_Weights(WeightsEnum):  # noqa: N801 - torchvision's name
-    """The published weights of `resnet34`."""
-
-    IMAGENET1K_V1 = Weights(
-        url="https://download.pytorch.org/models/resnet34-b627a593.pth",
-        transforms=_TRANSFORMS,
-        meta={
-            **_META,
-            "num_params": 21797672,
-            "_metrics": {"ImageNet-1K": {"acc@1": 73.314, "acc@5": 91.42}},
-            "_ops": 3.664,
-            "_file_size": 83.275,
-        },
-    )
-    DEFAULT = IMAGENET1K_V1
-
-
-def _weights(name: str, file: str, ops: float, parameters: int, measured: Any, sizes: Any, **about: Any) -> Weights:
-    return Weights(
-        url=f"https://download.pytorch.org/models/{name}-{file}.pth",
-        transforms=functools.partial(ImageClassification, crop_size=224, **about),
-        meta={
-            **_META,
-            "num_params": parameters,
-            "_metrics": {"ImageNet-1K": dict(zip(("acc@1", "acc@5"), measured, strict=True))},
-            "_ops": ops,
-            "_file_size": sizes,
-        },
-    )
-
-
-class ResNet50_Weights(WeightsEnum):  # noqa: N801 - torchvision's name
-    """The published weights of `resnet50`."""
-
-    IMAGENET1K_V1 = _weights("resnet50", "0676ba61", 4.089, 25557032, (76.13, 92.862), 97.781)
-    IMAGENET1K_V2 = _weights("resnet50", "11ad3fa6", 4.089, 25557032, (80.858, 95.434), 97.79, resize_size=232)
-    DEFAULT = IMAGENET1K_V2
-
-
-class ResNet101_Weights(WeightsEnum):  # noqa: N801 - torchvision's name
-    """The published weights of `resnet101`."""
-
-    IMAGENET1K_V1 = _weights("resnet101", "63fe2227", 7.801, 44549160, (77.374, 93.546), 170.511)
-    IMAGENET1K_V2 = _weights("resnet101", "cd907fc2", 7.801, 44549160, (81.886, 95.78), 170.53, resize_size=232)
-    DEFAULT = IMAGENET1K_V2
-
-
-class ResNet152_Weights(WeightsEnum):  # noqa: N801 - torchvision's name
-    """The published weights of `resnet152`."""
-
-    IMAGENET1K_V1 = _weights("resnet152", "394f9c45", 11.514, 60192808, (78.312, 94.046), 230.434)
-    IMAGENET1K_V2 = _weights("resnet152", "f82ba261", 11.514, 60192808, (82.284, 96.002), 230.474, resize_size=232)
-    DEFAULT = IMAGENET1K_V2
-
-
-def _resnet(
-    layers: list[int],
-    weights: WeightsEnum | None,
-    weights_dir: Any,
-    options: dict[str, Any],
-    block: type[BasicBlock | Bottleneck] = BasicBlock,
-) -> ResNet:
-    if weights is not None:
-        classes = weights.meta["num_classes"]
-        if options.setdefault("num_classes", classes) != classes:
-            raise ValueError(
-                f"The parameter 'num_classes' expected value {classes} but got {options['num_classes']} "
-                "instead."
-            )
-    model = ResNet(block, layers, **options)
-    if weights is not None:
-        model.load_state_dict(weights.get_state_dict(weights_dir))
-    return model
-
-
-def resnet18(
-    *,
-    weights: ResNet18_Weights | str | None = None,
-    progress: bool = True,
-    weights_dir: Any = None,
-    **kwargs: Any,
-) -> ResNet:
-    """ResNet-18.
-
-    Args:
-        weights: published weights, read from a local file; None for random initialization.
-        progress: accepted; nothing is downloaded.
-        weights_dir: a folder to search for that file first.
-        **kwargs: arguments of `ResNet`, such as `num_classes`.
-
-    Returns:
-        The network, which maps (N, 3, H, W) to (N, num_classes).
-    """
-    del progress
-    return _resnet([2, 2, 2, 2], ResNet18_Weights.verify(weights), weights_dir, kwargs)
-
-
-def resnet34(
-    *,
-    weights: ResNet34_Weights | str | None = None,
-    progress: bool = True,
-    weights_dir: Any = None,
-    **kwargs: Any,
-) -> ResNet:
-    """ResNet-34; the arguments are those of `resnet18`."""
-    del progress
-    return _resnet([3, 4, 6, 3], ResNet34_Weights.verify(weights), weights_dir, kwargs)
-
-
-def resnet50(
-    *,
-    weights: ResNet50_Weights | str | None = None,
-    progress: bool = True,
-    weights_dir: Any = None,
-    **kwargs: Any,
-) -> ResNet:
-    """ResNet-50; as `resnet18`."""
-    del progress
-    return _resnet([3, 4, 6, 3], ResNet50_Weights.verify(weights), weights_dir, kwargs, Bottleneck)
-
-
-def resnet101(
-    *,
-    weights: ResNet101_Weights | str | None = None,
-    progress: bool = True,
-    weights_dir: Any = None,
-    **kwargs: Any,
-) -> ResNet:
-    """ResNet-101; as `resnet18`."""
-    del progress
-    return _resnet([3, 4, 23, 3], ResNet101_Weights.verify(weights), weights_dir, kwargs, Bottleneck)
-
-
-def resnet152(
-    *,
-    weights: ResNet152_Weights | str | None = None,
-    progress: bool = True,
-    weights_dir: Any = None,
-    **kwargs: Any,
-) -> ResNet:
-    """ResNet-152; as `resnet18`."""
-    del progress
-    return _resnet([3, 8, 36, 3], ResNet152_Weights.verify(weights), weights_dir, kwargs, Bottleneck)
+_50, _101, _152 = [3, 4, 6, 3], [3, 4, 23, 3], [3, 8, 36, 3]
+resnet18 = _network("resnet18", ResNet18_Weights, BasicBlock, [2, 2, 2, 2])
+resnet34 = _network("resnet34", ResNet34_Weights, BasicBlock, _50)
+resnet50 = _network("resnet50", ResNet50_Weights, Bottleneck, _50)
+resnet101 = _network("resnet101", ResNet101_Weights, Bottleneck, _101)
+resnet152 = _network("resnet152", ResNet152_Weights, Bottleneck, _152)
+resnext50_32x4d = _network("resnext50_32x4d", ResNeXt50_32X4D_Weights, Bottleneck, _50, groups=32, width_per_group=4)
+resnext101_32x8d = _network(
+    "resnext101_32x8d", ResNeXt101_32X8D_Weights, Bottleneck, _101, groups=32, width_per_group=8
+)
+resnext101_64x4d = _network(
+    "resnext101_64x4d", ResNeXt101_64X4D_Weights, Bottleneck, _101, groups=64, width_per_group=4
+)
+wide_resnet50_2 = _network("wide_resnet50_2", Wide_ResNet50_2_Weights, Bottleneck, _50, width_per_group=128)
+wide_resnet101_2 = _network("wide_resnet101_2", Wide_ResNet101_2_Weights, Bottleneck, _101, width_per_group=128)

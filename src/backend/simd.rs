@@ -115,18 +115,17 @@ impl IsaDispatch {
 /// the body are compiled for the version's instruction set; other functions are not.
 ///
 /// `version = expression;` before the function selects the version to call as an [`IsaDispatch`]. Versions that a
-/// constant in the expression excludes are not compiled. `version = expression, baseline = expression;` replaces the baseline version
-/// on x86-64: Note [Baseline loops].
+/// constant in the expression excludes are not compiled.
 #[macro_export]
 macro_rules! multiversion {
     ($(#[$m:meta])* $vis:vis fn $($rest:tt)*) => {
         $crate::multiversion! { version = $crate::backend::cpu::simd::IsaDispatch::best(); $(#[$m])* $vis fn $($rest)* }
     };
-    (version = $version:expr $(, baseline = $baseline:expr)?; $(#[$m:meta])* $vis:vis fn $name:ident $([$($g:ident: $b:path),+])? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
+    (version = $version:expr; $(#[$m:meta])* $vis:vis fn $name:ident $([$($g:ident: $b:path),+])? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
         $(#[$m])*
         // Not inlined: every caller would contain the baseline version.
         #[inline(never)]
-        #[allow(unsafe_code, unreachable_code)]
+        #[allow(unsafe_code)]
         $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
             #[inline(always)]
             fn body $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? $body
@@ -142,7 +141,7 @@ macro_rules! multiversion {
                     $crate::backend::cpu::simd::Isa::Avx512 => return unsafe { avx512 $(::<$($g),+>)? ($($a),*) },
                     // SAFETY: as above, for AVX2 and FMA.
                     $crate::backend::cpu::simd::Isa::Avx2 => return unsafe { avx2 $(::<$($g),+>)? ($($a),*) },
-                    $crate::backend::cpu::simd::Isa::Baseline => { $(return $baseline;)? }
+                    $crate::backend::cpu::simd::Isa::Baseline => {}
                 }
             }
             body $(::<$($g),+>)? ($($a),*)

@@ -15,7 +15,6 @@ pub(crate) use shader_text;
 
 pub mod blocks;
 pub mod coefficients;
-pub mod evaluate;
 mod ir;
 pub mod record;
 pub mod template;
@@ -121,19 +120,6 @@ macro_rules! num_functions {
             fn pow(self, e: Self) -> Self { record::binary(record::Prim::Pow, self, e) }
             fn atan2(self, x: Self) -> Self { record::binary(record::Prim::Atan2, self, x) }
             fn sqrt(self) -> Self { record::unary(record::Prim::Sqrt, self) }
-        }
-        /// Computes a step that only floating point numbers have; false for another.
-        #[inline(always)]
-        pub(crate) fn num_step<E: Num>(p: record::Prim, x: [&[E]; 3], out: &mut [E]) -> bool {
-            match p {
-                $(record::Prim::$prim => evaluate::unary(x, out, E::$f),)*
-                record::Prim::Div => evaluate::binary(x, out, |a, b| a / b),
-                record::Prim::Pow => evaluate::binary(x, out, E::pow),
-                record::Prim::Atan2 => evaluate::binary(x, out, E::atan2),
-                record::Prim::Sqrt => evaluate::unary(x, out, E::sqrt),
-                _ => return false,
-            }
-            true
         }
     };
 }

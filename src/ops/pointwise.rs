@@ -164,9 +164,9 @@ pub struct PointwiseOp {
 /// The recorded formula and derivatives of an operation, and which values the derivatives read.
 pub struct Plan {
     /// The formula of the operation itself.
-    pub(super) formula: Formula,
+    formula: Formula,
     /// The recorded derivative of each input.
-    pub(super) grads: Vec<Formula>,
+    grads: Vec<Formula>,
     /// For each input, which of gradient, inputs and result its derivative reads, as a bit mask.
     reads: [u8; 3],
     /// The inputs whose gradient equals that of the result, as a bit mask.

@@ -6,36 +6,31 @@ use super::pointwise::PointwiseOp;
 use crate::backend::pointwise::{GROUP, Loop};
 use crate::backend::simd::{Isa, IsaDispatch};
 use crate::dtype::Bool8;
-use crate::formula::evaluate::{Evaluated, evaluate, evaluate_truth};
 use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
 use crate::multiversion;
 
-/// What belongs to an operation of the table.
-pub trait Row: 'static {
-    fn row() -> &'static PointwiseOp;
-}
 /// A formula on floating point numbers.
-pub trait FloatFormula: Row {
+pub trait FloatFormula: 'static {
     const N: usize;
     fn f<E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
 /// A formula on numbers.
-pub trait NumFormula: Row {
+pub trait NumFormula: 'static {
     const N: usize;
     fn f<E: Arith>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
 /// A formula on numbers with a boolean result.
-pub trait TruthFormula: Row {
+pub trait TruthFormula: 'static {
     const N: usize;
     fn f<E: Arith>(a: [E; ARGS], p: [E; PARAMS]) -> E::Bool;
 }
 /// A formula on integers.
-pub trait BitsFormula: Row {
+pub trait BitsFormula: 'static {
     const N: usize;
     fn f<E: Bits>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
 /// The derivatives of a formula; their arguments are the gradient, the inputs and the result.
-pub trait Derivative: Row {
+pub trait Derivative: 'static {
     const N: usize;
     fn d<E: Num, const K: usize>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
@@ -83,79 +78,60 @@ macro_rules! each {
     }};
 }
 
-/// The types of floating point formulas.
-pub trait FloatType: Num + Evaluated {}
-impl<T: Num + Evaluated> FloatType for T {}
-/// The types of integer formulas.
-pub trait BitsType: Bits + Evaluated {}
-impl<T: Bits + Evaluated> BitsType for T {}
-
-// The loops of the baseline: Note [Baseline loops]. Not inlined, because every formula would contain a copy.
-#[inline(never)]
-fn steps<T: Evaluated>(row: &PointwiseOp, ins: &[&[T]], p: &[T], out: &mut [T]) {
-    evaluate(&row.plan().formula, ins, p, out);
-}
-#[inline(never)]
-fn truth_steps<T: Evaluated>(row: &PointwiseOp, ins: &[&[T]], p: &[T], out: &mut [Bool8]) {
-    evaluate_truth(&row.plan().formula, ins, p, out);
-}
-#[inline(never)]
-fn grad_steps<T: Evaluated>(row: &PointwiseOp, k: usize, ins: &[&[T]], p: &[T], out: &mut [T]) {
-    evaluate(&row.plan().grads[k], ins, p, out);
-}
-
-multiversion! { version = IsaDispatch::worth::<T>(), baseline = steps(F::row(), ins, p, out);
-    fn float_loop[F: FloatFormula, T: FloatType](ins: &[&[T]], p: &[T], out: &mut [T]) {
+multiversion! { version = IsaDispatch::worth::<T>();
+    fn float_loop[F: FloatFormula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
-multiversion! { version = IsaDispatch::up_to(Isa::Avx2), baseline = steps(F::row(), ins, p, out);
-    fn num_loop[F: NumFormula, T: Evaluated](ins: &[&[T]], p: &[T], out: &mut [T]) {
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn num_loop[F: NumFormula, T: Arith](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
-multiversion! { version = IsaDispatch::up_to(Isa::Avx2), baseline = truth_steps(F::row(), ins, p, out);
-    fn truth_loop[F: TruthFormula, T: Evaluated](ins: &[&[T]], p: &[T], out: &mut [Bool8]) {
+/// Numbers whose comparison result is `bool`.
+pub trait Compares: Arith<Bool = bool> {}
+impl<T: Arith<Bool = bool>> Compares for T {}
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn truth_loop[F: TruthFormula, T: Compares](ins: &[&[T]], p: &[T], out: &mut [Bool8]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| Bool8(F::f(a, q) as u8));
     }
 }
-multiversion! { version = IsaDispatch::up_to(Isa::Avx2), baseline = steps(F::row(), ins, p, out);
-    fn bits_loop[F: BitsFormula, T: BitsType](ins: &[&[T]], p: &[T], out: &mut [T]) {
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn bits_loop[F: BitsFormula, T: Bits](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
 /// An index known at compile time: the loop of a binary derivative would not be vectorized with one known at run time.
 pub trait Index: 'static {
-    const K: usize;
     fn of<F: Derivative, E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
 pub struct At<const K: usize>;
 impl<const K: usize> Index for At<K> {
-    const K: usize = K;
     #[inline(always)]
     fn of<F: Derivative, E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E {
         F::d::<E, K>(a, p)
     }
 }
-multiversion! { version = IsaDispatch::worth::<T>(), baseline = grad_steps(F::row(), K::K, ins, p, out);
-    fn grad_loop[F: Derivative, K: Index, T: FloatType](ins: &[&[T]], p: &[T], out: &mut [T]) {
+multiversion! { version = IsaDispatch::worth::<T>();
+    fn grad_loop[F: Derivative, K: Index, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N + 2, T::zero(), ins, p, out, |a, q| K::of::<F, T>(a, q));
     }
 }
 
-pub const fn float<F: FloatFormula, T: FloatType>() -> Loop<T, T> {
+pub const fn float<F: FloatFormula, T: Num>() -> Loop<T, T> {
     Loop::new(float_loop::<F, T>)
 }
-pub const fn num<F: NumFormula, T: Evaluated>() -> Loop<T, T> {
+pub const fn num<F: NumFormula, T: Arith>() -> Loop<T, T> {
     Loop::new(num_loop::<F, T>)
 }
-pub const fn truth<F: TruthFormula, T: Evaluated>() -> Loop<T, Bool8> {
+pub const fn truth<F: TruthFormula, T: Compares>() -> Loop<T, Bool8> {
     Loop::new(truth_loop::<F, T>)
 }
-pub const fn bits<F: BitsFormula, T: BitsType>() -> Loop<T, T> {
+pub const fn bits<F: BitsFormula, T: Bits>() -> Loop<T, T> {
     Loop::new(bits_loop::<F, T>)
 }
-pub const fn grad<F: Derivative, K: Index, T: FloatType>() -> Loop<T, T> {
+pub const fn grad<F: Derivative, K: Index, T: Num>() -> Loop<T, T> {
     Loop::new(grad_loop::<F, K, T>)
 }
 
@@ -185,11 +161,6 @@ macro_rules! rows {
                 use $crate::ops::{pointwise::{Class, PointwiseOp, RowMeta, TorchNames}, row_macro::*};
                 use $crate::backend::pointwise::Kernel;
                 struct Formula;
-                impl Row for Formula {
-                    fn row() -> &'static PointwiseOp {
-                        &$name
-                    }
-                }
                 $crate::rows!(@formula $class Formula [$($x),+] [$($($p),+)?] $f);
                 $crate::rows!(@derivative [$($x),+] [$($($p),+)?] $($g $y [$($df),+])?);
                 PointwiseOp {

@@ -94,51 +94,6 @@ fn every_row_and_derivative_is_interpreted_to_the_bits_of_its_loop() {
     assert!(compared > 3 * rows::ROWS.len(), "{compared}");
 }
 
-/// A row or derivative computed by its loop; None if there is none for the type.
-fn computed(kernel: Kernel, f: &Formula, dtype: DType, tensors: usize, params: usize) -> Option<Vec<f64>> {
-    let params: Vec<Scalar> = (0..params).map(|p| Scalar::Float(1.0 + p as f64)).collect();
-    let inputs: Vec<Tensor> = (0..tensors).map(|k| numbers(700, dtype, k as u64 + 7)).collect();
-    let operands: Vec<Operand> = inputs.iter().map(|t| Operand::View(t.raw())).collect();
-    let out = Tensor::empty([700], if f.is_truth(0) { DType::Bool } else { dtype }).unwrap();
-    let program = Program { name: "computed", kernel, formula: &|| f };
-    run(&program, compute_type(dtype), &operands, &params, out.raw()).unwrap().then(|| out.to_vec::<f64>())
-}
-
-// On the baseline the recorded steps are evaluated (Note [Baseline loops]); AVX2 has compiled loops, which round
-// multiplications and additions of the elementary functions together.
-#[test]
-fn the_baseline_agrees_with_compiled_loops_on_every_row_and_derivative() {
-    if force_isa(Isa::Avx2) != Isa::Avx2 {
-        return;
-    }
-    let mut compared = 0;
-    let mut agree = |what: &str, kernel: Kernel, f: &Formula, dtype, tensors, params| {
-        let [baseline, compiled] = [Isa::Baseline, Isa::Avx2].map(|isa| {
-            force_isa(isa);
-            computed(kernel, f, dtype, tensors, params)
-        });
-        let (Some(baseline), Some(compiled)) = (baseline, compiled) else { return };
-        for (i, (a, b)) in baseline.iter().zip(&compiled).enumerate() {
-            let tolerance = if dtype.is_float() { 1e-9 * b.abs().max(1.0) } else { 0.0 };
-            let is_near = a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance;
-            assert!(is_near, "{what} of {dtype} at {i}: {a} {b}\n{f}");
-        }
-        compared += 1;
-    };
-    for row in rows::ROWS.iter() {
-        for dtype in [DType::F64, DType::I32, DType::I64] {
-            let (n, params) = (row.inputs.len(), row.params.len());
-            agree(row.name, row.kernel, &(row.steps)(), dtype, n, params);
-            for (k, kernel) in row.grads.iter().enumerate() {
-                let what = format!("derivative {k} of {}", row.name);
-                agree(&what, *kernel, &(row.grad_steps)(k), dtype, n + 2, params);
-            }
-        }
-    }
-    force_isa(Isa::Avx512);
-    assert!(compared > 2 * rows::ROWS.len(), "{compared}");
-}
-
 /// A random formula with `args` arguments and three results.
 pub(in crate::ops::pointwise) fn random_formula(r: &mut Random, args: usize) -> Formula {
     use Prim::*;

@@ -435,6 +435,7 @@ def collect(table: list[dict], method: bool, known: set[str]) -> dict[str, list[
 
 # Members of tensors that say nothing of themselves at run time, as their classes are not written in Python.
 MEMBERS = {
+    "const_data_ptr": "The address of the first element, for reading.",
     "data": "A tensor with the same memory and without history; assigning to it replaces the memory.",
     "data_ptr": "The address of the first element.",
     "detach": "A tensor with the same memory and without history, which needs no gradient.",
@@ -446,6 +447,7 @@ MEMBERS = {
     "get_device": "The number of the tensor's GPU; -1 on the CPU.",
     "grad": "The gradient that backward has accumulated, of the tensor's shape; None before.",
     "grad_fn": "The node of the graph that made the tensor; None for leaves.",
+    "imag": "Refuses: there are no complex dtypes.",
     "is_complex": "Whether the elements are complex numbers: False, as there is no such dtype.",
     "is_contiguous": "Whether the elements lie in order and without gaps, in a memory format.",
     "is_cpu": "Whether the tensor is on the CPU.",
@@ -464,6 +466,7 @@ MEMBERS = {
     "item": "The only element, as a Python number.",
     "itemsize": "The bytes of an element.",
     "layout": "How elements lie in memory: always `strided`.",
+    "name": "None: tensors have no names.",
     "nbytes": "The bytes of all elements.",
     "ndim": "The number of dimensions.",
     "ndimension": "The number of dimensions.",

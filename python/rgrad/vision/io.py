@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 import rgrad
-from rgrad.vision._functional import pil_to_tensor
+from rgrad.vision.transforms.functional import pil_to_tensor
 
 __all__ = [
     "ImageReadMode",

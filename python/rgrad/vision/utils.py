@@ -152,7 +152,7 @@ class _Canvas:
     """A Pillow image with a tensor's values, on which one draws, and that becomes a tensor of the same dtype."""
 
     def __init__(self, image: Tensor) -> None:
-        from rgrad.vision._functional import convert_image_dtype
+        from rgrad.vision.transforms.functional import convert_image_dtype
 
         self.dtype = image.dtype
         image = convert_image_dtype(image, rgrad.uint8)
@@ -165,7 +165,7 @@ class _Canvas:
         return ImageDraw.Draw(self.picture, "RGBA" if blend else None)
 
     def tensor(self) -> Tensor:
-        from rgrad.vision._functional import convert_image_dtype, pil_to_tensor
+        from rgrad.vision.transforms.functional import convert_image_dtype, pil_to_tensor
 
         return convert_image_dtype(pil_to_tensor(self.picture), self.dtype)
 

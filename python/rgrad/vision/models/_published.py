@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from rgrad.vision._functional import InterpolationMode
 from rgrad.vision.models._api import ImageClassification, Weights, WeightsEnum
+from rgrad.vision.transforms.functional import InterpolationMode
 
 # Note [Table of published weights]
 # The columns: network, name of the weights after "IMAGENET1K_" (`*` after the default ones), file, parameters, smallest

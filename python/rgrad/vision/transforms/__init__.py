@@ -2,27 +2,75 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import rgrad
-from rgrad.vision import _functional as F  # noqa: N812
-from rgrad.vision._functional import InterpolationMode
-
-functional = F
+from rgrad.vision.transforms import _draw, functional
+from rgrad.vision.transforms import functional as F  # noqa: N812
+from rgrad.vision.transforms._more import (
+    ColorJitter,
+    FiveCrop,
+    GaussianBlur,
+    Grayscale,
+    LinearTransformation,
+    Pad,
+    RandomAdjustSharpness,
+    RandomAffine,
+    RandomApply,
+    RandomAutocontrast,
+    RandomChoice,
+    RandomEqualize,
+    RandomErasing,
+    RandomGrayscale,
+    RandomInvert,
+    RandomOrder,
+    RandomPerspective,
+    RandomPosterize,
+    RandomRotation,
+    RandomSolarize,
+    RandomVerticalFlip,
+    TenCrop,
+    ToPILImage,
+)
+from rgrad.vision.transforms.functional import InterpolationMode
 
 __all__ = [
     "CenterCrop",
+    "ColorJitter",
     "Compose",
     "ConvertImageDtype",
+    "FiveCrop",
+    "GaussianBlur",
+    "Grayscale",
     "InterpolationMode",
     "Lambda",
+    "LinearTransformation",
     "Normalize",
     "PILToTensor",
+    "Pad",
+    "RandomAdjustSharpness",
+    "RandomAffine",
+    "RandomApply",
+    "RandomAutocontrast",
+    "RandomChoice",
     "RandomCrop",
+    "RandomEqualize",
+    "RandomErasing",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomOrder",
+    "RandomPerspective",
+    "RandomPosterize",
     "RandomResizedCrop",
+    "RandomRotation",
+    "RandomSolarize",
+    "RandomVerticalFlip",
     "Resize",
+    "TenCrop",
+    "ToPILImage",
     "ToTensor",
     "functional",
 ]
@@ -205,15 +253,6 @@ class CenterCrop:
         return f"{type(self).__name__}(size={self.size})"
 
 
-def _uniform() -> float:
-    """A random number from the default generator, so that `manual_seed` also makes transforms reproducible."""
-    return rgrad.rand(1).item()
-
-
-def _randint(low: int, high: int) -> int:
-    return int(rgrad.randint(low, high, (1,)).item())
-
-
 class RandomHorizontalFlip:
     """Flips an image left to right at random.
 
@@ -226,7 +265,7 @@ class RandomHorizontalFlip:
 
     def __call__(self, picture: Any) -> Any:
         """Returns the transformed image."""
-        return F.hflip(picture) if _uniform() < self.p else picture
+        return F.hflip(picture) if _draw.chance() < self.p else picture
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p={self.p})"
@@ -241,7 +280,7 @@ class RandomCrop:
             bottom), or four (left, top, right, bottom).
         pad_if_needed: pad an image that is too small.
         fill: value of the padding.
-        padding_mode: must be "constant".
+        padding_mode: as for `functional.pad`.
     """
 
     def __init__(
@@ -252,8 +291,6 @@ class RandomCrop:
         fill: float = 0,
         padding_mode: str = "constant",
     ) -> None:
-        if padding_mode != "constant":
-            raise ValueError("Padding mode should be constant")
         self.size = _pair(size, _TWO)
         self.padding = padding
         self.pad_if_needed = pad_if_needed
@@ -263,17 +300,19 @@ class RandomCrop:
     def __call__(self, picture: Any) -> Any:
         """Returns the transformed image."""
         if self.padding is not None:
-            picture = F.pad(picture, self.padding, self.fill)
+            picture = F.pad(picture, self.padding, self.fill, self.padding_mode)
         height, width = F.height_and_width(picture)
         rows, columns = self.size
         if self.pad_if_needed:
-            missing = (max(columns - width, 0), max(rows - height, 0))
-            if any(missing):
-                picture = F.pad(picture, missing, self.fill)
-                height, width = F.height_and_width(picture)
+            for missing in ((max(columns - width, 0), 0), (0, max(rows - height, 0))):
+                if any(missing):
+                    picture = F.pad(picture, missing, self.fill, self.padding_mode)
+            height, width = F.height_and_width(picture)
         if height < rows or width < columns:
             raise ValueError(f"Required crop size {(rows, columns)} is larger than input image size {(height, width)}")
-        top, left = _randint(0, height - rows + 1), _randint(0, width - columns + 1)
+        if (height, width) == (rows, columns):
+            return picture
+        top, left = _draw.integer(0, height - rows + 1), _draw.integer(0, width - columns + 1)
         return F.crop(picture, top, left, rows, columns)
 
     def __repr__(self) -> str:
@@ -308,11 +347,11 @@ class RandomResizedCrop:
     def _window(self, height: int, width: int) -> tuple[int, int, int, int]:
         low, high = self.ratio
         for _ in range(10):
-            area = height * width * (self.scale[0] + (self.scale[1] - self.scale[0]) * _uniform())
-            ratio = low * (high / low) ** _uniform()
+            area = height * width * _draw.uniform(self.scale[0], self.scale[1])
+            ratio = rgrad.tensor(_draw.uniform(math.log(low), math.log(high))).exp().item()
             columns, rows = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
             if 0 < columns <= width and 0 < rows <= height:
-                return _randint(0, height - rows + 1), _randint(0, width - columns + 1), rows, columns
+                return _draw.integer(0, height - rows + 1), _draw.integer(0, width - columns + 1), rows, columns
         # No random rectangle fitted: use the largest centered one with an allowed ratio.
         rows, columns = height, width
         if width / height < low:

@@ -115,6 +115,7 @@ class Tensor:
         self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False
     ) -> Any: ...
     name: None
+    """None: tensors have no names."""
     is_ipu: _bool
     """bool(x) -> bool"""
     is_maia: _bool
@@ -145,7 +146,8 @@ class Tensor:
         """What a module is to hold in place of this tensor when `other` is loaded."""
     def record_stream(self, stream: Any) -> None:
         """Has no effect: a GPU has one stream, and memory is reused in its order."""
-    def const_data_ptr(self) -> _int: ...
+    def const_data_ptr(self) -> _int:
+        """The address of the first element, for reading."""
     def isreal(self) -> Tensor:
         """Calls `rgrad.isreal` with this tensor."""
     def conj_physical(self) -> Tensor:
@@ -229,7 +231,7 @@ class Tensor:
     def is_pinned(self) -> _bool:
         """Whether the memory is pinned for copies to a GPU."""
     def is_shared(self) -> _bool:
-        """Whether other processes can map the memory."""
+        """Whether other processes can map the memory: after `share_memory_`, and always on a GPU."""
     def item(self) -> Any:
         """The only element, as a Python number."""
     def tolist(self) -> Any:
@@ -254,7 +256,7 @@ class Tensor:
     def retain_grad(self) -> None:
         """Stores the gradient of this non-leaf tensor in its `.grad`."""
     def share_memory_(self) -> Self:
-        """The tensor itself: worker processes receive copies."""
+        """Moves the tensor to memory that processes share, and returns it."""
     @overload
     def size(self, dim: None = None) -> Size:
         """The sizes of all dimensions, or the size of one."""
@@ -1469,6 +1471,8 @@ class Tensor:
     def split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
     @overload
     def split(self, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
+    @overload
+    def split(self, split_size: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
     def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Views of pieces of a dimension, of the sizes listed."""
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
@@ -2895,6 +2899,8 @@ def split(input: Tensor, split_size_or_sections: _int, dim: _int = 0) -> tuple[T
 def split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
 @overload
 def split(input: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def split(input: Tensor, split_size: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
 def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """Views of pieces of a dimension, of the sizes listed."""
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0, *, out: Any = None) -> tuple[Tensor, ...]:
@@ -2992,6 +2998,7 @@ _empty_cache: Any
 _get_autocast: Any
 _get_function_stack_at: Any
 _get_printoptions: Any
+_get_tracing_state: Any
 _gpu_avoid: Any
 _gpu_count: Any
 _gpu_empty_cache: Any

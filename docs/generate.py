@@ -460,7 +460,6 @@ MEMBERS = {
     "is_nested": "False: there are no nested tensors.",
     "is_pinned": "Whether the memory is pinned for copies to a GPU.",
     "is_quantized": "False: there are no quantized tensors.",
-    "is_shared": "Whether other processes can map the memory.",
     "is_signed": "Whether the dtype has negative numbers.",
     "is_sparse": "False: there are no sparse tensors.",
     "item": "The only element, as a Python number.",

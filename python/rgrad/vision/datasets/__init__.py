@@ -1,12 +1,26 @@
 """Image datasets."""
 
 from rgrad._absent import absent_class
-from rgrad.vision.datasets.mnist import MNIST, FashionMNIST
+from rgrad.vision.datasets.cifar import CIFAR10, CIFAR100
+from rgrad.vision.datasets.fakedata import FakeData
+from rgrad.vision.datasets.folder import DatasetFolder, ImageFolder
+from rgrad.vision.datasets.mnist import KMNIST, MNIST, FashionMNIST
+from rgrad.vision.datasets.vision import VisionDataset
 
-__all__ = ["CIFAR10", "CIFAR100", "ImageFolder", "KMNIST", "MNIST", "FashionMNIST"]
+__all__ = [
+    "CIFAR10",
+    "CIFAR100",
+    "EMNIST",
+    "KMNIST",
+    "MNIST",
+    "SVHN",
+    "DatasetFolder",
+    "FakeData",
+    "FashionMNIST",
+    "ImageFolder",
+    "VisionDataset",
+]
 
-_WHY = "of the datasets there are MNIST and FashionMNIST"
-CIFAR10 = absent_class("torchvision.datasets.CIFAR10", _WHY)
-CIFAR100 = absent_class("torchvision.datasets.CIFAR100", _WHY)
-ImageFolder = absent_class("torchvision.datasets.ImageFolder", _WHY)
-KMNIST = absent_class("torchvision.datasets.KMNIST", _WHY)
+_WHY = "of the datasets there are CIFAR, folders of images, random images and the MNIST family without EMNIST"
+EMNIST = absent_class("torchvision.datasets.EMNIST", _WHY)
+SVHN = absent_class("torchvision.datasets.SVHN", _WHY)

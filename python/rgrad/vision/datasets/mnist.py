@@ -9,10 +9,10 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
-from rgrad.utils.data import Dataset
 from rgrad.utils.data.dataset import within
 from rgrad.vision.datasets._download import download_from
 from rgrad.vision.datasets._idx import read_idx
+from rgrad.vision.datasets.vision import VisionDataset
 from rgrad.vision.transforms import on_batch
 
 
@@ -26,7 +26,7 @@ def _pillow() -> Any:
     return Image
 
 
-class MNIST(Dataset[Any]):
+class MNIST(VisionDataset):
     """Handwritten digits: 60,000 training and 10,000 test images of 28 by 28 pixels.
 
     A sample is an image and its class. The image is a Pillow image, or, if Pillow is not installed, a uint8 tensor of
@@ -74,10 +74,8 @@ class MNIST(Dataset[Any]):
         target_transform: Callable[[Any], Any] | None = None,
         download: bool = False,
     ) -> None:
-        self.root = os.path.expanduser(os.fspath(root))
+        super().__init__(os.fspath(root), transform=transform, target_transform=target_transform)
         self.train = train
-        self.transform = transform
-        self.target_transform = target_transform
         if download:
             self.download()
         self._require_files()
@@ -162,21 +160,8 @@ class MNIST(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.data)
 
-    def __repr__(self) -> str:
-        lines = [f"Dataset {type(self).__name__}", f"    Number of datapoints: {len(self)}"]
-        lines.append(f"    Root location: {self.root}")
-        lines.append(f"    Split: {'Train' if self.train else 'Test'}")
-        if self.transform is not None or self.target_transform is not None:
-            lines.append("    StandardTransform")
-            for name, transform in (
-                ("Transform", self.transform),
-                ("Target transform", self.target_transform),
-            ):
-                if transform is not None:
-                    first, *rest = repr(transform).splitlines()
-                    lines.append(f"{name}: {first}")
-                    lines.extend(" " * (len(name) + 2) + line for line in rest)
-        return "\n".join(lines)
+    def extra_repr(self) -> str:
+        return f"Split: {'Train' if self.train else 'Test'}"
 
 
 class FashionMNIST(MNIST):
@@ -230,6 +215,19 @@ class FashionMNIST(MNIST):
             500
         """
         return FashionMNISTSubset(os.path.dirname(__file__), train, transform, target_transform)
+
+
+class KMNIST(MNIST):
+    """Handwritten characters of ten kinds in old Japanese script, in the format and with the arguments of [`MNIST`]."""
+
+    mirrors = ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
+    resources = [
+        ("train-images-idx3-ubyte.gz", "bdb82020997e1d708af4cf47b453dcf7"),
+        ("train-labels-idx1-ubyte.gz", "e144d726b3acfaa3e44228e80efcd344"),
+        ("t10k-images-idx3-ubyte.gz", "5c965bf0a639b31b8f53240b1b52f4d7"),
+        ("t10k-labels-idx1-ubyte.gz", "7320c461ea6c1c855c0b718fb2a4b134"),
+    ]
+    classes = ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"]
 
 
 class FashionMNISTSubset(FashionMNIST):

@@ -10,6 +10,7 @@ from rgrad._C import Tensor
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
+    from types import CodeType
     from typing import Any
 
 # Operations on tensors that are handled neither by the operation table nor by the operators of the core.
@@ -136,14 +137,26 @@ def _ask_in_place(function: Any) -> None:
         args, kwargs = shown or (args, kwargs)
         return _C._call_torch_function(original, tuple(args), kwargs, name not in _WRITTEN_IN_C, function)
 
-    def asking(*args: Any, **kwargs: Any) -> Any:
-        return _ask_for_it(args, kwargs)  # type: ignore[name-defined] # noqa: F821 - each function has its own
-
     function.__globals__[f"_ask_{name}"] = ask
     function.__wrapped__ = original
-    function.__code__ = asking.__code__.replace(
-        co_name=name, co_names=(f"_ask_{name}",), co_freevars=code.co_freevars, co_filename=code.co_filename
+    function.__code__ = _asking(name, code.co_freevars).replace(co_filename=code.co_filename)
+
+
+def _asking(name: str, free: tuple[str, ...]) -> CodeType:
+    """The code of a function that passes its arguments to the global `_ask_{name}`.
+
+    It names the free variables of the function that receives it, though it reads none: code that is compiled without
+    them does not fill their places in the frame, and whoever looks at the frame's locals crashes the process.
+    """
+    mentioned = f"        if False: {', '.join(free)}\n" if free else ""
+    source = (
+        f"def factory({', '.join(free)}):\n"
+        f"    def {name}(*args, **kwargs):\n{mentioned}        return _ask_{name}(args, kwargs)\n"
+        f"    return {name}\n"
     )
+    made: dict[str, Any] = {}
+    exec(source, made)
+    return made["factory"](*free).__code__
 
 
 _REQUIRED = object()

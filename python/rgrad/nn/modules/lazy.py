@@ -70,12 +70,6 @@ class LazyModuleMixin(Module):
         """Gives parameters and buffers the shapes that follow from an input."""
         raise NotImplementedError
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
-            if is_lazy(tensor):
-                destination[prefix + name] = tensor
-
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         for name, tensor in (*self._parameters.items(), *self._buffers.items()):
             loaded = state_dict.get(prefix + name)

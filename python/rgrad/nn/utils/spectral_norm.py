@@ -9,7 +9,7 @@ from rgrad import _C
 
 from .. import functional as F
 from ..modules.module import Module
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 from .parametrizations import matrix_of, output_dim
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
@@ -52,6 +52,10 @@ class SpectralNorm:
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters: the first `forward` gives them shapes."
+            )
         rows, columns = matrix_of(weight.detach(), dim).shape
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)

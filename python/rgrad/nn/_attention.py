@@ -190,6 +190,9 @@ def multi_head_attention_forward(
         return None if m is None else _nn.pad(m, (0, 1))
 
     if bias_k is not None and bias_v is not None:
+        for name, static in (("key", static_k), ("value", static_v)):
+            if static is not None:
+                raise AssertionError(f"bias cannot be added to static {name}.")
         k, v = rgrad.cat([k, bias_k.repeat(1, batch, 1)]), rgrad.cat([v, bias_v.repeat(1, batch, 1)])
         mask, padding = seen_by_all(mask), seen_by_all(padding)
     head_dim = embed_dim // num_heads

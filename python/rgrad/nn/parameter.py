@@ -80,7 +80,8 @@ class Buffer(_C.Tensor, metaclass=_BufferMeta):
 
 # What placeholders can be asked and converted to. All other operations need a shape.
 _WITHOUT_SHAPE = frozenset(
-    "bfloat16 char copy_ cpu cuda double float get_device half int is_complex is_floating_point long short size to".split()
+    ("bfloat16", "char", "cpu", "cuda", "double", "float", "half", "int", "long", "short", "to", "copy_", "size")
+    + ("get_device", "is_complex", "is_floating_point")
 )
 
 
@@ -121,8 +122,8 @@ class _Uninitialized(_C.Tensor):
     def share_memory_(self) -> Any:
         """Raises: there are no values to be shared."""
         raise RuntimeError(
-            "Can't share memory on an uninitialized parameter or buffer: the first `forward` gives it values, and comes "
-            "before `module.share_memory()`."
+            "Can't share memory on an uninitialized parameter or buffer: the first `forward` gives it values, and "
+            "comes before `module.share_memory()`."
         )
 
     def __repr__(self) -> str:

@@ -390,14 +390,15 @@ class Module(HookMixin, StateMixin):
                 grad = parameter.grad
                 if conversion.get_swap_module_params_on_conversion():
                     parameter.grad = None
-                    rgrad.utils.swap_tensors(parameter, Parameter(fn(parameter.data), parameter.requires_grad))
+                    rgrad.utils.swap_tensors(parameter, Parameter(fn(parameter), parameter.requires_grad))
                 elif conversion.get_overwrite_module_params_on_conversion():
-                    parameter = Parameter(fn(parameter.data), parameter.requires_grad)
+                    parameter = Parameter(fn(parameter), parameter.requires_grad)
                     self._parameters[name] = parameter
                 else:
-                    parameter.data = fn(parameter.data)
+                    # The parameter itself, so that its version counts what `fn` writes.
+                    parameter.data = fn(parameter)
                 if grad is not None:
-                    grad.data = fn(grad.data)
+                    grad.data = fn(grad)
                     parameter.grad = grad
             for name, buffer in self._buffers.items():
                 if buffer is not None:
@@ -597,25 +598,37 @@ def _indent(text: str) -> str:
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     """Sorts the arguments of ``Module.to`` into device, dtype, non_blocking and memory_format."""
-    device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-    non_blocking, other = kwargs.pop("non_blocking", False), kwargs.pop("tensor", None)
-    memory_format = kwargs.pop("memory_format", None)
-    if kwargs:
-        raise TypeError(f"to() received an unexpected keyword argument '{next(iter(kwargs))}'")
-    for position, value in enumerate(args):
-        if isinstance(value, _C.Tensor):
-            other = value
-        elif isinstance(value, rgrad.dtype):
-            dtype = value
-        elif isinstance(value, bool) and position > 0:
-            non_blocking = value
-        elif isinstance(value, (str, int, rgrad.device)) and position == 0:
-            device = rgrad.device(value)
-        elif value is not None:
-            raise TypeError(f"to() received an invalid combination of arguments - got ({_typename(value)})")
-    if other is not None:
-        device, dtype = other.device, other.dtype
-    return device, dtype, non_blocking, memory_format
+    first = args[0] if args else None
+    if isinstance(first, _C.Tensor) or "tensor" in kwargs:
+        names = ("tensor", "non_blocking", "copy")
+    elif isinstance(first, rgrad.dtype):
+        names = ("dtype", "non_blocking", "copy")
+    else:
+        names = ("device", "dtype", "non_blocking", "copy")
+    given: dict[str, Any] = dict(zip(names, args, strict=False))
+    kinds: dict[str, Any] = {
+        "tensor": _C.Tensor,
+        "device": (str, int, rgrad.device),
+        "dtype": rgrad.dtype,
+        "non_blocking": bool,
+        "copy": bool,
+        "memory_format": rgrad.memory_format,
+    }
+    known = len(args) <= len(names) and not given.keys() & kwargs.keys() and {*names, "memory_format"} >= kwargs.keys()
+    given.update(kwargs)
+    # A bool is an int, but no device.
+    if not known or not all(
+        value is None or (isinstance(value, kinds[name]) and (name != "device" or not isinstance(value, bool)))
+        for name, value in given.items()
+    ):
+        got = [_typename(value) for value in args] + [f"{name}={_typename(value)}" for name, value in kwargs.items()]
+        raise TypeError(f"to() received an invalid combination of arguments - got ({', '.join(got)})")
+    if given.get("copy"):
+        raise RuntimeError(".to() does not accept copy argument")
+    like = given.get("tensor")
+    device, dtype = (given.get("device"), given.get("dtype")) if like is None else (like.device, like.dtype)
+    device = None if device is None else rgrad.device(device)
+    return device, dtype, bool(given.get("non_blocking")), given.get("memory_format")
 
 
 # Where subclasses that change how they are moved look it up.

@@ -41,7 +41,8 @@ class WeightNorm:
         weight = getattr(module, name)
         if is_lazy(weight):
             raise ValueError(
-                "The module passed to `WeightNorm` can't have uninitialized parameters: the first `forward` gives them shapes."
+                "The module passed to `WeightNorm` can't have uninitialized parameters: the first `forward` gives them "
+                "shapes."
             )
         del module._parameters[name]
         module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight.detach(), hook.dim)))

@@ -723,3 +723,18 @@ def test_a_parameter_dictionary_takes_the_entries_of_a_plain_one_by_name():
     assert list(nn.ParameterDict(OrderedDict(entries))) == list(nn.ParameterDict(entries.items())) == ["c", "a", "b"]
     shown = repr(nn.ParameterDict({"a": torch.ones(2, device="meta")}))
     assert shown == "ParameterDict(  (a): Parameter containing: [torch.meta.FloatTensor of size 2])"
+
+
+def test_what_a_functional_call_assigns_is_given_to_the_caller():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            self.count = self.count + 1
+            return x + self.count
+
+    counter, given = Counter(), {"count": torch.tensor(5.0)}
+    assert torch.func.functional_call(counter, given, torch.ones(())) == 7
+    assert given["count"] == 6 and counter.count == 0

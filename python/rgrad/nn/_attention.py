@@ -223,10 +223,13 @@ def multi_head_attention_forward(
         attention = attention if batched else attention.squeeze(0)
     else:
         if mask is not None:
-            mask = mask.unsqueeze(0) if mask.size(0) == 1 else mask.view(batch, num_heads, -1, source)
-        shape = (batch, num_heads, -1, head_dim)
+            mask = mask.unsqueeze(0) if mask.size(0) == 1 else mask.view(batch, num_heads, mask.size(1), source)
+
+        def separated(x: Tensor) -> Tensor:
+            return x.reshape(batch, num_heads, x.size(1), head_dim)
+
         mixed = _nn.scaled_dot_product_attention(
-            q.reshape(shape), k.reshape(shape), v.reshape(shape), mask, dropout_p, is_causal
+            separated(q), separated(k), separated(v), mask, dropout_p, is_causal
         ).permute(2, 0, 1, 3)
     output = _nn.linear(mixed.reshape(target * batch, embed_dim), out_proj_weight, out_proj_bias)
     output = output.view(target, batch, output.size(1))

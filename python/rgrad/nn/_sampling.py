@@ -70,7 +70,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def _reflected(x: Tensor, low: float, high: float) -> Tensor:
     """Coordinates reflected at the borders, repeatedly if needed."""
     if high == low:
-        return rgrad.zeros_like(x)
+        return (x * 0).nan_to_num()  # depends on x, with a zero derivative
     span = high - low
     distance = (x - low).abs()
     turns = (distance / span).floor()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from operator import attrgetter
 
 from rgrad._C import Tensor
 
@@ -109,6 +110,10 @@ def _imag(self: Tensor) -> NoReturn:
     raise TypeError("imag is not implemented for tensors with non-complex dtypes.")
 
 
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    self.grad = value
+
+
 def install() -> None:
     """Adds the methods and attributes to Tensor."""
     from . import _absent_names
@@ -125,6 +130,7 @@ def install() -> None:
     for name, refusal in _absent_names.methods().items():
         setattr(Tensor, name, refusal)
     Tensor.imag = property(_imag)  # type: ignore[attr-defined]
+    Tensor._grad = property(attrgetter("grad"), _set_grad)  # type: ignore[attr-defined]
     Tensor.name = None  # type: ignore[attr-defined]
     Tensor.const_data_ptr = Tensor.data_ptr  # type: ignore[attr-defined]
 
@@ -138,4 +144,4 @@ def names() -> set[str]:
 
     refused = (name for names in _absent_names.METHODS.values() for name in names)
     called = (name for names in NAMES_OF.values() for name in names)
-    return {*called, *refused, *NOT, *_LAYOUTS, *(m.__name__ for m in _OWN), "imag", "name", "const_data_ptr"}
+    return {*called, *refused, *NOT, *_LAYOUTS, *(m.__name__ for m in _OWN), "imag", "_grad", "name", "const_data_ptr"}

@@ -46,3 +46,55 @@ def test_lazy_modules_take_their_size_from_a_state_dict():
     assert torch.equal(lazy(x), full(x)) and repr(lazy) == repr(full)
     with pytest.raises(RuntimeError, match="in `load_state_dict` when trying to load an uninitialized parameter"):
         full.load_state_dict(nn.LazyLinear(3).state_dict())
+
+
+class _Waiting(nn.modules.lazy.LazyModuleMixin, nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.parameter.UninitializedParameter()
+        self.register_buffer("mean", nn.parameter.UninitializedBuffer())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda p: p + p,
+        lambda p: torch.empty_like(p),
+        lambda p: p.dim(),
+        lambda p: p.clone(),
+        lambda p: p.sum(),
+        lambda p: nn.init.zeros_(p),
+        lambda p: torch.optim.Adagrad([p]),
+    ],
+)
+def test_a_placeholder_is_in_no_operation(use):
+    with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
+        use(_Waiting().weight)
+
+
+def test_a_placeholder_has_attributes_and_is_converted():
+    p = _Waiting().weight
+    assert p.dtype == torch.float32 and p.requires_grad and p.grad is None and p.is_leaf and not p.is_complex()
+    assert isinstance(_Waiting().double().weight, nn.parameter.UninitializedParameter)
+    assert _Waiting().double().weight.dtype == _Waiting().to(torch.float64).mean.dtype == torch.float64
+    with pytest.raises(RuntimeError, match="share memory on an uninitialized"):
+        _Waiting().share_memory()
+
+
+def test_placeholders_are_loaded_into_placeholders_only():
+    waiting, filled = _Waiting(), _Waiting()
+    state = waiting.state_dict()
+    filled.weight.materialize((2, 3))
+    with pytest.raises(RuntimeError, match="shape of an uninitialized"):
+        filled.load_state_dict(state)
+    assert _Waiting().load_state_dict(state).missing_keys == []
+    filled.mean.materialize((4,))
+    waiting.load_state_dict(filled.state_dict())
+    assert waiting.weight.shape == (2, 3) and waiting.mean.shape == (4,)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm`:FutureWarning")
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, torch.nn.utils.spectral_norm])
+def test_a_lazy_weight_cannot_be_normalized(norm):
+    with pytest.raises(ValueError, match="can't have uninitialized parameters"):
+        norm(nn.LazyLinear(7))

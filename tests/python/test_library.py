@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from typing import List, Optional, Sequence, Tuple, Union  # noqa: UP035 - programs write both forms
 
 import pytest
@@ -272,6 +274,13 @@ def test_own_operations_are_called_by_their_names_and_forms():
     with pytest.raises(NotImplementedError, match="no sparse tensors"):
         aten._sparse_addmm.default(x, x, x)
     assert aten.alias(x).data_ptr() == x.data_ptr() and aten.transpose.int(x, 0, 1)[0, 1] == 2
+
+
+def test_copies_and_pickles_of_own_operations_are_the_operations():
+    aten = torch.ops.aten
+    for operation in (aten.clone, aten.clone.default):
+        assert copy.copy(operation) is operation and copy.deepcopy([operation])[0] is operation
+        assert pickle.loads(pickle.dumps(operation)) is operation
 
 
 def test_own_operations_are_keys_of_tables_and_name_themselves():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections import OrderedDict
 
 import pytest
 
 import rgrad as torch
 from rgrad import nn
+from rgrad.nn.modules import module
 from rgrad.nn.modules.module import (
     register_module_backward_hook,
     register_module_buffer_registration_hook,
@@ -112,6 +114,25 @@ def test_a_global_hook_runs_before_a_modules_own():
         layer(torch.ones(1))
     layer(torch.ones(1))
     assert order == [[], "own", "own"]
+
+
+def test_programs_drop_all_global_hooks_by_a_new_dictionary(monkeypatch):
+    monkeypatch.setattr(module, "_global_forward_hooks", OrderedDict())
+    monkeypatch.setattr(module, "_global_backward_hooks", OrderedDict())
+    calls = []
+    handle = register_module_forward_hook(lambda m, a, o: calls.append("forward"))
+    register_module_backward_hook(lambda m, i, o: calls.append("backward"))
+    assert handle.hooks_dict_ref() is module._global_forward_hooks and handle.id in module._global_forward_hooks
+    x = torch.ones(2, requires_grad=True) * 1
+    nn.Sigmoid()(x).sum().backward(retain_graph=True)
+    assert calls == ["forward", "backward"]
+    module._global_forward_hooks, module._global_backward_hooks = OrderedDict(), OrderedDict()
+    nn.Sigmoid()(x).sum().backward(retain_graph=True)
+    handle.remove()
+    assert calls == ["forward", "backward"]
+    with register_module_full_backward_hook(lambda m, i, o: calls.append("full")):
+        nn.Sigmoid()(x).sum().backward(retain_graph=True)
+    assert calls[2:] == ["full"] and len(module._global_backward_hooks) == 0
 
 
 def test_hooks_that_a_pickle_leaves_behind_are_mentioned_once_marked_they_are_not():

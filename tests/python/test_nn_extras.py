@@ -354,3 +354,67 @@ def test_weights_of_filters_made_in_inference_mode_are_used_in_training():
     x = torch.ones(1, 1, 5, 5, requires_grad=True)
     F.interpolate(x, (2, 3), mode="bicubic", antialias=True).sum().backward()
     assert x.grad.sum().item() == pytest.approx(6)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: F.multi_margin_loss(torch.ones(0), torch.ones(10).long()), RuntimeError, "Expected non-empty vector"),
+        (lambda: F.multilabel_margin_loss(torch.ones(0), torch.ones(10).long()), RuntimeError, "Expected non-empty"),
+        (lambda: F.unfold(torch.ones(0, 0, 3, 3), 2), RuntimeError, "other non-zero dimensions for input"),
+        (lambda: F.fold(torch.ones(1, 8, 0), (3, 3), (2, 2)), RuntimeError, "possibly 0 batch size"),
+        (lambda: F.fold(torch.ones(1, 12, 12), (4, 5), (2, 2), 8), RuntimeError, "blocks as .-4, -3., which is"),
+        (lambda: F.ctc_loss(torch.zeros(3, 1, 2), torch.ones(1), [3.0], [1]), RuntimeError, "must be integral"),
+        (
+            lambda: F.ctc_loss(torch.zeros(3, 1, 2), torch.ones(1), [3], torch.ones(1)),
+            RuntimeError,
+            "target_lengths must be integral",
+        ),
+        (
+            lambda: F.embedding_bag(torch.tensor([[4, 1]]), torch.ones(4, 2), padding_idx=0),
+            RuntimeError,
+            "Expected idx >= 0 && idx < num_embeddings but found idx to be 4",
+        ),
+        (
+            lambda: F.embedding_bag(
+                torch.tensor([[1]]), torch.ones(4, 2), mode="sum", per_sample_weights=torch.ones(1, 1).double()
+            ),
+            RuntimeError,
+            "torch.FloatTensor does not equal torch.DoubleTensor",
+        ),
+    ],
+)
+def test_impossible_sizes_and_types_are_refused(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_modules_take_empty_batches():
+    assert nn.ChannelShuffle(3)(torch.ones(0, 6, 4, 4)).shape == (0, 6, 4, 4)
+    layer = nn.TransformerEncoderLayer(8, 2, 16).eval()
+    x = torch.ones(5, 0, 8, requires_grad=True)
+    layer(x).sum().backward()
+    assert layer(x).shape == x.grad.shape == x.shape
+    assert F.fold(torch.ones(0, 8, 4), (3, 3), (2, 2)).shape == (0, 2, 3, 3)
+
+
+def test_an_instance_norm_without_eps_normalizes_and_counts():
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 5)
+    for affine in (False, True):
+        exact, usual = (nn.InstanceNorm1d(3, eps=eps, affine=affine, track_running_stats=True) for eps in (0, 1e-12))
+        assert torch.allclose(exact(x), usual(x), atol=1e-5)
+        assert torch.allclose(exact.running_mean, usual.running_mean) and torch.allclose(
+            exact.running_var, usual.running_var
+        )
+
+
+def test_the_angle_between_integers_and_numbers_is_that_of_numbers():
+    x, y = torch.tensor([[3, 4]], dtype=torch.int8), torch.tensor([[4.0, 3.0]])
+    assert F.cosine_similarity(x, y).item() == pytest.approx(24 / 25)
+
+
+def test_nearest_pixels_of_a_single_one_have_no_slope():
+    grid = torch.zeros(1, 2, 2, 2, requires_grad=True)
+    F.grid_sample(torch.ones(1, 1, 1, 1), grid, "nearest", "reflection", True).sum().backward()
+    assert grid.grad.abs().sum() == 0

@@ -663,3 +663,78 @@ def test_a_class_with_a_getattr_of_its_own_is_asked_for_every_member():
         _ = module.count
     other = copy.deepcopy(module)
     assert other.weight is not module.weight and not {"weight", "child"} & vars(other).keys()
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (("cpu", True), {}),
+        ((None, True), {}),
+        (([],), {}),
+        ((True,), {}),
+        (("cpu", "cpu"), {}),
+        ((torch.float32, "cpu"), {}),
+        (("cpu", torch.float32, True, False, 1), {}),
+        (("cpu", torch.ones(1)), {}),
+        (("cpu",), {"device": "cpu"}),
+        ((), {"other": 1}),
+    ],
+)
+def test_arguments_of_a_modules_conversion_have_places_and_types(args, kwargs):
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        nn.Linear(2, 2).to(*args, **kwargs)
+
+
+def test_a_modules_conversion_takes_every_form_of_its_arguments():
+    module = nn.Linear(2, 2)
+    for args, kwargs in (
+        (("cpu", torch.float64, True), {}),
+        ((torch.float64, True), {}),
+        ((torch.ones(1, dtype=torch.float64),), {"non_blocking": True}),
+        ((None, torch.float64), {"memory_format": torch.preserve_format}),
+    ):
+        assert module.float().to(*args, **kwargs) is module and module.weight.dtype == torch.float64
+    with pytest.raises(RuntimeError, match="does not accept copy argument"):
+        module.to("cpu", copy=True)
+
+
+def test_what_apply_writes_in_place_counts_in_the_versions_of_the_parameters():
+    module = nn.Linear(2, 2)
+    module(torch.ones(1, 2)).sum().backward()
+    before = module.weight._version, module.weight.grad._version
+    module._apply(lambda t: t.add_(1))
+    assert module.weight._version > before[0] and module.weight.grad._version > before[1]
+
+
+def test_a_prefix_is_taken_from_the_keys_and_metadata_of_a_state():
+    net = nn.Sequential(OrderedDict(module=nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))))
+    state = net.state_dict()
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    bare = net.module.state_dict()
+    assert list(state) == list(bare)
+    assert {name: state._metadata[name] for name in bare._metadata} == dict(bare._metadata)
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    assert list(state) == list(bare)
+
+
+def test_a_parameter_dictionary_takes_the_entries_of_a_plain_one_by_name():
+    entries = {name: nn.Parameter(torch.ones(1)) for name in "cab"}
+    assert list(nn.ParameterDict(entries)) == ["a", "b", "c"]
+    assert list(nn.ParameterDict(OrderedDict(entries))) == list(nn.ParameterDict(entries.items())) == ["c", "a", "b"]
+    shown = repr(nn.ParameterDict({"a": torch.ones(2, device="meta")}))
+    assert shown == "ParameterDict(  (a): Parameter containing: [torch.meta.FloatTensor of size 2])"
+
+
+def test_what_a_functional_call_assigns_is_given_to_the_caller():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            self.count = self.count + 1
+            return x + self.count
+
+    counter, given = Counter(), {"count": torch.tensor(5.0)}
+    assert torch.func.functional_call(counter, given, torch.ones(())) == 7
+    assert given["count"] == 6 and counter.count == 0

@@ -294,3 +294,30 @@ def test_states_of_cells_are_checked():
         nn.GRUCell(2, 3)(torch.ones(1, 2), torch.ones(3))
     with pytest.raises(TypeError, match=r"lstm_cell\(\): argument 'hx' \(position 2\) must be tuple of Tensors"):
         nn.LSTMCell(2, 3)(torch.ones(1, 2), torch.ones(1, 3))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm`:FutureWarning")
+def test_a_recurrent_network_runs_with_the_weight_that_stands_in_place_of_a_parameter():
+    torch.manual_seed(0)
+    net, x = nn.LSTM(2, 3), torch.randn(5, 1, 2)
+    before = net(x)[0]
+    normed = nn.utils.weight_norm(net, "weight_hh_l0")
+    assert torch.allclose(normed(x)[0], before, atol=1e-6)
+    normed.weight_hh_l0_g.data.mul_(2)
+    after = normed(x)[0]
+    assert not torch.allclose(after, before, atol=1e-3)
+    after.sum().backward()
+    assert normed.weight_hh_l0_v.grad is not None and normed.weight_hh_l0_g.grad.abs().sum() > 0
+    assert sum(isinstance(w, nn.Parameter) for w in normed._flat_weights) == 3
+
+
+def test_a_recurrent_network_lists_its_weights():
+    net = nn.LSTM(2, 4, num_layers=2, bias=False, bidirectional=True, proj_size=3)
+    names = ["weight_ih_l0", "weight_hh_l0", "weight_hr_l0", "weight_ih_l0_reverse"]
+    assert net._flat_weights_names[:4] == names and len(net._flat_weights) == 12
+    assert net._flat_weights[3] is net.weight_ih_l0_reverse is net.all_weights[1][0]
+    weights = [nn.Parameter(torch.zeros_like(w)) for w in net._flat_weights]
+    net._flat_weights = weights
+    assert net.weight_ih_l0 is weights[0] and all(a is b for a, b in zip(net.parameters(), weights, strict=True))
+    with pytest.raises(ValueError, match="shorter|longer"):
+        net._flat_weights = weights[:3]

@@ -227,3 +227,15 @@ def test_padding_with_zeros_is_padding_with_a_constant(dims):
     assert isinstance(zero, type(constant)) and torch.equal(zero(x), constant(x))
     assert zero.padding == constant.padding == (1,) * (2 * dims)
     assert repr(zero) == f"ZeroPad{dims}d({zero.padding})"
+
+
+def test_corners_of_a_single_pixel_are_warned_of():
+    theta = torch.eye(2, 3).unsqueeze(0)
+    with pytest.warns(UserWarning, match="See the documentation of affine_grid for details"):
+        assert F.affine_grid(theta, [1, 1, 2, 1], align_corners=True)[..., 0].abs().sum() == 0
+    F.affine_grid(theta, [1, 1, 2, 1], align_corners=False)
+
+
+def test_gradients_of_convolutions_are_found_by_the_functions_too():
+    x, w = torch.randn(1, 2, 4, 4), torch.randn(3, 2, 3, 3)
+    assert F.grad.conv2d_input(x.shape, w, torch.ones(1, 3, 2, 2)).shape == x.shape

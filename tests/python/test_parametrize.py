@@ -198,3 +198,27 @@ def test_batch_norm_is_drawn_into_the_layer_before_it():
     assert torch.allclose(fuse_linear_bn_eval(layer, bn1)(y), bn1(layer(y)), atol=1e-5)
     with pytest.raises(AssertionError, match="Fusion only for eval!"):
         fuse_conv_bn_eval(conv.train(), bn)
+
+
+def test_a_spectral_norm_loads_states_that_have_the_normalized_weight():
+    torch.manual_seed(0)
+
+    def make():
+        return nn.utils.spectral_norm(nn.Linear(3, 4))
+
+    trained, x = make(), torch.randn(2, 3)
+    for _ in range(3):
+        trained(x)
+    state = trained.state_dict()
+    assert state._metadata[""]["spectral_norm"] == {"weight.version": 1}
+    trained.eval()
+    expected = trained(x)
+    older = copy.deepcopy(state)
+    del older._metadata[""]["spectral_norm"], older["weight_v"]
+    older["weight"] = trained.weight.detach().clone()
+    for saved in (older, state):
+        loaded = make()
+        loaded.load_state_dict(saved)
+        assert torch.allclose(loaded.eval()(x), expected, atol=1e-6)
+    plain = nn.utils.remove_spectral_norm(trained)
+    assert set(plain.state_dict()) == {"weight", "bias"} and "spectral_norm" not in plain.state_dict()._metadata[""]

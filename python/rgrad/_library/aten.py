@@ -70,6 +70,9 @@ class OpOverload:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._overloadpacket(*args, **kwargs)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self._overloadpacket, self._overloadname)
+
     def __repr__(self) -> str:
         return f"<OpOverload(op='aten.{self._overloadpacket.__name__}', overload='{self._overloadname}')>"
 
@@ -90,6 +93,9 @@ class OpOverloadPacket:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return packet, (self.__name__,)
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='aten.{self.__name__}')>"

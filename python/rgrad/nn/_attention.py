@@ -190,6 +190,9 @@ def multi_head_attention_forward(
         return None if m is None else _nn.pad(m, (0, 1))
 
     if bias_k is not None and bias_v is not None:
+        for name, static in (("key", static_k), ("value", static_v)):
+            if static is not None:
+                raise AssertionError(f"bias cannot be added to static {name}.")
         k, v = rgrad.cat([k, bias_k.repeat(1, batch, 1)]), rgrad.cat([v, bias_v.repeat(1, batch, 1)])
         mask, padding = seen_by_all(mask), seen_by_all(padding)
     head_dim = embed_dim // num_heads
@@ -220,10 +223,13 @@ def multi_head_attention_forward(
         attention = attention if batched else attention.squeeze(0)
     else:
         if mask is not None:
-            mask = mask.unsqueeze(0) if mask.size(0) == 1 else mask.view(batch, num_heads, -1, source)
-        shape = (batch, num_heads, -1, head_dim)
+            mask = mask.unsqueeze(0) if mask.size(0) == 1 else mask.view(batch, num_heads, mask.size(1), source)
+
+        def separated(x: Tensor) -> Tensor:
+            return x.reshape(batch, num_heads, x.size(1), head_dim)
+
         mixed = _nn.scaled_dot_product_attention(
-            q.reshape(shape), k.reshape(shape), v.reshape(shape), mask, dropout_p, is_causal
+            separated(q), separated(k), separated(v), mask, dropout_p, is_causal
         ).permute(2, 0, 1, 3)
     output = _nn.linear(mixed.reshape(target * batch, embed_dim), out_proj_weight, out_proj_bias)
     output = output.view(target, batch, output.size(1))

@@ -62,7 +62,7 @@ def embedding_bag(
             f"padding_idx must be within the number of embeddings, {-count} through {count - 1}, but got {padding_idx}"
         )
     indices = input.reshape(-1)
-    _expect_indices(indices, count)
+    _expect_indices(indices, count, plain=padding_idx is None and mode != "max")
     factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     rows = _C._nn.embedding(indices, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     bags = starts.numel() - 1
@@ -91,6 +91,12 @@ def _check_operands(input: Tensor, weight: Tensor, mode: str, factors: Tensor | 
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({factors.shape}) is not None, "
             f"then it must have the same shape as the input ({input.shape})"
+        )
+    if factors is not None and factors.dtype != weight.dtype:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type {weight.type()} does not equal {factors.type()} (while checking arguments "
+            "for embedding_bag)"
         )
     if weight.dim() != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
@@ -132,13 +138,17 @@ def _bag_bounds(input: Tensor, offsets: Tensor | None, include_last_offset: bool
     return starts
 
 
-def _expect_indices(indices: Tensor, count: int) -> None:
-    """Rejects indices outside the table. Does not synchronize with a GPU."""
+def _expect_indices(indices: Tensor, count: int, plain: bool) -> None:
+    """Rejects indices outside the table, in one of two wordings. Does not synchronize with a GPU."""
     if indices.device.type != "cpu":
         return
     wrong = ((indices < 0) | (indices >= count)).nonzero()
     if wrong.numel():
         place = int(wrong[0, 0])
+        if not plain:
+            raise RuntimeError(
+                f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {int(indices[place])}"
+            )
         raise RuntimeError(
             f"Index {place} of input takes value {int(indices[place])} which is not in the valid range [0, {count})"
         )

@@ -93,8 +93,14 @@ class _CTC(Function):
         return grad.masked_fill((losses == rgrad.inf).view(1, -1, 1), ctx.impossible), None, None, None, None, None
 
 
+_INTEGERS = (rgrad.uint8, rgrad.int8, rgrad.int16, rgrad.int32, rgrad.int64)
+
+
 def _lengths(name: str, value: Any, batch: int) -> Tensor:
-    lengths = rgrad.as_tensor(value, device="cpu").to(rgrad.int64).reshape(-1)
+    lengths = rgrad.as_tensor(value, device="cpu").reshape(-1)
+    if lengths.numel() and lengths.dtype not in _INTEGERS:
+        raise RuntimeError(f"{name} must be integral")
+    lengths = lengths.to(rgrad.int64)
     if lengths.numel() != batch:
         raise RuntimeError(f"{name} must be of size batch_size")
     if bool((lengths < 0).any()):

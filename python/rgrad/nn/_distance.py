@@ -24,7 +24,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """Returns the cosine of the angle between ``x1`` and ``x2``: ``x1 · x2 / (max(|x1|, eps) * max(|x2|, eps))``.
 
     Args:
-        x1: vectors along ``dim``, of a floating point dtype.
+        x1: vectors along ``dim``; one of the two has a floating point dtype.
         x2: others, of a shape that broadcasts with that of ``x1``.
         dim: the dimension of the vectors, which the result lacks.
         eps: the minimum length of a vector.
@@ -37,7 +37,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     if not common.is_floating_point:
         name = _SCALAR_TYPES[str(common).rpartition(".")[2]]
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {name}")
-    x1, x2 = rgrad.broadcast_tensors(x1, x2)
+    x1, x2 = rgrad.broadcast_tensors(x1.to(common), x2.to(common))
     norm1 = x1.norm(2, dim, keepdim=True).clamp_min(eps)
     norm2 = x2.norm(2, dim, keepdim=True).clamp_min(eps)
     return ((x1 / norm1) * (x2 / norm2)).sum(dim)

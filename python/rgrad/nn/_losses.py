@@ -271,6 +271,14 @@ def _expect_labels(target: Tensor, least: int, classes: int, message: str) -> No
         raise RuntimeError(message)
 
 
+def _expect_scores(input: Tensor) -> None:
+    """Rejects input of margin losses that has no classes, or too many dimensions."""
+    if input.dim() > 2 or (input.dim() and not input.size(-1)):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
+        )
+
+
 @in_float32("cpu", "gpu")
 def multi_margin_loss(
     input: Tensor,
@@ -306,10 +314,7 @@ def multi_margin_loss(
         raise ValueError("weight must be one-dimensional")
     if weight is not None and weight.numel() != input.size(-1):
         raise RuntimeError(f"inconsistent weight size, expected {input.size(-1)} but got {list(weight.shape)}")
-    if input.dim() > 2:
-        raise RuntimeError(
-            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
-        )
+    _expect_scores(input)
     samples = input.size(0) if input.dim() == 2 else 1
     if target.dim() > 1 or target.numel() != samples:
         raise RuntimeError(
@@ -418,6 +423,7 @@ def multilabel_margin_loss(
         reduction: ``'mean'``, ``'sum'`` or ``'none'``.
     """
     reduction = _checked(choose(size_average, reduce, reduction))
+    _expect_scores(input)
     if input.shape != target.shape:
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     _expect_labels(target, -1, input.size(-1) if input.dim() else 1, "argument #2 'target' is out of range")

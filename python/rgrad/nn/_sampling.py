@@ -25,7 +25,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Args:
         theta: the maps, ``(N, 2, 3)`` for images or ``(N, 3, 4)`` for volumes.
         size: shape of the result of the sampling, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
-        align_corners: whether -1 and 1 are the centres of the border pixels, or their outer edges.
+        align_corners: whether -1 and 1 are the centres of the border pixels, or their outer edges. A single pixel has
+            no two border pixels; it is at 0 in both cases.
 
     Shape:
         Output: ``(N, *spatial, 2 or 3)``.
@@ -48,6 +49,12 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    if align_corners and min(size[2:]) == 1:
+        warnings.warn(
+            "affine_grid with align_corners=True has one position along a dimension of size 1: its middle. See the "
+            "documentation of affine_grid for details.",
+            stacklevel=2,
+        )
 
     def ticks(n: int) -> Tensor:
         values = rgrad.linspace(-1, 1, n, dtype=theta.dtype, device=theta.device) if n > 1 else theta.new_zeros(1)
@@ -63,7 +70,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def _reflected(x: Tensor, low: float, high: float) -> Tensor:
     """Coordinates reflected at the borders, repeatedly if needed."""
     if high == low:
-        return rgrad.zeros_like(x)
+        return (x * 0).nan_to_num()  # depends on x, with a zero derivative
     span = high - low
     distance = (x - low).abs()
     turns = (distance / span).floor()

@@ -54,7 +54,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         torch.Size([1, 60, 56])
     """
     kernel, dilation, padding, stride = (_pair(v) for v in (kernel_size, dilation, padding, stride))
-    if input.dim() not in (3, 4):
+    if input.dim() not in (3, 4) or 0 in input.shape[-3:]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
             f"input, but got: {list(input.shape)}"
@@ -89,7 +89,7 @@ def fold(
         Input: ``(N, C * kernel elements, windows)`` or without N. Output: ``(N, C, *output_size)``.
     """
     size, kernel, dilation, padding, stride = (_pair(v) for v in (output_size, kernel_size, dilation, padding, stride))
-    if input.dim() not in (2, 3):
+    if input.dim() not in (2, 3) or 0 in input.shape[-2:]:
         raise RuntimeError(
             "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
             f"input, but got: {list(input.shape)}"
@@ -112,9 +112,16 @@ def fold(
             f"of sliding blocks {counts[0]} * {counts[1]} = {counts[0] * counts[1]}, but got "
             f"input.size(2)={x.size(2)}."
         )
+    if min(counts) < 1:
+        raise RuntimeError(
+            f"Given output_size=({size[0]}, {size[1]}), kernel_size=({kernel[0]}, {kernel[1]}), "
+            f"dilation=({dilation[0]}, {dilation[1]}), padding=({padding[0]}, {padding[1]}), "
+            f"stride=({stride[0]}, {stride[1]}), calculated shape of the array of sliding blocks as "
+            f"({counts[0]}, {counts[1]}), which is too small (non-positive)"
+        )
     channels = x.size(1) // elements
     plane = x.new_zeros((x.size(0), channels, padded[0] * padded[1]))
-    columns = x.reshape(x.size(0), channels, -1)
+    columns = x.reshape(x.size(0), channels, elements * x.size(2))
     image = plane.index_add(2, places.flatten().to(x.device), columns).view(x.size(0), channels, *padded)
     image = image[:, :, padding[0] : padding[0] + size[0], padding[1] : padding[1] + size[1]]
     return image if batched else image.squeeze(0)

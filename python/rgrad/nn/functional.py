@@ -13,6 +13,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
+from . import grad as grad  # programs call torch.nn.functional.grad.conv2d_weight
 from ._attention import multi_head_attention_forward
 from ._bags import embedding_bag
 from ._ctc import ctc_loss
@@ -502,6 +503,24 @@ def rms_norm(
     return result.to(input.dtype) if wide is not input else result
 
 
+def _instance_norm_without_eps(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Batch norm refuses an eps of 0; the norm of groups of one channel takes it, and has no statistics to update."""
+    with rgrad.no_grad():
+        for running, unbiased in ((running_mean, input.mean), (running_var, input.var)):
+            if running is not None:
+                new = unbiased(tuple(range(2, input.dim()))).mean(0)
+                running.mul_(1 - momentum).add_(new.to(running.dtype), alpha=momentum)
+    return _nn.group_norm(input, input.size(1), weight, bias, eps)
+
+
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -539,6 +558,8 @@ def instance_norm(
     def repeated(values: Tensor | None) -> Tensor | None:
         return None if values is None else values.repeat(batch)
 
+    if use_input_stats and eps <= 0:
+        return _instance_norm_without_eps(input, running_mean, running_var, weight, bias, momentum, eps)
     mean, variance = repeated(running_mean), repeated(running_var)
     merged = input.reshape(1, batch * channels, *input.shape[2:])
     result = batch_norm(merged, mean, variance, repeated(weight), repeated(bias), use_input_stats, momentum, eps)
@@ -734,7 +755,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {input.size(1)} channels and {groups} groups."
         )
-    split = input.reshape(input.size(0), groups, -1, *input.shape[2:])
+    split = input.reshape(input.size(0), groups, input.size(1) // groups, *input.shape[2:])
     return laid_like(split.transpose(1, 2).reshape(input.shape), input)
 
 

@@ -78,11 +78,27 @@ class Buffer(_C.Tensor, metaclass=_BufferMeta):
         return buffer
 
 
+# What placeholders can be asked and converted to. All other operations need a shape.
+_WITHOUT_SHAPE = frozenset(
+    ("bfloat16", "char", "cpu", "cuda", "double", "float", "half", "int", "long", "short", "to", "copy_", "size")
+    + ("get_device", "is_complex", "is_floating_point")
+)
+
+
 class _Uninitialized(_C.Tensor):
     """Base class of tensors whose shape is not known before a module's first input."""
 
-    __torch_function__ = _C._disabled_torch_function_impl
     _becomes: type
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        # Methods of slots are lookups of attributes such as `device`.
+        if type(func).__name__ != "method-wrapper" and getattr(func, "__name__", "") not in _WITHOUT_SHAPE:
+            raise ValueError(
+                f"Attempted to use an uninitialized parameter in {func}: it has no shape before the first `forward` of "
+                "its lazy module, or before `materialize`."
+            )
+        return _C._disabled_torch_function_impl(func, types, args, kwargs or {})
 
     @property
     def shape(self) -> Any:
@@ -102,6 +118,13 @@ class _Uninitialized(_C.Tensor):
         """
         self.data = rgrad.empty(shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = self._becomes
+
+    def share_memory_(self) -> Any:
+        """Raises: there are no values to be shared."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer: the first `forward` gives it values, and "
+            "comes before `module.share_memory()`."
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"

@@ -36,29 +36,33 @@ class RemovableHandle(metaclass=_HandleMeta):
 
     id: int
     next_id: int = 0
+    hooks_dict_ref: weakref.ref[OrderedDict[int, Any]]
+    extra_dict_ref: tuple[weakref.ref[Any], ...]
 
     def __init__(
         self, hooks_dict: OrderedDict[int, Any], *, extra_dict: OrderedDict[int, Any] | Iterable[Any] | None = None
     ) -> None:
         extra = [] if extra_dict is None else [extra_dict] if isinstance(extra_dict, dict) else extra_dict
-        self._references = tuple(weakref.ref(place) for place in (hooks_dict, *extra))
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.extra_dict_ref = tuple(weakref.ref(place) for place in extra)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
 
     def remove(self) -> None:
         """Removes the hook; a second call does nothing."""
-        for reference in self._references:
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
             place = reference()
             if place is not None:
                 place.pop(self.id, None)
 
     def __getstate__(self) -> tuple[tuple[Any, ...], int]:
-        return tuple(reference() for reference in self._references), self.id
+        return tuple(reference() for reference in (self.hooks_dict_ref, *self.extra_dict_ref)), self.id
 
     def __setstate__(self, state: tuple[tuple[Any, ...], int]) -> None:
         # A dictionary that was not pickled elsewhere dies with the state, and the handle then has no effect.
-        places, self.id = state
-        self._references = tuple(weakref.ref(place) for place in places if place is not None)
+        (hooks_dict, *extra), self.id = state
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks_dict is None else hooks_dict)
+        self.extra_dict_ref = tuple(weakref.ref(place) for place in extra if place is not None)
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self) -> RemovableHandle:

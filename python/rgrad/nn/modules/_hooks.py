@@ -27,19 +27,11 @@ def add_hook(
     return handle
 
 
-# Global hooks (`register_module_forward_hook` and similar). They run before a module's own hooks.
-global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
-global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
-global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
-# Global backward hooks of the older form, on the last node of each module.
-global_node_hooks: OrderedDict[int, Callable] = OrderedDict()
-# Global hooks on the registration of members.
-parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
-buffer_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
-module_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+def global_hooks() -> Any:
+    """The file of ``Module``, whose variables hold the hooks of every module. See Note [Global hooks]."""
+    from . import module
+
+    return module
 
 
 def registered(hooks: OrderedDict[int, Callable], module: Any, name: str, member: Any) -> Any:
@@ -51,11 +43,7 @@ def registered(hooks: OrderedDict[int, Callable], module: Any, name: str, member
     return member
 
 
-
-
-BOTH_FORMS = (
-    "Cannot use both regular backward hooks and full backward hooks {}. Please use only one of them."
-)
+BOTH_FORMS = "Cannot use both regular backward hooks and full backward hooks {}. Please use only one of them."
 
 
 # Note [The hook flag]
@@ -150,18 +138,20 @@ class HookMixin:
 
     def _call_with_hooks(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Runs ``forward`` and all hooks around it. See Note [The hook flag]."""
-        pre_hooks = _both(global_forward_pre_hooks, self._forward_pre_hooks)
-        hooks = _both(global_forward_hooks, self._forward_hooks)
-        backward_pre_hooks = _both(global_backward_pre_hooks, self._backward_pre_hooks)
-        backward_hooks = _both(global_backward_hooks, self._backward_hooks)
-        node_hooks = _both(global_node_hooks, self._node_hooks)
+        everywhere = global_hooks()
+        full = everywhere._global_is_full_backward_hook
+        pre_hooks = _both(everywhere._global_forward_pre_hooks, self._forward_pre_hooks)
+        hooks = _both(everywhere._global_forward_hooks, self._forward_hooks)
+        backward_pre_hooks = _both(everywhere._global_backward_pre_hooks, self._backward_pre_hooks)
+        backward_hooks = _both(everywhere._global_backward_hooks if full else {}, self._backward_hooks)
+        node_hooks = _both({} if full else everywhere._global_backward_hooks, self._node_hooks)
         if not (pre_hooks or hooks or backward_pre_hooks or backward_hooks or node_hooks):
             self.__dict__.pop("_has_hooks", None)
             return self.forward(*args, **kwargs)
         pending = {
             key: hook
             for key, hook in hooks
-            if key in self._forward_hooks_always_called or key in global_forward_hooks_always_called
+            if key in self._forward_hooks_always_called or key in everywhere._global_forward_hooks_always_called
         }
         result = None
         try:
@@ -211,12 +201,12 @@ class HookMixin:
         return (result if isinstance(result, tuple) else (result,)), kwargs
 
     def _run_forward_hook(self, key: int, hook: Callable, args: tuple, kwargs: dict, result: Any) -> Any:
-        if key in self._forward_hooks_with_kwargs or key in global_forward_hooks_with_kwargs:
+        if key in self._forward_hooks_with_kwargs or key in global_hooks()._global_forward_hooks_with_kwargs:
             return hook(self, args, kwargs, result)
         return hook(self, args, result)
 
 
-def _both(first: OrderedDict, second: OrderedDict) -> list[tuple[int, Callable]]:
+def _both(first: dict, second: dict) -> list[tuple[int, Callable]]:
     return [*first.items(), *second.items()]
 
 
@@ -346,9 +336,7 @@ class _BackwardBoundary:
         return grad_input
 
 
-def _watch(
-    values: tuple, on_backward: Callable[[tuple], tuple], of_inputs: bool
-) -> tuple[tuple, list[int] | None]:
+def _watch(values: tuple, on_backward: Callable[[tuple], tuple], of_inputs: bool) -> tuple[tuple, list[int] | None]:
     """Passes the tensors in ``values`` through an identity node; also returns their positions in ``values``.
 
     The positions are None when no gradient will flow through.
@@ -403,7 +391,11 @@ class BackwardHookFunction(Function):
     @staticmethod
     def backward(ctx: Any, *grads: _C.Tensor | None) -> tuple:
         grads = ctx.on_backward(grads)
-        return None, None, *(
-            rgrad.zeros(shape, dtype=dtype, device=device) if g is None else g
-            for g, (shape, dtype, device) in zip(grads, ctx.like, strict=True)
+        return (
+            None,
+            None,
+            *(
+                rgrad.zeros(shape, dtype=dtype, device=device) if g is None else g
+                for g, (shape, dtype, device) in zip(grads, ctx.like, strict=True)
+            ),
         )

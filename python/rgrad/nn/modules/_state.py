@@ -12,7 +12,7 @@ from rgrad import _C
 from rgrad import __future__ as conversion
 
 from ...utils.hooks import RemovableHandle
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 from ._hooks import add_hook
 
 EXTRA_STATE_KEY = "_extra_state"
@@ -100,10 +100,10 @@ class StateMixin:
         """Writes the module's own parameters, persistent buffers and extra state, without its children's."""
         for name, parameter in self._parameters.items():
             if parameter is not None:
-                destination[prefix + name] = parameter if keep_vars else parameter.detach()
+                destination[prefix + name] = parameter if keep_vars or is_lazy(parameter) else parameter.detach()
         for name, buffer in self._buffers.items():
             if buffer is not None and name not in self._non_persistent_buffers_set:
-                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+                destination[prefix + name] = buffer if keep_vars or is_lazy(buffer) else buffer.detach()
         if self._has_extra_state("get_extra_state"):
             destination[prefix + EXTRA_STATE_KEY] = self.get_extra_state()
 
@@ -208,7 +208,9 @@ class StateMixin:
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object '
                 f"from checkpoint but received {type(loaded)}"
             )
-        if tensor.dim() == 0 and loaded.dim() == 1 and loaded.shape[0] == 1:
+        if is_lazy(tensor) and is_lazy(loaded):
+            return None
+        if len(tensor.shape) == 0 and len(loaded.shape) == 1 and loaded.shape[0] == 1:
             # Checkpoints written by early PyTorch versions store 0-d values as one-element vectors.
             loaded = loaded[0]
         if tensor.shape != loaded.shape:

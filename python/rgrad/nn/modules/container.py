@@ -336,7 +336,7 @@ def _entry_repr(name: Any, value: Any, kind: str) -> str:
         return f"({name}): Object of type: {type(value).__name__}"
     label = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(map(str, value.shape))
-    device = "" if value.device.type == "cpu" else f" ({value.device})"
+    device = "" if value.device.type in ("cpu", "meta") else f" ({value.device})"
     return f"({name}): {label} containing: [{kind} of size {size}{device}]"
 
 
@@ -524,8 +524,10 @@ class ParameterDict(Module):
                 "ParametersDict.update should be called with an iterable of key/value pairs, but got "
                 f"{type(parameters).__name__}"
             )
-        if isinstance(parameters, (Mapping, ParameterDict)):
+        if isinstance(parameters, (OrderedDict, ParameterDict)):
             parameters = parameters.items()
+        elif isinstance(parameters, Mapping):
+            parameters = sorted(parameters.items(), key=operator.itemgetter(0))
         for position, pair in enumerate(parameters):
             if not isinstance(pair, Iterable):
                 raise TypeError(

@@ -47,14 +47,14 @@ class LazyModuleMixin(Module):
 
     cls_to_become: type[Module] | None = None
 
-    def _wait(self) -> None:
+    def _wait(self, device: Any, dtype: Any) -> None:
         """Replaces the parameters and buffers that depend on the input by placeholders."""
         for name, param in list(self._parameters.items()):
             if param is not None:
-                self._parameters[name] = UninitializedParameter(param.requires_grad, param.device, param.dtype)
+                self._parameters[name] = UninitializedParameter(device=device, dtype=dtype)
         for name, buffer in list(self._buffers.items()):
             if buffer is not None and buffer.dim() > 0:
-                self._buffers[name] = UninitializedBuffer(False, buffer.device, buffer.dtype)
+                self._buffers[name] = UninitializedBuffer(device=device, dtype=dtype)
         self._initialize_hook = self.register_forward_pre_hook(_infer)
 
     def has_uninitialized_params(self) -> bool:
@@ -69,12 +69,6 @@ class LazyModuleMixin(Module):
     def initialize_parameters(self, input: _C.Tensor) -> None:
         """Gives parameters and buffers the shapes that follow from an input."""
         raise NotImplementedError
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
-            if is_lazy(tensor):
-                destination[prefix + name] = tensor
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         for name, tensor in (*self._parameters.items(), *self._buffers.items()):
@@ -141,7 +135,7 @@ class LazyLinear(_LazyLayer, Linear):
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(1, out_features, bias, device, dtype)
         self.in_features = 0
-        self._wait()
+        self._wait(device, dtype)
 
     def _recall_sizes(self, input: _C.Tensor) -> None:
         self.in_features = self.weight.shape[-1]
@@ -177,7 +171,7 @@ class _LazyConv(_LazyLayer, _ConvNd):
         # `in_channels` is a temporary value; it must be a multiple of `groups`, so `groups` is passed.
         super().__init__(groups, out_channels, kernel_size, stride, padding, dilation, groups, bias, **options)
         self.in_channels = 0
-        self._wait()
+        self._wait(device, dtype)
 
     def _recall_sizes(self, input: _C.Tensor) -> None:
         self.in_channels = self.weight.shape[0] if self.transposed else self.weight.shape[1] * self.groups
@@ -219,7 +213,7 @@ class _LazyConvTranspose(_LazyConv):
         # This skips the constructor of `_LazyConv`, which takes its arguments in the order of a plain convolution.
         super(_LazyConv, self).__init__(*sizes, **options)
         self.in_channels = 0
-        self._wait()
+        self._wait(device, dtype)
 
 
 class _LazyNorm(_LazyLayer, _NormBase):
@@ -240,7 +234,7 @@ class _LazyNorm(_LazyLayer, _NormBase):
     ) -> None:
         super().__init__(1, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.num_features = 0
-        self._wait()
+        self._wait(device, dtype)
 
     def reset_running_stats(self) -> None:
         if not self.has_uninitialized_params():

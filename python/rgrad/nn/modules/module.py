@@ -40,6 +40,24 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]
 
+# Note [Global hooks]
+#
+# The hooks of every module. They run before a module's own. PyTorch keeps them in these variables, and programs that
+# want to be rid of all such hooks put empty dictionaries there. So nothing else keeps a reference to the dictionaries:
+# they are read from this file at every use.
+_global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+_global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
+_global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
+# Which form the hooks of `_global_backward_hooks` have: full, or the older one, on the last node of each module.
+_global_is_full_backward_hook: bool | None = None
+# Hooks on the registration of members.
+_global_parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_buffer_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_module_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+
 _HOOK_DICTIONARIES = (
     "_backward_pre_hooks",
     "_backward_hooks",
@@ -87,13 +105,9 @@ class Module(HookMixin, StateMixin):
         if not self.call_super_init:
             name = type(self).__name__
             if kwargs:
-                raise TypeError(
-                    f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
-                )
+                raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
             if args:
-                raise TypeError(
-                    f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
-                )
+                raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
         attributes = self.__dict__
         attributes["training"] = True
         for registry in REGISTRIES:
@@ -106,9 +120,7 @@ class Module(HookMixin, StateMixin):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Computes the module's output; every subclass defines it."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -134,8 +146,7 @@ class Module(HookMixin, StateMixin):
         if name in attributes.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as parameter '{name}' (torch.nn.Parameter or "
-                    f"None expected)"
+                    f"cannot assign '{_typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
                 )
             self.register_parameter(name, None)
             return
@@ -144,12 +155,11 @@ class Module(HookMixin, StateMixin):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, except_from="_modules")
-            modules[name] = _hooks.registered(_hooks.module_registration_hooks, self, name, value)
+            modules[name] = _hooks.registered(_global_module_registration_hooks, self, name, value)
         elif modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as child module '{name}' (torch.nn.Module or "
-                    f"None expected)"
+                    f"cannot assign '{_typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
                 )
             modules[name] = None
         elif isinstance(value, _C.Tensor) and isinstance(value, Buffer):
@@ -210,10 +220,9 @@ class Module(HookMixin, StateMixin):
         self._check_new_member("buffer", "_buffers", name)
         if tensor is not None and not isinstance(tensor, _C.Tensor):
             raise TypeError(
-                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None "
-                f"required)"
+                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        self._buffers[name] = _hooks.registered(_hooks.buffer_registration_hooks, self, name, tensor)
+        self._buffers[name] = _hooks.registered(_global_buffer_registration_hooks, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -224,8 +233,7 @@ class Module(HookMixin, StateMixin):
         self._check_new_member("parameter", "_parameters", name)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{_typename(param)}' object to parameter '{name}' "
-                "(torch.nn.Parameter or None required)"
+                f"cannot assign '{_typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(
@@ -234,14 +242,14 @@ class Module(HookMixin, StateMixin):
                 f"To express '{name}' as a function of another Tensor, compute the value in the forward() "
                 f"method."
             )
-        self._parameters[name] = _hooks.registered(_hooks.parameter_registration_hooks, self, name, param)
+        self._parameters[name] = _hooks.registered(_global_parameter_registration_hooks, self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Adds a child module under ``name``."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{_typename(module)} is not a Module subclass")
         self._check_new_member("module", "_modules", name)
-        self._modules[name] = _hooks.registered(_hooks.module_registration_hooks, self, name, module)
+        self._modules[name] = _hooks.registered(_global_module_registration_hooks, self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Another name of :meth:`add_module`."""
@@ -301,11 +309,7 @@ class Module(HookMixin, StateMixin):
         self, get_members: Callable[[Module], Any], prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen = set()
-        modules = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-            if recurse
-            else [(prefix, self)]
-        )
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
             for name, member in get_members(module):
                 if member is None or id(member) in seen:
@@ -366,9 +370,7 @@ class Module(HookMixin, StateMixin):
         yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
-                yield from module.named_modules(
-                    memo, f"{prefix}.{name}" if prefix else name, remove_duplicate
-                )
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     # Changing all members at once.
 
@@ -388,14 +390,15 @@ class Module(HookMixin, StateMixin):
                 grad = parameter.grad
                 if conversion.get_swap_module_params_on_conversion():
                     parameter.grad = None
-                    rgrad.utils.swap_tensors(parameter, Parameter(fn(parameter.data), parameter.requires_grad))
+                    rgrad.utils.swap_tensors(parameter, Parameter(fn(parameter), parameter.requires_grad))
                 elif conversion.get_overwrite_module_params_on_conversion():
-                    parameter = Parameter(fn(parameter.data), parameter.requires_grad)
+                    parameter = Parameter(fn(parameter), parameter.requires_grad)
                     self._parameters[name] = parameter
                 else:
-                    parameter.data = fn(parameter.data)
+                    # The parameter itself, so that its version counts what `fn` writes.
+                    parameter.data = fn(parameter)
                 if grad is not None:
-                    grad.data = fn(grad.data)
+                    grad.data = fn(grad)
                     parameter.grad = grad
             for name, buffer in self._buffers.items():
                 if buffer is not None:
@@ -595,25 +598,37 @@ def _indent(text: str) -> str:
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     """Sorts the arguments of ``Module.to`` into device, dtype, non_blocking and memory_format."""
-    device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-    non_blocking, other = kwargs.pop("non_blocking", False), kwargs.pop("tensor", None)
-    memory_format = kwargs.pop("memory_format", None)
-    if kwargs:
-        raise TypeError(f"to() received an unexpected keyword argument '{next(iter(kwargs))}'")
-    for position, value in enumerate(args):
-        if isinstance(value, _C.Tensor):
-            other = value
-        elif isinstance(value, rgrad.dtype):
-            dtype = value
-        elif isinstance(value, bool) and position > 0:
-            non_blocking = value
-        elif isinstance(value, (str, int, rgrad.device)) and position == 0:
-            device = rgrad.device(value)
-        elif value is not None:
-            raise TypeError(f"to() received an invalid combination of arguments - got ({_typename(value)})")
-    if other is not None:
-        device, dtype = other.device, other.dtype
-    return device, dtype, non_blocking, memory_format
+    first = args[0] if args else None
+    if isinstance(first, _C.Tensor) or "tensor" in kwargs:
+        names = ("tensor", "non_blocking", "copy")
+    elif isinstance(first, rgrad.dtype):
+        names = ("dtype", "non_blocking", "copy")
+    else:
+        names = ("device", "dtype", "non_blocking", "copy")
+    given: dict[str, Any] = dict(zip(names, args, strict=False))
+    kinds: dict[str, Any] = {
+        "tensor": _C.Tensor,
+        "device": (str, int, rgrad.device),
+        "dtype": rgrad.dtype,
+        "non_blocking": bool,
+        "copy": bool,
+        "memory_format": rgrad.memory_format,
+    }
+    known = len(args) <= len(names) and not given.keys() & kwargs.keys() and {*names, "memory_format"} >= kwargs.keys()
+    given.update(kwargs)
+    # A bool is an int, but no device.
+    if not known or not all(
+        value is None or (isinstance(value, kinds[name]) and (name != "device" or not isinstance(value, bool)))
+        for name, value in given.items()
+    ):
+        got = [_typename(value) for value in args] + [f"{name}={_typename(value)}" for name, value in kwargs.items()]
+        raise TypeError(f"to() received an invalid combination of arguments - got ({', '.join(got)})")
+    if given.get("copy"):
+        raise RuntimeError(".to() does not accept copy argument")
+    like = given.get("tensor")
+    device, dtype = (given.get("device"), given.get("dtype")) if like is None else (like.device, like.dtype)
+    device = None if device is None else rgrad.device(device)
+    return device, dtype, bool(given.get("non_blocking")), given.get("memory_format")
 
 
 # Where subclasses that change how they are moved look it up.

@@ -73,7 +73,7 @@ class RNNBase(Module):
         self.proj_size = proj_size
         gates, _ = STEPS[mode]
         output_size = proj_size or hidden_size
-        for layer, suffix in self._places():
+        for (layer, suffix), names in zip(self._places(), self._all_weights, strict=True):
             features = input_size if layer == 0 else output_size * self._directions
             shapes: list[tuple[int, ...]] = [
                 (gates * hidden_size, features),
@@ -83,9 +83,8 @@ class RNNBase(Module):
                 (proj_size, hidden_size),
             ]
             for part, shape in zip(_PARTS, shapes, strict=True):
-                if (bias or not part.startswith("bias")) and (proj_size or part != "weight_hr"):
-                    values = rgrad.empty(shape, device=device, dtype=dtype)
-                    self.register_parameter(f"{part}_l{layer}{suffix}", Parameter(values))
+                if (name := f"{part}_l{layer}{suffix}") in names:
+                    self.register_parameter(name, Parameter(rgrad.empty(shape, device=device, dtype=dtype)))
         self.reset_parameters()
 
     @property
@@ -98,12 +97,30 @@ class RNNBase(Module):
         return [(layer, suffix) for layer in range(self.num_layers) for suffix in suffixes]
 
     @property
-    def all_weights(self) -> list[list[Parameter]]:
-        """The parameters of every layer and direction."""
-        return [
-            [self._parameters[name] for part in _PARTS if (name := f"{part}_l{layer}{suffix}") in self._parameters]
-            for layer, suffix in self._places()
-        ]
+    def _all_weights(self) -> list[list[str]]:
+        """The names of the weights and biases of every layer and direction."""
+        absent = ("" if self.bias else "bias", "" if self.proj_size else "weight_hr")
+        parts = [part for part in _PARTS if not any(kind and part.startswith(kind) for kind in absent)]
+        return [[f"{part}_l{layer}{suffix}" for part in parts] for layer, suffix in self._places()]
+
+    @property
+    def all_weights(self) -> list[list[Tensor]]:
+        """The weights and biases of every layer and direction: parameters, or what a program has put in their place."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Tensor]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: list[Tensor]) -> None:
+        for name, weight in zip(self._flat_weights_names, weights, strict=True):
+            if getattr(self, name, None) is not weight:
+                setattr(self, name, weight)
 
     def flatten_parameters(self) -> None:
         """Does nothing: no kernel requires the parameters in one block of memory."""
@@ -153,10 +170,10 @@ class RNNBase(Module):
         raise RuntimeError(f"For {kind} input, hx should also be {dim}-D but got {state[0].dim()}-D tensor")
 
     def _run(self, run: Any, data: Tensor, state: State) -> tuple[Tensor, State]:
+        # Attributes: normalization and pruning compute a weight anew and keep it as one that is no parameter.
         weights = [
-            [self._parameters.get(f"{part}_l{layer}{suffix}") for part in _PARTS] for layer, suffix in self._places()
+            [getattr(self, f"{part}_l{layer}{suffix}", None) for part in _PARTS] for layer, suffix in self._places()
         ]
-
         autocast, dtype = _C._get_autocast(data.device.type)
         if autocast:
             data, state = data.to(dtype), tuple(s.to(dtype) for s in state)

@@ -190,7 +190,7 @@ class PruningContainer(BasePruningMethod):
             left: Any = mask == 1
         elif kind == "structured":
             dim: int = method.dim  # type: ignore[attr-defined]
-            _check_matrix(t)
+            _validate_structured_pruning(t)
             # Slices that are left are numbered anew, so that an amount is one of those.
             alive = mask.transpose(0, dim).flatten(1).ne(0).any(1)
             left = [slice(None)] * t.dim()
@@ -231,7 +231,7 @@ class _Unstructured(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def __init__(self, amount: float) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def _keys(self, t: Tensor) -> Tensor:
@@ -241,7 +241,8 @@ class _Unstructured(BasePruningMethod):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask with zeros at the elements with the smallest keys."""
         mask = default_mask.clone()
-        count = _count(self.amount, t.numel())
+        _validate_pruning_amount(self.amount, t.numel())
+        count = _compute_nparams_toprune(self.amount, t.numel())
         if count:
             mask.view(-1)[self._keys(t).reshape(-1).topk(count, largest=False).indices] = 0
         return mask
@@ -287,7 +288,7 @@ class _Structured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: float, dim: int) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
         self.dim = dim
 
@@ -297,10 +298,11 @@ class _Structured(BasePruningMethod):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask with zeros in the slices with the smallest keys."""
-        _check_matrix(t)
+        _validate_structured_pruning(t)
         if not -t.dim() <= self.dim < t.dim():
             raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
-        count = _count(self.amount, t.size(self.dim))
+        _validate_pruning_amount(self.amount, t.size(self.dim))
+        count = _compute_nparams_toprune(self.amount, t.size(self.dim))
         if not count:
             return default_mask
         pruned = self._keys(t).topk(count, largest=False).indices
@@ -531,7 +533,10 @@ def is_pruned(module: Module) -> bool:
     )
 
 
-def _check_matrix(t: Tensor) -> None:
+# Helpers that methods of programs call, too.
+
+
+def _validate_structured_pruning(t: Tensor) -> None:
     if t.dim() <= 1:
         raise ValueError(
             f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with "
@@ -539,7 +544,7 @@ def _check_matrix(t: Tensor) -> None:
         )
 
 
-def _check_amount(amount: Any) -> None:
+def _validate_pruning_amount_init(amount: Any) -> None:
     if not isinstance(amount, numbers.Real) or isinstance(amount, bool):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     value: Any = amount
@@ -548,10 +553,11 @@ def _check_amount(amount: Any) -> None:
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
-def _count(amount: Any, size: int) -> int:
-    """How many of `size` an amount is."""
-    if not isinstance(amount, numbers.Integral):
-        return round(amount * size)
-    if int(amount) > size:
-        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
-    return int(amount)
+def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
+    if isinstance(amount, numbers.Integral) and int(amount) > tensor_size:
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
+    """How many of `tensor_size` an amount is."""
+    return int(amount) if isinstance(amount, numbers.Integral) else round(amount * tensor_size)

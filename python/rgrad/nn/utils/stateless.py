@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,7 +54,11 @@ def _replaced(module: Module, given: Mapping[str, Tensor], tie_weights: bool, st
         yield
     finally:
         for name, tensor in before.items():
-            members[name][1][members[name][2]] = tensor
+            held, key = members[name][1:]
+            # What the call has assigned, such as a new running mean, is for the caller.
+            if name in given and held.get(key) is not new[name] and isinstance(given, MutableMapping):
+                given[name] = held[key]
+            held[key] = tensor
 
 
 def functional_call(
@@ -70,7 +74,8 @@ def functional_call(
 
     Args:
         module: the module; it is unchanged afterwards.
-        parameter_and_buffer_dicts: tensors by their names in the module; one dict or several.
+        parameter_and_buffer_dicts: tensors by their names in the module; one dict or several. If there is one, what the
+            call assigns to its names is put there.
         args: the positional arguments of the call; a tuple, or one argument.
         kwargs: the keyword arguments of the call.
         tie_weights: whether a tensor given for one name of a parameter with several names replaces it under all names.
@@ -84,7 +89,7 @@ def functional_call(
     """
     dicts = parameter_and_buffer_dicts
     if isinstance(dicts, Mapping):
-        given: dict[str, Tensor] = dict(dicts)
+        given: Any = dicts
     else:
         given = {}
         for part in dicts:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from rgrad import _C
 
 from ..modules.module import Module
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 from .parametrizations import norm_except_dim, scaled_direction
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
@@ -39,6 +39,11 @@ class WeightNorm:
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
         hook = WeightNorm(name, dim)
         weight = getattr(module, name)
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `WeightNorm` can't have uninitialized parameters: the first `forward` gives them "
+                "shapes."
+            )
         del module._parameters[name]
         module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight.detach(), hook.dim)))
         module.register_parameter(f"{name}_v", Parameter(weight.detach()))

@@ -163,8 +163,8 @@ _REQUIRED = object()
 
 
 def asks(function: Any) -> bool:
-    """Whether :func:`ask_everywhere` added the check to a function."""
-    return function.__code__.co_names == (f"_ask_{function.__name__}",)
+    """Whether a function of Python checks for overrides, once :func:`ask_everywhere` was called."""
+    return function in _of_the_core() or function.__code__.co_names == (f"_ask_{function.__name__}",)
 
 
 def _bound(parameters: list[tuple[str, Any]], args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]] | None:
@@ -297,6 +297,13 @@ class DisableTorchFunction(_Disable):
     level = 2
 
 
+def _of_the_core() -> list[Callable[..., Any]]:
+    """The functions of Python whose check is that of the core: Note [Functions that take attributes]."""
+    from rgrad.nn._operations import FUNCTIONS
+
+    return FUNCTIONS
+
+
 @functools.cache
 def ask_everywhere() -> None:
     """Makes everything that a mode intercepts check for overrides; called when the first mode is entered."""
@@ -310,7 +317,7 @@ def ask_everywhere() -> None:
     functions += [getattr(joined, name) for name in joined.__all__]
     functions += [getattr(init, name) for name in _INITS]
     for function in {id(f): f for f in functions if isinstance(f, FunctionType)}.values():
-        if function.__module__.startswith("rgrad."):
+        if function.__module__.startswith("rgrad.") and function not in _of_the_core():
             _ask_in_place(function)
 
 

@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         jit,
         library,
         linalg,
+        masked,
         mps,
         multiprocessing,
         nn,

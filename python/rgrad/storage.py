@@ -280,8 +280,11 @@ CharStorage = storagetype("CharStorage", _C.int8)
 ByteStorage = storagetype("ByteStorage", _C.uint8)
 BoolStorage = storagetype("BoolStorage", _C.bool)
 
-# Of the default dtype that PyTorch begins with.
-Storage = FloatStorage
+
+def __getattr__(name: str) -> Any:
+    if name == "Storage":
+        return globals()[_dtype_to_storage_type_map()[_C.get_default_dtype()]]
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 class _LegacyStorage:

@@ -11,6 +11,13 @@ import rgrad
 from rgrad import _C
 
 
+def _element_size(dtype: Any) -> int:
+    """The number of bytes of an element."""
+    if not isinstance(dtype, _C.dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize
+
+
 def dtype_name(dtype: Any) -> str:
     """The bare name of a dtype, such as "float32"."""
     return str(dtype).rpartition(".")[2]

@@ -144,36 +144,40 @@ impl<T: Real> Scan for CumSum<T> {
 fn sum_rows<T: Real, const REVERSE: bool>(x: &[T], n: usize, out: &mut [T]) {
     let (mut terms, mut fours) = ([0.0; GROUP + BLOCK], [0.0; GROUP / 2 + BLOCK]);
     for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-        let mut sums = [0.0; GROUP];
-        // What stands before the first element adds nothing.
-        terms[..GROUP].fill(0.0);
+        // `before` holds the terms that the sums of a block begin with. In reverse they follow it in memory.
+        let (mut sums, mut before) = ([0.0; GROUP], [0.0; GROUP]);
         for start in (0..n).step_by(BLOCK) {
             let len = BLOCK.min(n - start);
             let from = if REVERSE { n - start - len } else { start };
             let (x, out) = (&x[from..from + len], &mut out[from..from + len]);
-            let place = |i: usize| if REVERSE { len - 1 - i } else { i };
-            let terms = &mut terms[..GROUP + len];
-            let fours = &mut fours[..GROUP / 2 + len];
-            for i in 0..len {
-                terms[GROUP + i] = x[place(i)].to_f64();
+            let (terms, fours) = (&mut terms[..GROUP + len], &mut fours[..GROUP / 2 + len]);
+            let (known, at) = if REVERSE { (len, 0) } else { (0, GROUP) };
+            terms[known..known + GROUP].copy_from_slice(&before);
+            for (term, x) in terms[at..at + len].iter_mut().zip(x) {
+                *term = x.to_f64();
             }
-            for (sum, last) in fours.iter_mut().zip(terms[1..].windows(GROUP / 2)) {
-                *sum = (last[3] + last[2]) + (last[1] + last[0]);
+            let windows = terms[usize::from(!REVERSE)..].windows(GROUP / 2);
+            for (sum, w) in fours.iter_mut().zip(windows) {
+                *sum = (w[0] + w[1]) + (w[2] + w[3]);
             }
-            let groups = len / GROUP;
-            for first in (0..groups * GROUP).step_by(GROUP) {
+            let (groups, rest) = (len / GROUP, len % GROUP);
+            for k in 0..groups {
+                let first = if REVERSE { len - (k + 1) * GROUP } else { k * GROUP };
                 let fours = &fours[first..first + GROUP + GROUP / 2];
                 for (l, sum) in sums.iter_mut().enumerate() {
-                    *sum += fours[l + GROUP / 2] + fours[l];
+                    *sum += fours[l] + fours[l + GROUP / 2];
                 }
-                for (l, sum) in sums.iter().enumerate() {
-                    out[place(first + l)] = T::of(*sum);
+                for (out, sum) in out[first..first + GROUP].iter_mut().zip(sums) {
+                    *out = T::of(sum);
                 }
             }
-            for i in groups * GROUP..len {
-                out[place(i)] = T::of(sums[i % GROUP] + (fours[i + GROUP / 2] + fours[i]));
+            let (first, lane) = if REVERSE { (0, GROUP - rest) } else { (groups * GROUP, 0) };
+            for l in 0..rest {
+                let i = first + l;
+                out[i] = T::of(sums[lane + l] + (fours[i] + fours[i + GROUP / 2]));
             }
-            terms.copy_within(len.., 0);
+            let edge = if REVERSE { 0 } else { len };
+            before.copy_from_slice(&terms[edge..edge + GROUP]);
         }
     }
 }

@@ -198,7 +198,7 @@ fn maxima(
     if out.numel() > 0 {
         find(&x, &out, &indices)?;
     }
-    let map = SavedLinearMap::Pick { indices: indices.clone(), windows };
+    let map = SavedLinearMap::pick(indices.clone(), windows);
     let format = match t.layout().suggested_format() {
         MemoryFormat::ChannelsLast3d if node.0.starts_with("Adaptive") => MemoryFormat::Contiguous,
         format => format,

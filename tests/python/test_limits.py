@@ -194,3 +194,20 @@ def test_ctrl_c_ends_a_kernel(call, alarm):
     assert time.process_time() - start < 0.8 * took
     # The pool works on.
     assert (rgrad.ones(600, 600) @ rgrad.ones(600, 600)).sum() == 600**3
+
+
+@pytest.mark.parametrize("write", [lambda i: i.fill_(10**6), lambda i: i.numpy().fill(-(10**6))])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: F.max_pool1d(x, 2, return_indices=True),
+        lambda x: F.max_pool2d(x, 2, return_indices=True),
+        lambda x: F.adaptive_max_pool2d(x, 2, return_indices=True),
+    ],
+)
+def test_indices_of_pooling_that_were_written_before_backward_are_an_error(pool, write):
+    x = rgrad.randn(1, 4, 4, requires_grad=True)
+    y, indices = pool(x)
+    write(indices)
+    with pytest.raises((RuntimeError, IndexError), match="inplace operation|out of range"):
+        y.sum().backward()

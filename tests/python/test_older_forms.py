@@ -4,6 +4,7 @@ import sys
 import pytest
 
 import rgrad as torch
+from rgrad.nn import functional as F
 
 pytestmark = pytest.mark.filterwarnings("ignore:This overload of")
 
@@ -84,3 +85,38 @@ def test_the_first_older_form_warns_and_names_the_new_one():
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert "add(Number alpha, Tensor other)" in told and "add(Tensor other, *, Number alpha = 1)" in told
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        F.mse_loss,
+        F.l1_loss,
+        F.smooth_l1_loss,
+        F.binary_cross_entropy,
+        F.binary_cross_entropy_with_logits,
+    ],
+)
+def test_older_arguments_of_losses_choose_the_reduction_and_warn(loss):
+    input, target = torch.rand(3, 4), torch.rand(3, 4)
+    for older, reduction in (
+        ({"reduce": False}, "none"),
+        ({"size_average": False}, "sum"),
+        ({"size_average": True, "reduce": True, "reduction": "sum"}, "mean"),
+    ):
+        with pytest.warns(UserWarning, match=f"please use reduction='{reduction}' instead"):
+            found = loss(input, target, **older)
+        assert found.equal(loss(input, target, reduction=reduction))
+
+
+def test_older_arguments_choose_the_reduction_of_losses_of_classes():
+    input, target = torch.randn(3, 4).log_softmax(1), torch.tensor([0, 3, 1])
+    for loss in (F.nll_loss, F.cross_entropy):
+        with pytest.warns(UserWarning, match="reduction='none'"):
+            assert loss(input, target, reduce=False).shape == (3,)
+
+
+def test_older_arguments_choose_the_reduction_of_divergences():
+    input, target = torch.randn(3, 4).log_softmax(1), torch.rand(3, 4).softmax(1)
+    with pytest.warns(UserWarning, match="reduction='none'"):
+        assert F.kl_div(input, target, reduce=False).shape == (3, 4)

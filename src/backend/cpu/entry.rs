@@ -534,7 +534,10 @@ impl Backend for Cpu {
                 SpatialLinearMap::AdaptiveAverage(s) => pool::adaptive_avg_pool(&s, x, out),
                 SpatialLinearMap::Nearest(s, scales) => pool::interpolate_nearest(&s, scales, x, out),
                 SpatialLinearMap::Axis { n, inner, taps } => pool::weighted(n, inner, taps, x, out),
-                SpatialLinearMap::Pick { indices, windows } => pick(elements(indices), windows.volumes(), x, out),
+                SpatialLinearMap::Pick { indices, windows } => {
+                    let (input, output) = windows.volumes();
+                    pool::pick(input, output, x, elements(indices), out)?;
+                }
             }
         });
         Ok(())
@@ -550,7 +553,7 @@ impl Backend for Cpu {
                 SpatialLinearMap::Axis { n, inner, taps } => pool::weighted_backward(n, inner, taps, g, out),
                 SpatialLinearMap::Pick { indices, windows } => {
                     let (input, output) = windows.volumes();
-                    pool::max_pool_backward(input, output, g, elements(indices), out);
+                    pool::max_pool_backward(input, output, g, elements(indices), out)?;
                 }
             }
         });
@@ -645,13 +648,6 @@ fn on_host_grid<T>(grid: &IndexGrid, f: impl FnOnce(&index::HostGrid) -> T) -> R
 /// Errors when an entry of a dense index is out of bounds.
 fn check(p: &Pick) -> Result<()> {
     elements::<i64>(p.index).iter().try_for_each(|&i| p.rule.position(i, p.size).map(|_| ()))
-}
-
-fn pick<T: Real>(indices: &[i64], (input, output): (usize, usize), x: &[T], out: &mut [T]) {
-    for_chunks_mut(out, output.max(1), |p, out| {
-        let (x, indices) = (&x[p * input..][..input], &indices[p * output..]);
-        out.iter_mut().zip(indices).for_each(|(o, &i)| *o = x[i as usize]);
-    });
 }
 
 fn triangle<T: Element>(x: &[T], rows: usize, columns: usize, k: i64, lower: bool, out: &mut [T]) {

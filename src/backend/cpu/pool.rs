@@ -5,12 +5,14 @@
 //! row of results, which the compiler vectorizes.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::plane::{Divisor, PoolShape, ResizeShape, nearest_sources, volume};
 use crate::dtype::Real;
-use crate::multiversion;
+use crate::error::Result;
+use crate::{ensure, multiversion};
 
 /// Planes per work item, given the number of elements that each accesses.
 fn planes_per_piece(elements: usize) -> usize {
@@ -175,20 +177,55 @@ multiversion! { version = IsaDispatch::worth::<T>();
 
 /// The input gradient of max pooling: each output gradient is added at its index. `input` and `output` are the numbers
 /// of elements per plane.
+///
+/// # Errors
+/// `IndexError` for an index beyond the plane, which a program can have written through shared memory.
 pub fn max_pool_backward<T: Real>(
     input: usize,
     output: usize,
     grad_out: &[T],
     indices: &[i64],
     grad_x: &mut [T],
-) {
+) -> Result<()> {
+    let beyond = AtomicBool::new(false);
     for_planes(grad_x, input, input + output, |p, grad_x| {
         grad_x.fill(T::ZERO);
         let plane = p * output..(p + 1) * output;
         for (&g, &index) in grad_out[plane.clone()].iter().zip(&indices[plane]) {
-            grad_x[index as usize] += g;
+            match grad_x.get_mut(index as usize) {
+                Some(sum) => *sum += g,
+                None => beyond.store(true, Relaxed),
+            }
         }
     });
+    expect_within(beyond, input)
+}
+
+/// The adjoint of [`max_pool_backward`]: the element of each window at its index.
+///
+/// # Errors
+/// As [`max_pool_backward`].
+pub fn pick<T: Real>(input: usize, output: usize, x: &[T], indices: &[i64], out: &mut [T]) -> Result<()> {
+    let beyond = AtomicBool::new(false);
+    for_chunks_mut(out, output.max(1), |p, out| {
+        let (x, indices) = (&x[p * input..][..input], &indices[p * output..]);
+        for (o, &index) in out.iter_mut().zip(indices) {
+            match x.get(index as usize) {
+                Some(x) => *o = *x,
+                None => beyond.store(true, Relaxed),
+            }
+        }
+    });
+    expect_within(beyond, input)
+}
+
+fn expect_within(beyond: AtomicBool, input: usize) -> Result<()> {
+    ensure!(
+        !beyond.into_inner(),
+        Index,
+        "an index of pooling is out of range for a plane of {input} elements"
+    );
+    Ok(())
 }
 
 impl Divisor {

@@ -7,6 +7,7 @@ use smallvec::smallvec;
 use super::{number_compute, rounded};
 use crate::backend::plane::{self as kernel, Divisor, PoolShape, ResizeShape, SpatialLinearMap, Windows};
 use crate::dtype::Scalar;
+use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, MemoryFormat};
@@ -20,8 +21,9 @@ pub enum SavedLinearMap {
     AdaptiveAverage(ResizeShape),
     /// Nearest-neighbor interpolation; the scale factors are those that the user gave.
     Nearest(ResizeShape, [Option<f64>; 3]),
-    /// Selects one element of each window by its index in the plane.
-    Pick { indices: Tensor, windows: Windows },
+    /// Selects one element of each window by its index in the plane. Programs hold the indices too: `version` is that
+    /// of those that were checked or computed.
+    Pick { indices: Tensor, version: u32, windows: Windows },
     /// Weighted sums along one dimension after the other.
     Taps(Vec<Taps>),
 }
@@ -58,6 +60,10 @@ pub struct Asked {
 }
 
 impl SavedLinearMap {
+    pub fn pick(indices: Tensor, windows: Windows) -> SavedLinearMap {
+        SavedLinearMap::Pick { version: indices.version(), indices, windows }
+    }
+
     /// The memory format of a result: that of `x`, except for averages of volumes.
     fn format(&self, x: &Tensor) -> MemoryFormat {
         match (x.layout().suggested_format(), self) {
@@ -75,7 +81,14 @@ impl SavedLinearMap {
             SavedLinearMap::Average(s, divisor) => SpatialLinearMap::Average(*s, *divisor),
             SavedLinearMap::AdaptiveAverage(s) => SpatialLinearMap::AdaptiveAverage(*s),
             SavedLinearMap::Nearest(s, scales) => SpatialLinearMap::Nearest(*s, *scales),
-            SavedLinearMap::Pick { indices, windows } => {
+            SavedLinearMap::Pick { indices, version, windows } => {
+                ensure!(
+                    indices.version() == *version,
+                    Runtime,
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: the indices \
+                     of pooling are at version {}; expected version {version} instead",
+                    indices.version()
+                );
                 SpatialLinearMap::Pick { indices: indices.raw(), windows: *windows }
             }
             SavedLinearMap::Taps(all) => {

@@ -418,3 +418,23 @@ def test_nearest_pixels_of_a_single_one_have_no_slope():
     grid = torch.zeros(1, 2, 2, 2, requires_grad=True)
     F.grid_sample(torch.ones(1, 1, 1, 1), grid, "nearest", "reflection", True).sum().backward()
     assert grid.grad.abs().sum() == 0
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_positions_that_are_no_numbers_are_sampled_without_harm(mode, padding_mode):
+    grid = torch.tensor([[[[float("nan"), 0.0], [0.0, float("inf")], [0.0, 0.0]]]])
+    sampled = F.grid_sample(torch.ones(1, 1, 3, 3), grid, mode, padding_mode, align_corners=False)
+    assert sampled.shape == (1, 1, 1, 3) and sampled[0, 0, 0, 2] == 1
+    if mode == "nearest":
+        assert not sampled.isnan().any()
+
+
+def test_pools_of_the_wrong_number_of_sizes_are_refused():
+    x = torch.ones(1, 2, 7, 7)
+    for kernel, output, text in (((), 3, "kernel_size must either"), (2, (3,), "output_size must either")):
+        with pytest.raises(RuntimeError, match=text):
+            F.fractional_max_pool2d(x, kernel, output)
+    with pytest.raises(RuntimeError, match="output_size"):
+        F.adaptive_max_pool1d(x[0], [])
+    assert F.fractional_max_pool2d(x, 2, (0, 1)).shape == (1, 2, 0, 1)

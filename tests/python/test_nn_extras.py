@@ -438,3 +438,27 @@ def test_pools_of_the_wrong_number_of_sizes_are_refused():
     with pytest.raises(RuntimeError, match="output_size"):
         F.adaptive_max_pool1d(x[0], [])
     assert F.fractional_max_pool2d(x, 2, (0, 1)).shape == (1, 2, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dilation", "transposed", "name"),
+    [
+        ((2, 6, 7), 1, False, "Slow2d"),
+        ((2, 6, 7, 7), 2, False, "SlowDilated2d"),
+        ((2, 6, 7, 7), 2, True, "SlowTranspose2d"),
+        ((2, 6, 7, 7, 7), 1, False, "Slow3d"),
+        ((0, 6, 7), 1, False, "Empty"),
+        ((2, 0, 7, 7), 1, False, "Empty"),
+    ],
+)
+def test_kernels_of_convolutions_have_names(shape, dilation, transposed, name):
+    dim = len(shape) - 2
+    x, weight = torch.ones(shape), torch.ones((12, shape[1] // 3) + (3,) * dim)
+    sizes = [(1,) * dim, (0,) * dim, (dilation,) * dim, transposed, (0,) * dim]
+    chosen = torch._C._select_conv_backend(x, weight, None, *sizes, 3)
+    assert chosen.name == name and chosen is getattr(torch._C._ConvBackend, name)
+
+
+def test_what_has_no_spatial_dimension_has_no_kernel():
+    with pytest.raises(RuntimeError, match="one to three spatial dimensions"):
+        torch._C._select_conv_backend(torch.ones(2, 6), torch.ones(12, 6), None, (), (), (), False, (), 1)

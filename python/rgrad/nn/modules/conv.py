@@ -9,6 +9,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
+from .. import _conv_backend as _conv_backend
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter

@@ -518,32 +518,34 @@ impl<const K: usize> Odometer<K> {
 
     /// Sets the position to linear position `at`.
     pub fn seek(&mut self, at: usize) {
+        let (shape, index) = (&*self.shape, &mut *self.index);
         let mut rest = at;
-        for d in (0..self.shape.len()).rev() {
-            let index = rest % self.shape[d].max(1);
-            rest /= self.shape[d].max(1);
-            for k in 0..K {
-                self.offsets[k] += self.strides[k][d] * (index as isize - self.index[d] as isize);
+        for d in (0..shape.len()).rev() {
+            let to = rest % shape[d].max(1);
+            rest /= shape[d].max(1);
+            for (offset, strides) in self.offsets.iter_mut().zip(&self.strides) {
+                *offset += (**strides)[d] * (to as isize - index[d] as isize);
             }
-            self.index[d] = index;
+            index[d] = to;
         }
     }
 
     /// Steps to the next position in row-major order; wraps at the end.
     #[inline]
     pub fn step(&mut self) {
-        for d in (0..self.shape.len()).rev() {
-            self.index[d] += 1;
-            for k in 0..K {
-                self.offsets[k] += self.strides[k][d];
+        let (shape, index) = (&*self.shape, &mut *self.index);
+        for d in (0..shape.len()).rev() {
+            index[d] += 1;
+            for (offset, strides) in self.offsets.iter_mut().zip(&self.strides) {
+                *offset += (**strides)[d];
             }
-            if self.index[d] < self.shape[d] {
+            if index[d] < shape[d] {
                 return;
             }
-            for k in 0..K {
-                self.offsets[k] -= self.strides[k][d] * self.shape[d] as isize;
+            for (offset, strides) in self.offsets.iter_mut().zip(&self.strides) {
+                *offset -= (**strides)[d] * shape[d] as isize;
             }
-            self.index[d] = 0;
+            index[d] = 0;
         }
     }
 
@@ -560,9 +562,9 @@ impl<const K: usize> Odometer<K> {
         if n == 0 {
             return;
         }
-        self.index[d] += n - 1;
-        for k in 0..K {
-            self.offsets[k] += self.strides[k][d] * (n as isize - 1);
+        self.index.as_mut_slice()[d] += n - 1;
+        for (offset, strides) in self.offsets.iter_mut().zip(&self.strides) {
+            *offset += (**strides)[d] * (n as isize - 1);
         }
         self.step();
     }

@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         jit,
         library,
         linalg,
+        masked,
         mps,
         multiprocessing,
         nn,
@@ -754,7 +755,9 @@ _FROM = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     if name in _FROM:
-        value = globals()[name] = getattr(importlib.import_module(f"rgrad.{_FROM[name]}"), name)
+        value = getattr(importlib.import_module(f"rgrad.{_FROM[name]}"), name)
+        if name != "Storage":  # that of the default dtype, which may change
+            globals()[name] = value
         return value
     if name.isidentifier() and (not name.startswith("_") or name in _PRIVATE_MODULES):
         try:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class AbsentDtype:
-    """The name of a dtype without tensors. It is not an `rgrad.dtype`, so functions that expect one reject it.
+    """The name of a dtype without tensors. `isinstance(d, rgrad.dtype)` is true, as tables of dtypes check it, but its
+    type is another, so operations reject it.
 
     Args:
         name: the name without the module.
@@ -42,6 +43,10 @@ class AbsentDtype:
         self.is_complex = is_complex
         self.is_floating_point = name.startswith("float")
         self.is_signed = not name.startswith(("uint", "quint")) if is_signed is None else is_signed
+
+    @property
+    def __class__(self) -> type[_C.dtype]:
+        return _C.dtype
 
     def __repr__(self) -> str:
         return f"torch.{self._name}"
@@ -101,7 +106,7 @@ uint5 = AbsentDtype("uint5", 1)
 uint6 = AbsentDtype("uint6", 1)
 uint7 = AbsentDtype("uint7", 1)
 
-NAMES = tuple(name for name, value in list(globals().items()) if isinstance(value, AbsentDtype))
+NAMES = tuple(name for name, value in list(globals().items()) if issubclass(type(value), AbsentDtype))
 
 
 def _by_name(name: str) -> AbsentDtype:

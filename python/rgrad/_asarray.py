@@ -43,7 +43,7 @@ def _shared(obj: Any, dtype: _C.dtype | None) -> Tensor | None:
         return _C.empty(0, dtype=dtype, device=obj.device).set_(obj)
     if hasattr(obj, "__array_interface__") and hasattr(obj, "flags") and hasattr(obj, "ndim") and hasattr(obj, "base"):
         return None if _is_scalar(obj) else _C.from_numpy(obj)
-    if hasattr(obj, "__dlpack__"):
+    if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         return _C.from_dlpack(obj)
     format = _buffer_format(obj)
     if format is None:

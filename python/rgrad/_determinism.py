@@ -14,6 +14,11 @@ class _Deterministic:
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Requests deterministic algorithms, which all operations here use anyway."""
+    for text, value in (("'mode' (position 1)", mode), ("'warn_only'", warn_only)):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"_set_deterministic_algorithms(): argument {text} must be bool, not {type(value).__name__}"
+            )
     _Deterministic.enabled = bool(mode)
     _Deterministic.warn_only = bool(warn_only)
 

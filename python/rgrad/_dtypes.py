@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _check_dtype(function: str, argument: str, position: int, value: Any) -> None:
-    if not isinstance(value, _C.dtype):
+    if type(value) is not _C.dtype:  # not isinstance, which a dtype without tensors passes
         raise TypeError(
             f"{function}(): argument '{argument}' (position {position}) must be torch.dtype, not {type(value).__name__}"
         )
@@ -27,6 +27,12 @@ def promote_types(type1: _C.dtype, type2: _C.dtype) -> _C.dtype:
 
 def result_type(tensor1: Any, tensor2: Any) -> _C.dtype:
     """The promoted dtype of two tensors or numbers."""
+    if isinstance(tensor1, complex) or isinstance(tensor2, complex):
+        from . import _absent_dtypes
+
+        parts = [1.0 if isinstance(t, complex) else t for t in (tensor1, tensor2)]
+        wide = _C._result_type(*parts) == _C.float64
+        return getattr(_absent_dtypes, "complex128" if wide else "complex64")
     return _C._result_type(tensor1, tensor2)
 
 
@@ -68,11 +74,11 @@ _UNSET = object()
 
 def _is_absent(d: Any) -> bool:
     """Whether an object is a dtype that has a name only."""
-    if isinstance(d, _C.dtype):
+    if type(d) is _C.dtype:
         return False
     from ._absent_dtypes import AbsentDtype
 
-    return isinstance(d, AbsentDtype)
+    return issubclass(type(d), AbsentDtype)
 
 
 class _Limits:

@@ -10,6 +10,7 @@ from rgrad._C import Tensor
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
+    from types import CodeType
     from typing import Any
 
 # Operations on tensors that are handled neither by the operation table nor by the operators of the core.
@@ -136,22 +137,34 @@ def _ask_in_place(function: Any) -> None:
         args, kwargs = shown or (args, kwargs)
         return _C._call_torch_function(original, tuple(args), kwargs, name not in _WRITTEN_IN_C, function)
 
-    def asking(*args: Any, **kwargs: Any) -> Any:
-        return _ask_for_it(args, kwargs)  # type: ignore[name-defined] # noqa: F821 - each function has its own
-
     function.__globals__[f"_ask_{name}"] = ask
     function.__wrapped__ = original
-    function.__code__ = asking.__code__.replace(
-        co_name=name, co_names=(f"_ask_{name}",), co_freevars=code.co_freevars, co_filename=code.co_filename
+    function.__code__ = _asking(name, code.co_freevars).replace(co_filename=code.co_filename)
+
+
+def _asking(name: str, free: tuple[str, ...]) -> CodeType:
+    """The code of a function that passes its arguments to the global `_ask_{name}`.
+
+    It names the free variables of the function that receives it, though it reads none: code that is compiled without
+    them does not fill their places in the frame, and whoever looks at the frame's locals crashes the process.
+    """
+    mentioned = f"        if False: {', '.join(free)}\n" if free else ""
+    source = (
+        f"def factory({', '.join(free)}):\n"
+        f"    def {name}(*args, **kwargs):\n{mentioned}        return _ask_{name}(args, kwargs)\n"
+        f"    return {name}\n"
     )
+    made: dict[str, Any] = {}
+    exec(source, made)
+    return made["factory"](*free).__code__
 
 
 _REQUIRED = object()
 
 
 def asks(function: Any) -> bool:
-    """Whether :func:`ask_everywhere` added the check to a function."""
-    return function.__code__.co_names == (f"_ask_{function.__name__}",)
+    """Whether a function of Python checks for overrides, once :func:`ask_everywhere` was called."""
+    return function in _of_the_core() or function.__code__.co_names == (f"_ask_{function.__name__}",)
 
 
 def _bound(parameters: list[tuple[str, Any]], args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]] | None:
@@ -284,6 +297,13 @@ class DisableTorchFunction(_Disable):
     level = 2
 
 
+def _of_the_core() -> list[Callable[..., Any]]:
+    """The functions of Python whose check is that of the core: Note [Functions that take attributes]."""
+    from rgrad.nn._operations import FUNCTIONS
+
+    return FUNCTIONS
+
+
 @functools.cache
 def ask_everywhere() -> None:
     """Makes everything that a mode intercepts check for overrides; called when the first mode is entered."""
@@ -297,7 +317,7 @@ def ask_everywhere() -> None:
     functions += [getattr(joined, name) for name in joined.__all__]
     functions += [getattr(init, name) for name in _INITS]
     for function in {id(f): f for f in functions if isinstance(f, FunctionType)}.values():
-        if function.__module__.startswith("rgrad."):
+        if function.__module__.startswith("rgrad.") and function not in _of_the_core():
             _ask_in_place(function)
 
 

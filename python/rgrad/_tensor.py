@@ -25,9 +25,7 @@ def _set(self: Tensor, values: Any) -> Tensor:
 
 def _check(self: Tensor, name: str, function: Any) -> None:
     if self.requires_grad:
-        raise RuntimeError(
-            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
-        )
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
     if not callable(function):
         raise TypeError(f"'{type(function).__name__}' object is not callable")
 
@@ -58,6 +56,8 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
     """As `map_`, with two tensors."""
     first, second = _operand(self, "map2_", "x", 1, x), _operand(self, "map2_", "y", 2, y)
     _check(self, "map2_", callable)
+    if x.requires_grad or y.requires_grad:
+        raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead.")
     triples = zip(self.flatten().tolist(), first, second, strict=True)
     return _set(self, [callable(*values) for values in triples])
 
@@ -112,11 +112,34 @@ _item = vars(_C.UntypedStorage)["__getitem__"]
 
 def _slice_or_item(self: _C.UntypedStorage, index: Any) -> Any:
     """A byte, or a storage over some of the bytes."""
+    if self.device.type == "meta":
+        raise NotImplementedError("Not available for 'meta' device type")
     if not isinstance(index, slice):
         return _item(self, index)
     from .storage import part_of
 
     return part_of(self, index)
+
+
+def _storage_from_buffer(
+    buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, *, dtype: _C.dtype = _C.uint8
+) -> _C.UntypedStorage:
+    """A storage with a copy of the elements of a buffer; see `rgrad.storage.from_buffer`."""
+    from .storage import from_buffer
+
+    return from_buffer(buffer, byte_order, count, offset, dtype=dtype)
+
+
+def _storage_size(self: _C.UntypedStorage) -> int:
+    """The size in memory: that of the object and of the bytes."""
+    return object.__sizeof__(self) + self.nbytes()
+
+
+def storage_type(self: Tensor) -> Any:
+    """The legacy type of the storage, such as `rgrad.FloatStorage`."""
+    from .storage import type_of
+
+    return type_of(self)
 
 
 def is_shared(self: Tensor) -> bool:
@@ -148,11 +171,13 @@ def _log_api_usage_once(event: str) -> None:
 
 
 def install() -> None:
-    """Adds the methods to Tensor, and three to its storages."""
+    """Adds the methods to Tensor, and some to its storages."""
     _C.UntypedStorage.from_file = staticmethod(from_file)  # type: ignore[attr-defined]
+    _C.UntypedStorage.from_buffer = staticmethod(_storage_from_buffer)  # type: ignore[attr-defined]
+    _C.UntypedStorage.__sizeof__ = _storage_size  # type: ignore[method-assign]
     _C.UntypedStorage.is_shared = _storage_is_shared  # type: ignore[attr-defined]
     _C.UntypedStorage.__getitem__ = _slice_or_item  # type: ignore[method-assign]
     _C._log_api_usage_once = _log_api_usage_once  # type: ignore[attr-defined]
     _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]
-    for method in (apply_, map_, map2_, storage, pinverse, is_shared, share_memory_, __complex__):
+    for method in (apply_, map_, map2_, storage, pinverse, storage_type, is_shared, share_memory_, __complex__):
         setattr(Tensor, method.__name__, method)

@@ -1,13 +1,21 @@
-"""Copying and pickling of tensors: `Tensor.__copy__`, `__deepcopy__` and `__reduce_ex__` call this module."""
+"""Copying, pickling and joining of tensors; `Tensor.__copy__`, `__deepcopy__` and `__reduce_ex__` call this module."""
 
 from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import rgrad
 from rgrad import _C
+
+
+def _element_size(dtype: Any) -> int:
+    """The number of bytes of an element."""
+    if not isinstance(dtype, _C.dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize
 
 
 def dtype_name(dtype: Any) -> str:
@@ -123,3 +131,41 @@ def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
     if tensor.grad is not None:
         result.grad = copy.deepcopy(tensor.grad, memo)
     return result
+
+
+def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:
+    """Joins the elements of tensors in one dimension; a single contiguous tensor is viewed instead.
+
+    Args:
+        tensors: of any shapes.
+
+    Returns:
+        A tensor of one dimension.
+
+    Raises:
+        ValueError: there is no tensor.
+    """
+    flat = [tensor.reshape(-1) for tensor in tensors]
+    return flat[0] if len(flat) == 1 else rgrad.cat(flat)
+
+
+def _unflatten_dense_tensors(flat: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Undoes :func:`_flatten_dense_tensors`.
+
+    Args:
+        flat: a tensor of one dimension.
+        tensors: those whose shapes the results have.
+
+    Returns:
+        Views of `flat`; a new tensor for one without elements.
+
+    Raises:
+        RuntimeError: `flat` has fewer elements than the tensors.
+    """
+    found, start = [], 0
+    for tensor in tensors:
+        count = tensor.numel()
+        part = flat.narrow(0, start, count).view(tensor.shape) if count else flat.new_empty(tensor.shape)
+        found.append(part)
+        start += count
+    return tuple(found)

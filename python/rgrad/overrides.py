@@ -237,7 +237,7 @@ def _asks(function: Any) -> bool:
     """Whether a function of a namespace can be overridden by `__torch_function__`."""
     if inspect.isbuiltin(function):
         return function.__name__ in _table() or function in (_C.tensor, _C.as_tensor)
-    return inspect.isfunction(function) and hasattr(function, "__wrapped__") and _subclass.asks(function)
+    return inspect.isfunction(function) and _subclass.asks(function)
 
 
 def _is_of_tensor(function: Any) -> bool:

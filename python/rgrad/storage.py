@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -12,9 +13,7 @@ from rgrad._C import Tensor, UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage", "from_file", "storagetype"]
 
-_WARNING = (
-    "TypedStorage is deprecated. tensor.untyped_storage() gives the same memory as bytes, without a dtype."
-)
+_WARNING = "TypedStorage is deprecated. tensor.untyped_storage() gives the same memory as bytes, without a dtype."
 _CASTS = ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool")
 
 
@@ -29,21 +28,39 @@ class TypedStorage:
         data: the number of elements to allocate, or the elements.
         wrap_storage: an `UntypedStorage` to use instead.
         dtype: dtype of the elements; the default dtype if None.
+        device: where elements are allocated; the CPU if None.
     """
 
     def __init__(
-        self, data: Any = None, *, wrap_storage: UntypedStorage | None = None, dtype: _C.dtype | None = None
+        self,
+        *data: Any,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: _C.dtype | None = None,
+        device: Any = None,
+        _internal: bool = False,
     ) -> None:
-        dtype = dtype or _C.get_default_dtype()
         if wrap_storage is None:
-            elements = _C.empty(data or 0, dtype=dtype) if data is None or isinstance(data, int) else None
-            wrap_storage = (elements if elements is not None else _C.tensor(data, dtype=dtype)).untyped_storage()
-        elif data is not None:
-            raise RuntimeError(
-                "Legacy constructor was called with an argument and 'wrap_storage': only one of them is taken"
+            if len(data) > 1:
+                raise _wrong_arguments("TypedStorage.__init__", RuntimeError, "Too many positional arguments")
+            storage = _allocated("TypedStorage.__init__", data, dtype or _C.get_default_dtype(), device)
+        elif data:
+            raise _wrong_arguments(
+                "TypedStorage.__init__", RuntimeError, "No positional arguments are taken with 'wrap_storage'"
             )
-        self._untyped_storage = wrap_storage
-        self.dtype = dtype
+        elif dtype is None:
+            raise _wrong_arguments("TypedStorage.__init__", RuntimeError, "Argument 'dtype' must be specified")
+        elif type(dtype) is not _C.dtype:
+            raise _wrong_arguments(
+                "TypedStorage.__init__", TypeError, f"'dtype' must be torch.dtype, not {type(dtype)}"
+            )
+        elif device is not None:
+            raise _wrong_arguments(
+                "TypedStorage.__init__", RuntimeError, "Argument 'device' is not taken with 'wrap_storage'"
+            )
+        else:
+            storage = _checked_untyped("TypedStorage.__init__", wrap_storage)
+        self._untyped_storage = storage
+        self.dtype = dtype or _C.get_default_dtype()
 
     def _elements(self) -> Tensor:
         return _C.empty(0, dtype=self.dtype, device=self.device).set_(self._untyped_storage)
@@ -133,12 +150,17 @@ class TypedStorage:
         return iter(self.tolist())
 
     def __getitem__(self, index: int) -> Any:
+        if self.device.type == "meta":
+            raise NotImplementedError("Not available for 'meta' device type")
         if isinstance(index, slice):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         return self._elements()[index].item()
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
         self._elements()[index] = value
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TypedStorage) and self._untyped_storage == other._untyped_storage
@@ -155,6 +177,30 @@ class TypedStorage:
     def __repr__(self) -> str:
         lines = "".join(f" {x}\n" for x in self.tolist())
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+
+
+def _wrong_arguments(function: str, kind: type[Exception], why: str) -> Exception:
+    return kind(f"{function} received an invalid combination of arguments: {why}")
+
+
+def _checked_untyped(function: str, storage: Any) -> UntypedStorage:
+    if not isinstance(storage, UntypedStorage):
+        raise _wrong_arguments(
+            function, TypeError, f"Argument 'wrap_storage' must be UntypedStorage, but got {type(storage)}"
+        )
+    return storage
+
+
+def _allocated(function: str, data: tuple[Any, ...], dtype: _C.dtype, device: Any) -> UntypedStorage:
+    """New memory for no elements, a number of them, or those of a sequence."""
+    if type(dtype) is not _C.dtype:
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    content = data[0] if data else 0
+    if isinstance(content, int):
+        return _C.empty(content, dtype=dtype, device=device or "cpu").untyped_storage()
+    if isinstance(content, (Tensor, TypedStorage, UntypedStorage)) or not hasattr(content, "__len__"):
+        raise _wrong_arguments(function, TypeError, f"Argument type not recognized: {type(content)}")
+    return _C.tensor(content, dtype=dtype, device=device or "cpu").untyped_storage()
 
 
 def _cast(name: str) -> Any:
@@ -184,8 +230,34 @@ class storagetype:
         self.__module__ = "rgrad"
         self.dtype = dtype
 
-    def __call__(self, data: Any = None, *, wrap_storage: UntypedStorage | None = None) -> TypedStorage:
-        return TypedStorage(data, wrap_storage=wrap_storage, dtype=self.dtype)
+    def __call__(self, *data: Any, wrap_storage: UntypedStorage | None = None, **others: Any) -> TypedStorage:
+        function = f"{self!r}.__new__"
+        for name in others:
+            if name in ("device", "dtype"):
+                raise _wrong_arguments(function, RuntimeError, f"Keyword argument '{name}' cannot be specified")
+            raise TypeError(f"{self.__name__}.__new__() got an unexpected keyword argument '{name}'")
+        if wrap_storage is None:
+            if len(data) > 1:
+                raise _wrong_arguments(function, RuntimeError, "Too many positional arguments")
+            wrap_storage = _allocated(function, data, self.dtype, None)
+        elif data:
+            raise _wrong_arguments(function, RuntimeError, "No positional arguments are taken with 'wrap_storage'")
+        storage = _checked_untyped(function, wrap_storage)
+        return TypedStorage(wrap_storage=storage, dtype=self.dtype)
+
+    def from_buffer(self, *args: Any, **kwargs: Any) -> TypedStorage:
+        """A storage with a copy of the elements of a buffer.
+
+        Args:
+            args: see `from_buffer` of this module, of which `dtype` is that of the storage.
+            kwargs: likewise.
+        """
+        return TypedStorage(wrap_storage=from_buffer(*args, dtype=self.dtype, **kwargs), dtype=self.dtype)
+
+    def from_file(self, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
+        """A storage on the first `size` elements of a file; see `from_file` of this module."""
+        storage = from_file(filename, shared, size * self.dtype.itemsize)
+        return TypedStorage(wrap_storage=storage, dtype=self.dtype)
 
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, TypedStorage) and instance.dtype == self.dtype and not instance.is_cuda
@@ -208,8 +280,82 @@ CharStorage = storagetype("CharStorage", _C.int8)
 ByteStorage = storagetype("ByteStorage", _C.uint8)
 BoolStorage = storagetype("BoolStorage", _C.bool)
 
-# Of the default dtype that PyTorch begins with.
-Storage = FloatStorage
+
+def __getattr__(name: str) -> Any:
+    if name == "Storage":
+        return globals()[_dtype_to_storage_type_map()[_C.get_default_dtype()]]
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+class _LegacyStorage:
+    """The name of what the legacy storage types have in common."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> _LegacyStorage:
+        raise RuntimeError("Only child classes of _LegacyStorage can be instantiated")
+
+
+_TYPES = (
+    *(BFloat16Storage, BoolStorage, ByteStorage, CharStorage, DoubleStorage, FloatStorage, HalfStorage, IntStorage),
+    *(LongStorage, ShortStorage),
+)
+
+
+def _dtype_to_storage_type_map() -> dict[_C.dtype, str]:
+    """The names of the legacy storage types by dtype."""
+    return {kind.dtype: kind.__name__ for kind in _TYPES}
+
+
+def type_of(self: Tensor) -> Any:
+    """The legacy type of the storage of a tensor, such as `rgrad.FloatStorage`."""
+    name = _dtype_to_storage_type_map()[self.dtype]
+    if not self.is_cuda:
+        return globals()[name]
+    import rgrad
+
+    return getattr(rgrad.cuda, name)
+
+
+_BYTE_ORDERS = ("big", "little", "native")
+
+
+def from_buffer(
+    buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, *, dtype: _C.dtype
+) -> UntypedStorage:
+    """A storage with a copy of the elements of a buffer.
+
+    Args:
+        buffer: an object with the buffer protocol.
+        byte_order: the order of the bytes of an element: "big", "little" or "native".
+        count: the number of elements; all that follow `offset` if negative.
+        offset: the number of bytes to leave out.
+        dtype: the dtype of the elements.
+    """
+    size = dtype.itemsize
+    if byte_order is None and dtype not in (_C.uint8, _C.int8):
+        raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+    if byte_order is not None and byte_order not in _BYTE_ORDERS:
+        raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')")
+    given = memoryview(buffer).cast("B")
+    left = given.nbytes - offset
+    if offset < 0 or left < 0:
+        raise ValueError(
+            f"offset must be non-negative and no greater than buffer length ({given.nbytes}), got {offset}"
+        )
+    if count < 0:
+        if left % size:
+            raise ValueError(f"buffer size ({left}) must be a multiple of element size ({size})")
+        count = left // size
+    elif count * size > left:
+        raise ValueError(f"buffer has only {left // size} elements after offset {offset}, but {count} were requested")
+    if count == 0:
+        return _C.empty(0, dtype=_C.uint8).untyped_storage()
+    content = _C.frombuffer(bytearray(given[offset : offset + count * size]), dtype=_C.uint8)
+    if byte_order not in (None, "native", sys.byteorder):
+        content = content.view(count, size).flip(1).reshape(-1)
+    if dtype is _C.bool:
+        content = content.ne(0).view(_C.uint8)
+    return content.clone().untyped_storage()
+
 
 _warned = False
 

@@ -216,20 +216,27 @@ fn set(a: &Args) -> Result<Out> {
     Ok(record(source.detach(), &[t, source], |_| NotImplemented { op: "set_" })?.into())
 }
 
-/// A vector over all elements of the dtype of `t` that fit in `storage`, given as a tensor of bytes.
-fn over_storage(t: &Tensor, storage: &Tensor) -> Tensor {
-    let elements = storage.numel() / t.dtype().size();
-    Tensor::from_parts(storage.storage().clone(), Layout::contiguous([elements].into()), t.dtype())
+/// A vector over all elements of the dtype of `t` that fit in `storage`, given as a tensor of its elements or of bytes.
+fn over_storage(t: &Tensor, storage: &Tensor) -> Result<Tensor> {
+    ensure!(
+        storage.dtype() == DType::U8 || storage.dtype() == t.dtype(),
+        Runtime,
+        "Expected a Storage of type {} or an UntypedStorage, but got type {} for argument 1 'storage'",
+        t.dtype().scalar_name(),
+        storage.dtype().scalar_name()
+    );
+    let elements = storage.storage().len() / t.dtype().size();
+    Ok(Tensor::from_parts(storage.storage().clone(), Layout::contiguous([elements].into()), t.dtype()))
 }
 
 fn set_storage(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    Ok(record(over_storage(t, a.tensor(1)?), &[t], |_| NotImplemented { op: "set_" })?.into())
+    Ok(record(over_storage(t, a.tensor(1)?)?, &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
 /// `set_` with layout and storage.
 fn set_storage_strided(a: &Args) -> Result<Out> {
-    set_strided_over(a, &over_storage(a.tensor(0)?, a.tensor(1)?))
+    set_strided_over(a, &over_storage(a.tensor(0)?, a.tensor(1)?)?)
 }
 
 /// `set_` with layout and the storage of a tensor.

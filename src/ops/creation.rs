@@ -9,7 +9,7 @@ use super::{default_device, default_dtype};
 use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, warn};
 use crate::layout::{Dims, Layout, MemoryFormat, Strides, dense_numel};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, ops};
@@ -330,6 +330,9 @@ fn logspace(a: &Args) -> Result<Out> {
 }
 
 fn range(a: &Args) -> Result<Out> {
+    warn(
+        "torch.range is deprecated: torch.arange gives the values in [start, end), as Python's range does.",
+    )?;
     let (start, end, step) = (a.number(0)?.to_f64(), a.number(1)?.to_f64(), a.number(2)?.to_f64());
     let n = steps_between(Scalar::Float(start), Scalar::Float(end), Scalar::Float(step))?;
     // `range` includes the end if a step reaches it.

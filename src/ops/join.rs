@@ -34,7 +34,8 @@ fn cat_impl(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     }
     let first = tensors.iter().position(|t| !is_left_out(t)).unwrap_or(0);
     let model = tensors[first].shape();
-    let d = wrap_dim(dim, model.len())?;
+    // Vectors without elements may be joined along any dimension.
+    let d = if tensors.iter().all(is_left_out) { 0 } else { wrap_dim(dim, model.len())? };
     let mut length = 0;
     for (i, t) in tensors.iter().enumerate().filter(|(_, t)| !is_left_out(t)) {
         let s = t.shape();

@@ -39,7 +39,7 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::grad_enabled;
-use crate::tensor::{Tensor, assign, check_apart, check_inplace};
+use crate::tensor::{Overlap, Tensor, assign, check_apart, check_inplace, overlap_error};
 use interpreter::{Caller, Form, OpCall};
 pub use out::call_out;
 use pointwise::{Arg, PointwiseOp};
@@ -205,6 +205,7 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     for value in &values[1..] {
         if let Value::Tensor(input) = value {
             check_apart(&t, input)?;
+            ensure!(t.overlap(input) != Overlap::Same || !reads_elsewhere(op.name), overlap_error());
         }
     }
     let result = if grad_enabled() && tracked {
@@ -216,6 +217,22 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     };
     store(&t, &result, op.name)?;
     Ok(t)
+}
+
+/// Whether an operation in place writes elements at other indices than it reads them, so that no input may share memory.
+#[cold]
+fn reads_elsewhere(name: &str) -> bool {
+    matches!(
+        name,
+        "index_add"
+            | "index_copy"
+            | "index_fill"
+            | "index_put"
+            | "put"
+            | "scatter"
+            | "scatter_add"
+            | "scatter_reduce"
+    )
 }
 
 /// Runs a pointwise operation and stores its result in its first operand; see Note [What an operation in place saves].

@@ -6,6 +6,7 @@ use super::{evaluate, pointwise, seen};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{NotImplemented, grad_enabled};
+use crate::layout::Layout;
 use crate::tensor::{
     Overlap, Tensor, assign, check_inference, check_memory, overlap_error, self_overlap, write_untracked,
 };
@@ -34,14 +35,16 @@ pub(super) fn evaluate_out(
     values: &[Value],
     outs: &[Tensor],
 ) -> Result<Vec<Tensor>> {
+    let creates = overload.sig.contains("device: device?");
+    let given = if creates { created_as(overload, values, outs)? } else { None };
+    let values = given.as_deref().unwrap_or(values);
     let results = match evaluate(op, overload, values)? {
         Out::Tensor(t) => vec![t],
         Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
         _ => Vec::new(),
     };
     // A result that may be created on any device, with no device requested, is created on the output's device.
-    let anywhere =
-        overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
+    let anywhere = creates && !values.iter().any(|v| matches!(v, Value::Device(_)));
     let results = match outs.first() {
         Some(out) if anywhere => results.iter().map(|t| t.on_device(out.device())).collect::<Result<_>>()?,
         _ => results,
@@ -70,7 +73,7 @@ pub(super) fn evaluate_out(
                 _ => continue,
             };
             // Exact overlap with an input is allowed for operations that have an in-place form.
-            let exact = op.exposure.has(Exposure::INPLACE);
+            let exact = op.exposure.has(Exposure::INPLACE) || op.name == "sort";
             let allowed = |t: &Tensor| match t.overlap(out) {
                 Overlap::Apart => true,
                 Overlap::Same => exact,
@@ -82,6 +85,13 @@ pub(super) fn evaluate_out(
     let mut stored = Vec::with_capacity(outs.len());
     for (result, out) in results.iter().zip(outs) {
         check_dtype(op.name, result.dtype(), out.dtype())?;
+        let sequence = matches!(op.name, "arange" | "linspace" | "logspace" | "range");
+        let shaped = match sequence && result.numel() == out.numel() {
+            // A sequence fills an output of any shape in order.
+            true => Some(result.with_layout(Layout::contiguous(out.shape().clone()))),
+            false => None,
+        };
+        let result = shaped.as_ref().unwrap_or(result);
         if result.shape() == out.shape() {
             check_memory(out)?;
             if composite {
@@ -97,10 +107,31 @@ pub(super) fn evaluate_out(
     Ok(stored)
 }
 
+/// The values of a call that creates a tensor of the dtype of the output; None if they stay as they are.
+fn created_as(overload: &Overload, values: &[Value], outs: &[Tensor]) -> Result<Option<Vec<Value>>> {
+    let (Some(at), [out]) = (overload.sig.find("dtype: dtype?"), outs) else { return Ok(None) };
+    let before = overload.sig[..at].split(',').filter(|p| !matches!(p.trim(), "" | "*")).count();
+    match values.get(before) {
+        Some(Value::None) => {
+            let mut values = values.to_vec();
+            values[before] = Value::DType(out.dtype());
+            Ok(Some(values))
+        }
+        Some(Value::DType(d)) if *d != out.dtype() => bail!(
+            Runtime,
+            "dtype {} does not match dtype of out parameter ({})",
+            d.scalar_name(),
+            out.dtype().scalar_name()
+        ),
+        _ => Ok(None),
+    }
+}
+
 /// Errors unless a result of dtype `found` may be stored in an output of dtype `out`. Most operations cast as they do
 /// in place; those that write directly to the output require its dtype, some with specific error messages.
 fn check_dtype(op: &'static str, found: DType, out: DType) -> Result<()> {
-    if found == out {
+    // Draws of 0 and 1 are numbers of every dtype.
+    if found == out || op == "bernoulli" {
         return Ok(());
     }
     let (result, given) = (found.scalar_name(), out.scalar_name());

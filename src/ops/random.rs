@@ -142,6 +142,19 @@ fn uniform_(a: &Args) -> Result<Out> {
         Runtime,
         "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
     );
+    let most = match t.dtype() {
+        DType::F16 => 65504.0,
+        DType::BF16 => 3.3895313892515355e38,
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    ensure!(
+        to - from <= most,
+        Runtime,
+        "uniform_ expects to-from <= std::numeric_limits<{}>::max(), but found to={to} and from={from} which result in \
+         to-from to exceed the limit",
+        t.dtype().scalar_name()
+    );
     Ok(overwrite(t, "UniformBackward0", |t| draw(Uniform(from, to), t, a.opt_generator(3)?))?.into())
 }
 

@@ -38,6 +38,7 @@ pub fn all_dims(rank: usize) -> u64 {
 
 /// The dimensions `dim` as a mask; all if it is None or empty.
 pub fn dim_mask(dims: Option<&[i64]>, rank: usize) -> Result<u64> {
+    crate::ensure!(rank <= 64, Runtime, "only tensors with up to 64 dims are supported");
     let all = all_dims(rank);
     let Some(dims) = dims.filter(|d| !d.is_empty()) else { return Ok(all) };
     let mut mask = 0;

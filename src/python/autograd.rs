@@ -15,7 +15,7 @@ use super::node::{PyNode, node_object};
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::DType;
 use crate::engine::{self, Options, Target};
-use crate::error::interruptible;
+use crate::error::{WARN_ALWAYS, interruptible};
 use crate::graph::Edge;
 use crate::tensor::Tensor;
 
@@ -406,7 +406,7 @@ pub fn unsafe_set_version_counter(tensors: Vec<Bound<'_, PyTensor>>, versions: V
 /// Warns once that a leaf whose gradient has a history forms a reference cycle.
 fn warn_of_cycle(py: Python<'_>, create_graph: bool) -> PyResult<()> {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if create_graph && !SAID.swap(true, Ordering::Relaxed) {
+    if create_graph && (!SAID.swap(true, Ordering::Relaxed) || WARN_ALWAYS.load(Ordering::Relaxed)) {
         PyErr::warn(py, &py.get_type::<PyUserWarning>(), CYCLE, 1)?;
     }
     Ok(())

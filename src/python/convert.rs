@@ -8,12 +8,13 @@ use smallvec::SmallVec;
 
 use super::dtype::{PyDType, PyGenerator, PyMemoryFormat, device_of, dtype_object, type_name};
 
+use super::interop::storage_of;
 use super::object::{as_tensor, exact_int};
-use super::storage::PyStorage;
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::Scalar;
-use crate::layout::Dims;
+use crate::layout::{Dims, Layout};
 use crate::ops::schema::{Out, Value};
+use crate::tensor::Tensor;
 
 /// The type of a parameter, as written in its signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -345,19 +346,23 @@ fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
         Ty::Str => obj.extract::<String>().ok().map(Value::Str),
         Ty::Generator => obj.cast::<PyGenerator>().ok().map(|g| Value::Generator(g.get().0.clone())),
         Ty::Ignored => Some(Value::None),
-        Ty::Storage => storage(obj).map(|s| Value::Tensor(s.get().bytes_tensor())),
+        Ty::Storage => {
+            storage_of(obj).map(|(s, dtype)| Value::Tensor(as_stored(s.get().bytes_tensor(), dtype)))
+        }
         Ty::TypeName => tensor_type_name(obj)?.map(Value::Str),
         // The class is defined in Python; strided is the only layout, so there is nothing to convert.
         Ty::Layout => obj.get_type().name().is_ok_and(|n| n == "layout").then_some(Value::None),
     })
 }
 
-/// The storage object of an `UntypedStorage` or `TypedStorage`.
-fn storage<'py>(obj: &Bound<'py, PyAny>) -> Option<Bound<'py, PyStorage>> {
-    match obj.cast::<PyStorage>() {
-        Ok(s) => Some(s.clone()),
-        Err(_) if obj.cast::<PyTensor>().is_ok() => None,
-        Err(_) => obj.getattr("_untyped_storage").ok()?.cast_into().ok(),
+/// The bytes of a storage as elements of its dtype, if it has one.
+fn as_stored(bytes: Tensor, dtype: Option<crate::dtype::DType>) -> Tensor {
+    match dtype {
+        Some(d) => {
+            let layout = Layout::contiguous([bytes.numel() / d.size()].into());
+            Tensor::from_parts(bytes.storage().clone(), layout, d)
+        }
+        None => bytes,
     }
 }
 

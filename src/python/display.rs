@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use super::convert::scalar;
 use super::error::IntoPy;
 use super::object::{PyTensor, TensorObject, is_exact};
+use crate::device::Device;
 use crate::ops;
 use crate::tensor::display::{self, PrintOptions};
 
@@ -22,7 +23,7 @@ impl PyTensor {
     fn __format__(slf: &Bound<'_, Self>, spec: &str) -> PyResult<String> {
         let py = slf.py();
         let t = slf.tensor();
-        if t.rank() == 0 && is_exact(slf) {
+        if t.rank() == 0 && is_exact(slf) && t.device() != Device::Meta {
             return scalar(py, t.item().py()?)?.call_method1(py, "__format__", (spec,))?.extract(py);
         }
         if spec.is_empty() {

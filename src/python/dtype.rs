@@ -224,7 +224,12 @@ impl PyDevice {
     }
 
     fn __hash__(&self) -> u64 {
-        self.index.map_or(0, |i| i as u64 + 1)
+        let kind = match self.device {
+            Device::Cpu => 0,
+            Device::Gpu(_) => 1,
+            Device::Meta => 2,
+        };
+        kind << 16 | self.index.map_or(0, |i| i as u64 + 1)
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<bool> {

@@ -102,7 +102,12 @@ fn indices(t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Indices> {
     let mut out = Indices::new();
     if let Ok(keys) = key.cast::<PyTuple>() {
         for k in keys.iter_borrowed() {
-            out.push(one(&k)?);
+            match one(&k) {
+                Ok(index) => out.push(index),
+                // The first index that is none is what the error tells.
+                Err(_) if out.iter().any(|i| matches!(i, Index::Strange(_))) => break,
+                Err(e) => return Err(e),
+            }
         }
         // A single index outside a tuple has a more specific error.
         if t.rank() == 0 && matches!(out[..], [Index::Int(_) | Index::Slice(..)]) {

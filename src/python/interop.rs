@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 use super::convert::{dtype_argument, integer, number, numpy_bool, scalar};
 use super::dtype::type_name;
 use super::error::{IntoPy, warn};
+use super::storage::PyStorage;
 use super::subclass::made_by_mode;
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::backend::memory;
@@ -162,7 +163,7 @@ fn share_writable_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         PyErr::warn(
             py,
             &py.get_type::<PyUserWarning>(),
-            c"The given NumPy array is not writable, so the tensor over its memory can't be written in place. You may \
+            c"The given NumPy array is not writable, and the tensor over its non-writable memory can't be written in place. You may \
               want to copy the array to protect its data or make it writable before converting it to a tensor.",
             1,
         )?;
@@ -276,6 +277,13 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
         let t = share_array(&array)?;
         return t.copied(dtype.unwrap_or(t.dtype())).py();
     }
+    if let Some((storage, stored)) = storage_of(data) {
+        let bytes = storage.get().bytes_tensor();
+        let dtype = dtype.or(stored).unwrap_or_else(ops::default_dtype);
+        check_stored(stored, dtype)?;
+        let layout = Layout::contiguous([bytes.numel() / dtype.size()].into());
+        return Tensor::from_parts(bytes.storage().clone(), layout, dtype).copied(dtype).py();
+    }
     let mut shape = Vec::new();
     let mut leaf = data.clone();
     while let Some(n) = sequence_len(&leaf) {
@@ -285,7 +293,12 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
         if n == 0 {
             break;
         }
-        leaf = leaf.get_item(0)?;
+        leaf = leaf.get_item(0).map_err(|_| {
+            PyValueError::new_err(format!(
+                "could not determine the shape of object type '{}'",
+                type_name(&leaf)
+            ))
+        })?;
         if shape.len() > 64 {
             return Err(PyValueError::new_err("too many dimensions"));
         }
@@ -333,7 +346,7 @@ fn sequence_len(obj: &Bound<'_, PyAny>) -> Option<usize> {
     if obj.cast::<PyTensor>().is_ok() || is_array(obj) || obj.is_instance_of::<PyString>() {
         return None;
     }
-    if obj.cast::<pyo3::types::PySequence>().is_ok() { obj.len().ok() } else { None }
+    if is_sequence(obj) { obj.len().ok() } else { None }
 }
 
 fn tensor_like(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
@@ -346,6 +359,7 @@ fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scal
         return Ok(numpy_bool(obj).map(Scalar::Bool).or_else(|| number(obj)));
     }
     match integer(obj) {
+        Err(_) if dtype == Some(DType::Bool) => Ok(Some(Scalar::Bool(true))),
         Err(_) if dtype.is_some_and(DType::is_float) => obj.extract().map(Scalar::Float).map(Some),
         s => s.map(Some),
     }
@@ -371,6 +385,11 @@ fn natural_dtype(values: &[Scalar]) -> DType {
     }
 }
 
+/// Whether a list is one of its own elements.
+fn holds_itself(obj: &Bound<'_, PyAny>) -> bool {
+    obj.cast::<PyList>().is_ok_and(|l| l.iter().any(|x| x.is(obj)))
+}
+
 fn collect(
     obj: &Bound<'_, PyAny>,
     shape: &[usize],
@@ -381,7 +400,16 @@ fn collect(
 ) -> PyResult<()> {
     if let Some(t) = tensor_like(obj)? {
         if t.shape()[..] != shape[depth..] {
-            return Err(PyValueError::new_err("expected elements of one shape"));
+            let (found, wanted) = (t.shape(), &shape[depth..]);
+            return Err(match found.iter().zip(wanted).position(|(n, m)| n != m) {
+                Some(d) => PyValueError::new_err(format!(
+                    "expected sequence of length {} at dim {} (got {})",
+                    wanted[d],
+                    depth + d,
+                    found[d]
+                )),
+                None => PyValueError::new_err("expected elements of one shape"),
+            });
         }
         *seen = Some(seen.map_or(t.dtype(), |d| promote(d, t.dtype())));
         with_dtype!(t.dtype(), T => out.extend(t.values::<T>().py()?.into_iter().map(Element::to_scalar)));
@@ -393,9 +421,15 @@ fn collect(
                 out.push(s);
                 Ok(())
             }
+            None if holds_itself(obj) => {
+                Err(PyTypeError::new_err("new(): self-referential lists are incompatible with tensors"))
+            }
             None if sequence_len(obj).is_some() => Err(PyValueError::new_err(format!(
                 "expected a number at dim {depth}, but found a sequence (the nesting is uneven)"
             ))),
+            None if obj.is_instance_of::<PyString>() && !out.is_empty() => {
+                Err(PyTypeError::new_err(format!("new(): invalid data type '{}'", type_name(obj))))
+            }
             None if obj.is_instance_of::<PyString>() => {
                 Err(PyValueError::new_err(format!("too many dimensions '{}'", type_name(obj))))
             }
@@ -527,4 +561,28 @@ pub fn to_list(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
         }
     }
     nest(py, t.shape(), &mut values.iter())
+}
+
+/// The memory of a storage object, and the dtype of its elements if it has one.
+pub fn storage_of<'py>(obj: &Bound<'py, PyAny>) -> Option<(Bound<'py, PyStorage>, Option<DType>)> {
+    if let Ok(s) = obj.cast::<PyStorage>() {
+        return Some((s.clone(), None));
+    }
+    if obj.get_type().name().is_ok_and(|n| n == "TypedStorage") {
+        let storage = obj.getattr("_untyped_storage").ok()?.cast_into().ok()?;
+        return Some((storage, dtype_argument(&obj.getattr("dtype").ok()?)));
+    }
+    None
+}
+
+/// Errors if elements of a storage would be read as another dtype.
+pub fn check_stored(stored: Option<DType>, dtype: DType) -> PyResult<()> {
+    match stored {
+        Some(found) if found != dtype => Err(PyRuntimeError::new_err(format!(
+            "Expected a Storage of type {} or an UntypedStorage, but got type {} for argument 1 'storage'",
+            dtype.scalar_name(),
+            found.scalar_name()
+        ))),
+        _ => Ok(()),
+    }
 }

@@ -8,7 +8,6 @@ use super::convert;
 use super::dtype::{PyDType, device_of, type_name};
 use super::error::{IntoPy, warn};
 use super::interop;
-use super::storage::PyStorage;
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::device::Device;
 use crate::dtype::DType;
@@ -22,7 +21,8 @@ enum Given<'py> {
     Nothing,
     Size(Vec<Bound<'py, PyAny>>),
     Tensor(Tensor),
-    Storage(Tensor),
+    /// Bytes, and the dtype of the elements if it is known.
+    Storage(Tensor, Option<DType>),
     Data(Bound<'py, PyAny>),
 }
 
@@ -42,8 +42,8 @@ fn single<'py>(arg: Bound<'py, PyAny>) -> PyResult<Given<'py>> {
     if let Ok(t) = arg.cast::<PyTensor>() {
         return Ok(Given::Tensor(t.tensor()));
     }
-    if let Ok(s) = arg.cast::<PyStorage>() {
-        return Ok(Given::Storage(s.get().bytes_tensor()));
+    if let Some((s, dtype)) = interop::storage_of(&arg) {
+        return Ok(Given::Storage(s.get().bytes_tensor(), dtype));
     }
     // A tuple of integers is data, a `Size` is a size.
     if arg.get_type().name()? == "Size" {
@@ -118,6 +118,12 @@ pub fn construct(
     typed: Option<DType>,
 ) -> PyResult<Tensor> {
     let (given, device) = sort(args, kwargs)?;
+    if let (Given::Tensor(_), Some(_)) = (&given, device) {
+        return Err(PyRuntimeError::new_err(
+            "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported. Use \
+             torch.tensor(...) or torch.as_tensor(...) instead.",
+        ));
+    }
     let dtype = typed.unwrap_or_else(ops::default_dtype);
     let device = device.unwrap_or_else(ops::default_device);
     let t = match given {
@@ -133,7 +139,8 @@ pub fn construct(
             }
             return view::cut::alias(&t.detach()).py();
         }
-        Given::Storage(bytes) => {
+        Given::Storage(bytes, stored) => {
+            interop::check_stored(stored, dtype)?;
             let n = bytes.numel() / dtype.size();
             let layout = crate::layout::Layout::contiguous([n].into());
             return Ok(Tensor::from_parts(bytes.storage().clone(), layout, dtype));

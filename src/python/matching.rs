@@ -204,6 +204,9 @@ pub fn bind<'py>(
             {
                 *place = Value::Ints(SmallVec::new());
             }
+            (None, None) if p.ty == Ty::VarTensors && args.len() == 0 => {
+                *place = Value::Tensors(Vec::new());
+            }
             (None, None) => return Ok(Some(Mismatch::Missing { param: position })),
         }
     }

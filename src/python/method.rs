@@ -194,7 +194,13 @@ fn dispatch(
     let signature = match find(entry.name, &entry.signatures, args, &given, &mut values) {
         Ok(signature) => signature,
         // An argument that is not a tensor may implement `__torch_function__`.
-        Err(e) => return overridden_entry(py, entry, args, names, keywords)?.map(Bound::unbind).ok_or(e),
+        Err(e) => {
+            let other = match overridden_entry(py, entry, args, names, keywords)? {
+                None => older_form(py, entry, args, names, keywords)?,
+                overridden => overridden,
+            };
+            return other.map(Bound::unbind).ok_or(e);
+        }
     };
     let first = || args.get(0).ok_or_else(|| PyTypeError::new_err("an operation in place needs a tensor"));
     if entry.inplace {
@@ -294,6 +300,27 @@ fn overridden_entry<'py>(
     let positional: Vec<_> = positional.iter().collect();
     let named: Vec<_> = named.iter().map(|(name, value)| (name, value)).collect();
     overridden(py, function, &positional, &named, true)
+}
+
+/// The result of a call in which factors precede the tensors, as in `x.add(2, y)`; see `rgrad._older_forms`.
+#[cold]
+fn older_form<'py>(
+    py: Python<'py>,
+    entry: &Entry,
+    args: Positional<'_, 'py>,
+    names: Option<&Bound<'py, PyTuple>>,
+    keywords: &[Bound<'py, PyAny>],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if !entry.op.name.starts_with("add") && !matches!(entry.op.name, "sub" | "baddbmm") {
+        return Ok(None);
+    }
+    let kwargs = PyDict::new(py);
+    names.into_iter().flatten().zip(keywords).try_for_each(|(name, value)| kwargs.set_item(name, value))?;
+    let positional: Vec<_> = args.slf.into_iter().chain(args.rest).collect();
+    let positional = PyTuple::new(py, positional)?;
+    let call = py.import("rgrad._older_forms")?.getattr("call")?;
+    let result = call.call1((entry.name, args.slf.is_some(), positional, kwargs))?;
+    Ok(if result.is(py.NotImplemented()) { None } else { Some(result) })
 }
 
 /// The interned form of a string; keywords in source code are interned already.

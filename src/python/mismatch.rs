@@ -1,8 +1,8 @@
 //! Error messages for arguments that match no signature, in PyTorch's words.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyTuple};
+use pyo3::types::{PyComplex, PyInt, PyList, PyTuple};
 
 use super::convert::{self, Ty};
 use super::dtype::type_name;
@@ -45,6 +45,12 @@ pub fn mismatch<'py>(
     values: &mut Values,
 ) -> PyErr {
     let method = args.slf.is_some();
+    let complex = |a: &Bound<'py, PyAny>| a.is_instance_of::<PyComplex>();
+    if name.ends_with('_') && (args.rest.iter().any(complex) || given.iter().any(|(_, v)| complex(v))) {
+        return PyRuntimeError::new_err(format!(
+            "{name}(): Converting complex Scalar to non-complex type is not supported"
+        ));
+    }
     let parsed: Vec<Parameters>;
     let shown = overloads::shown(name, method);
     let candidates: Vec<&Parameters> = match shown {

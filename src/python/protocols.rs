@@ -161,13 +161,12 @@ impl PyTensor {
         wrap(py, py.detach(|| interruptible(|| matmul::matmul(&a, &b))).py()?)
     }
 
-    /// The tensor flipped along every dimension.
+    /// The tensor flipped along its first dimension.
     fn __reversed__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let rank = slf.tensor().rank();
-        if rank == 0 {
+        if slf.tensor().rank() == 0 {
             return Ok(slf.clone().into_any());
         }
-        slf.call_method1("flip", ((0..rank).collect::<Vec<_>>(),))
+        slf.call_method1("flip", (0,))
     }
 
     #[getter]

@@ -73,8 +73,8 @@ impl PyStorage {
 impl PyStorage {
     /// A storage of zeros of the given size, or with the bytes of a sequence.
     #[new]
-    #[pyo3(signature = (data=None))]
-    fn new(data: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
+    #[pyo3(signature = (data=None, *, device=None))]
+    fn new(data: Option<&Bound<'_, PyAny>>, device: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
         let storage = match data {
             None => Storage::zeroed(0),
             Some(data) => match int(data) {
@@ -85,7 +85,8 @@ impl PyStorage {
                 }
             },
         };
-        Ok(PyStorage(storage.py()?))
+        let made = PyStorage(storage.py()?);
+        device.map_or(Ok(Device::Cpu), device_of).and_then(|device| made.moved(device))
     }
 
     /// The storage itself, for compatibility with `TypedStorage.untyped`.
@@ -280,7 +281,10 @@ fn buffer_tensor(buffer: PyUntypedBuffer, dtype: DType, offset: usize, numel: us
 }
 
 fn contiguous_buffer(obj: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
+    // A buffer without dimensions has no shape, which is an error there; as bytes it has one.
+    let as_bytes = || PyUntypedBuffer::get(&PyMemoryView::from(obj)?.call_method1("cast", ("B",))?);
     let buffer = PyUntypedBuffer::get(obj)
+        .or_else(|_| as_bytes())
         .map_err(|_| PyValueError::new_err("object does not implement Python buffer protocol."))?;
     if buffer.is_c_contiguous() {
         Ok(buffer)

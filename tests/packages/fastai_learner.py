@@ -2,6 +2,8 @@
 
 import tempfile
 
+import fastai.callback.progress
+import fastai.callback.schedule  # noqa: F401 - these two add methods to Learner
 import torch
 from _values import wave
 from fastai.basics import DataLoader, DataLoaders, Learner, MSELossFlat, mae, tensor

@@ -25,6 +25,7 @@ from rgrad.utils.data import (
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
+    dataloader,
     default_collate,
     get_worker_info,
     random_split,
@@ -108,9 +109,7 @@ def test_random_split_takes_lengths_and_fractions():
     parts = random_split(dataset, [7, 3], generator=torch.Generator().manual_seed(1))
     assert sorted(parts[0].indices + parts[1].indices) == list(range(10))
     assert [len(part) for part in random_split(dataset, [0.35, 0.35, 0.3])] == [4, 3, 3]
-    with pytest.raises(
-        ValueError, match="Sum of input lengths does not equal the length of the input dataset!"
-    ):
+    with pytest.raises(ValueError, match="Sum of input lengths does not equal the length of the input dataset!"):
         random_split(dataset, [1, 2])
 
 
@@ -166,9 +165,7 @@ def test_collating_numpy_keeps_dtypes():
 
 
 def test_what_cannot_be_collated_says_so():
-    with pytest.raises(
-        TypeError, match="default_collate: batch must contain tensors, numpy arrays, numbers, dicts"
-    ):
+    with pytest.raises(TypeError, match="default_collate: batch must contain tensors, numpy arrays, numbers, dicts"):
         default_collate([object()])
     with pytest.raises(RuntimeError, match="each element in list of batch should be of equal size"):
         default_collate([[1, 2], [1]])
@@ -198,9 +195,7 @@ def test_whole_batches_of_a_tensor_dataset_equal_collated_samples():
     dataset = TensorDataset(torch.randn(9, 2, 3), torch.arange(9))
     order = [3, 1, 8, 0, 4]
     fast = list(DataLoader(dataset, batch_size=2, sampler=order))
-    slow = list(
-        DataLoader(dataset, batch_size=2, sampler=order, collate_fn=lambda samples: default_collate(samples))
-    )
+    slow = list(DataLoader(dataset, batch_size=2, sampler=order, collate_fn=lambda samples: default_collate(samples)))
     for got, expected in zip(fast, slow, strict=True):
         assert type(got) is type(expected) is list
         assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
@@ -319,9 +314,7 @@ def test_a_program_that_ends_in_the_middle_of_a_pass_does_not_hang():
         "print(next(iterator).tolist())\n"
         "sys.exit(3)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
     assert done.stdout == "[0, 1]\n" and done.returncode == 3, done.stderr
 
 
@@ -364,9 +357,7 @@ def test_options_that_do_not_go_together_are_refused(options, message):
 def test_streams_can_not_be_shuffled_and_fixed_options_stay_fixed():
     with pytest.raises(ValueError, match="expected unspecified shuffle option, but got shuffle=True"):
         DataLoader(Stream(), shuffle=True)
-    with pytest.raises(
-        ValueError, match="batch_size attribute should not be set after DataLoader is initialized"
-    ):
+    with pytest.raises(ValueError, match="batch_size attribute should not be set after DataLoader is initialized"):
         DataLoader(Squares()).batch_size = 3
 
 
@@ -437,3 +428,30 @@ def test_data_pipes_are_only_names():
     for use in (IterDataPipe, lambda: functional_datapipe("name")):
         with pytest.raises(NotImplementedError, match="data pipes are no longer developed"):
             use()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_iterators_take_loaders_of_other_packages(workers):
+    class Loader:
+        _dataset_kind = dataloader._DatasetKind.Iterable
+        _auto_collation, _IterableDataset_len_called, _index_sampler = False, None, range(3)
+        drop_last, timeout, persistent_workers, generator, prefetch_factor = False, 0, False, None, 2
+        worker_init_fn = multiprocessing_context = None
+        num_workers = workers
+
+        @property
+        def dataset(self):
+            return self
+
+        def collate_fn(self, batch):
+            return batch
+
+        def __iter__(self):
+            info = get_worker_info()
+            return iter([torch.ones(1)] if info is None or info.id == 0 else [])
+
+    kind = dataloader._MultiProcessingDataLoaderIter if workers else dataloader._SingleProcessDataLoaderIter
+    iterator = kind(Loader())
+    assert isinstance(iterator, dataloader._BaseDataLoaderIter)
+    assert [batch.tolist() for batch in iterator] == [[1.0]]
+    assert type(iter(DataLoader(range(3), num_workers=workers))) is kind

@@ -148,3 +148,14 @@ def test_the_airy_function_solves_its_equation():
     assert math.isclose(zero, 3 ** (-2 / 3) / math.gamma(2 / 3), rel_tol=1e-14)
     with pytest.raises(NotImplementedError, match="derivative for"):
         torch.special.airy_ai(torch.ones(1, requires_grad=True)).sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("reduce", "expected"), [("max", [1, 0, 0]), ("min", [1, 0, 0]), ("prod", [12, math.nan, math.nan])]
+)
+def test_the_gradient_of_a_segment_with_nan_goes_to_the_nan(reduce, expected):
+    x = torch.tensor([math.nan, 3.0, 4.0, 5.0], requires_grad=True)
+    result = torch.segment_reduce(x, reduce, lengths=torch.tensor([3, 1]))
+    result.sum().backward()
+    assert result[0].isnan() and result[1] == 5
+    torch.testing.assert_close(x.grad, torch.tensor([*map(float, expected), 1.0]), equal_nan=True)

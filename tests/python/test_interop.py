@@ -9,6 +9,7 @@ import pytest
 
 import rgrad as torch
 from rgrad import _C
+from rgrad._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from rgrad.utils.dlpack import from_dlpack, to_dlpack
 
 NUMPY_DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
@@ -230,9 +231,7 @@ def test_frombuffer_takes_a_part():
         torch.frombuffer(bytes(data), dtype=torch.int32)
     with pytest.raises(ValueError, match="after offset .1 bytes. must be a multiple of element size .4."):
         torch.frombuffer(data, dtype=torch.int32, offset=1)
-    with pytest.raises(
-        ValueError, match="must be non-negative and no greater than buffer length .16 bytes. minus 1"
-    ):
+    with pytest.raises(ValueError, match="must be non-negative and no greater than buffer length .16 bytes. minus 1"):
         torch.frombuffer(data, dtype=torch.int32, offset=16)
     with pytest.raises(ValueError, match="requested buffer length .5 \\* 4 bytes."):
         torch.frombuffer(data, dtype=torch.int32, count=5)
@@ -392,3 +391,17 @@ def test_equality_takes_arrays_from_either_side():
         x == np.ones(3)  # noqa: B015
     assert (x == np.array(["a", "b"])) is False
     assert (x == [1.0, 2.0]) is False
+
+
+def test_tensors_are_joined_and_taken_apart():
+    parts = [torch.arange(6.0).view(2, 3).t(), torch.zeros(0), torch.tensor(7.0)]
+    flat = _flatten_dense_tensors(parts)
+    assert flat.tolist() == [0, 3, 1, 4, 2, 5, 7]
+    again = _unflatten_dense_tensors(flat, parts)
+    assert isinstance(again, tuple) and all(torch.equal(a, b) for a, b in zip(again, parts, strict=True))
+    assert again[2].data_ptr() == flat[6:].data_ptr()
+    assert _flatten_dense_tensors([flat]).data_ptr() == flat.data_ptr()
+    with pytest.raises(ValueError, match="non-empty"):
+        _flatten_dense_tensors([])
+    with pytest.raises(RuntimeError):
+        _unflatten_dense_tensors(flat[:2], parts)

@@ -287,6 +287,7 @@ def test_own_operations_are_keys_of_tables_and_name_themselves():
     aten = torch.ops.aten
     assert aten.clone.default is aten.clone.default and aten.clone.default is not aten.clone.out
     assert aten.clone.default.overloadpacket is aten.clone and aten.clone.default.namespace == "aten"
+    assert copy.deepcopy([aten.clone, aten.clone.default]) == [aten.clone, aten.clone.default]
     assert repr(aten.clone) == "<OpOverloadPacket(op='aten.clone')>" and aten.add.Tensor.name() == "aten::add.Tensor"
     assert repr(aten.clone.default) == "<OpOverload(op='aten.clone', overload='default')>"
     assert aten.clone.default.name() == "aten::clone" and aten.clone.default.__name__ == "clone.default"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import pickle
+import typing
 
 import pytest
 import reference
@@ -462,3 +465,50 @@ def test_kernels_of_convolutions_have_names(shape, dilation, transposed, name):
 def test_what_has_no_spatial_dimension_has_no_kernel():
     with pytest.raises(RuntimeError, match="one to three spatial dimensions"):
         torch._C._select_conv_backend(torch.ones(2, 6), torch.ones(12, 6), None, (), (), (), False, (), 1)
+
+
+def test_functions_that_pytorch_writes_in_python_are_functions_of_python():
+    for function in (F.relu, F.leaky_relu, F.layer_norm, F.cross_entropy, F.max_pool2d, F.sigmoid, F.tanh):
+        assert inspect.isfunction(function) and function.__module__ == "rgrad.nn.functional"
+        assert function.__doc__ and next(iter(inspect.signature(function).parameters)) == "input"
+        assert pickle.loads(pickle.dumps(function)) is function and copy.deepcopy(function) is function
+        function.initialization = nn.init.kaiming_uniform_
+        assert vars(function).pop("initialization") is nn.init.kaiming_uniform_
+    for function in (F.linear, F.conv2d, F.gelu, F.avg_pool2d):
+        assert inspect.isbuiltin(function)
+
+
+def test_a_function_that_is_a_class_attribute_is_bound():
+    class Layer(nn.Module):
+        activation = F.relu
+
+    layer = Layer()
+    assert layer.activation.__self__ is layer
+    with pytest.raises(TypeError, match="input"):
+        Layer.activation()
+
+
+def test_overrides_receive_the_functions_of_python():
+    class Seen(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append((func, len(args), kwargs))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    seen = []
+    x = torch.randn(2, 4).as_subclass(Seen)
+    calls = [(F.relu, ()), (F.max_pool1d, (2,)), (F.layer_norm, ((4,),))]
+    for function, arguments in calls:
+        function(x, *arguments)
+    assert [(func, count) for func, count, _ in seen] == [(f, 1 + len(a)) for f, a in calls]
+    assert seen[0][2] == {"inplace": False}
+
+
+def test_annotations_of_modules_are_understood_outside_their_files():
+    classes = {base for name in dir(nn) for base in getattr(getattr(nn, name), "__mro__", ())}
+    for base in (base for base in classes if base.__module__.startswith("rgrad.nn")):
+        holder = type("Holder", (), {"__annotations__": vars(base).get("__annotations__", {})})()
+        typing.get_type_hints(holder, globalns={})
+    hints = typing.get_type_hints(nn.CrossEntropyLoss(), globalns={})
+    assert hints["weight"] == torch.Tensor | None
+    assert "params" in typing.get_type_hints(torch.optim.SGD.__init__)

@@ -1,6 +1,7 @@
 """`__torch_function__`: what modes, subclasses and objects that pass for tensors see of calls."""
 
 import copy
+import sys
 
 import pytest
 
@@ -403,3 +404,22 @@ def test_what_runs_inside_a_call_is_seen_by_the_modes_around_alone():
     with Seeing() as mode:
         y.backward()
     assert mode.names == ["torch.Tensor.backward"] and x.grad.tolist() == [6.0, 6.0]
+
+
+def test_a_debugger_may_read_the_locals_of_every_function_that_asks_a_mode():
+    read = []
+
+    class Reading(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            frame = sys._getframe()
+            while frame is not None:
+                read.append((frame.f_code.co_name, dict(frame.f_locals)))
+                frame = frame.f_back
+            return func(*args, **(kwargs or {}))
+
+    assert F.pdist.__closure__ and F.max_pool1d_with_indices.__closure__
+    with Reading():
+        F.pdist(torch.ones(2, 3))
+        F.max_pool1d_with_indices(torch.ones(1, 1, 4), 2)
+    found = dict(read)
+    assert found["pdist"]["kwargs"] == {} and found["max_pool1d_with_indices"]["args"][1] == 2

@@ -1,15 +1,20 @@
-"""Datasets of folders, of CIFAR's files and of random images."""
+"""Datasets of folders, of published files and of random images."""
 
+import gzip
 import hashlib
 import io
 import pickle
+import struct
 import tarfile
+import zipfile
+import zlib
 
 import numpy as np
 import pytest
 
 import rgrad as torch
 from rgrad.vision import datasets, transforms
+from rgrad.vision.datasets._mat import read_mat
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -141,3 +146,93 @@ def test_a_dataset_of_its_own_takes_either_one_transform_or_two():
         datasets.VisionDataset("here", transforms=lambda x, y: (x, y), transform=str)
     with pytest.raises(NotImplementedError):
         datasets.VisionDataset("here")[0]
+
+
+def idx(array):
+    array = np.asarray(array, dtype=np.uint8)
+    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+def emnist_files(split):
+    pictures = np.arange(3 * 28 * 28).reshape(3, 28, 28) % 251
+    for part in ("train", "test"):
+        yield f"emnist-{split}-{part}-images-idx3-ubyte.gz", gzip.compress(idx(pictures))
+        yield f"emnist-{split}-{part}-labels-idx1-ubyte.gz", gzip.compress(idx([1, 26, 3]))
+
+
+def test_emnist_is_unpacked_from_its_archive_and_read(tmp_path):
+    with pytest.raises(ValueError, match="Unknown value 'greek' for argument split"):
+        datasets.EMNIST(tmp_path, "greek")
+    with pytest.raises(RuntimeError, match="Dataset not found"):
+        datasets.EMNIST(tmp_path, "letters")
+    archive = tmp_path / "EMNIST" / "raw" / "gzip.zip"
+    archive.parent.mkdir(parents=True)
+    with zipfile.ZipFile(archive, "w") as packed:
+        for split in ("letters", "digits"):
+            for name, content in emnist_files(split):
+                packed.writestr(f"gzip/{name}", content)
+    few = type("EMNIST", (datasets.EMNIST,), {"md5": digest(archive.read_bytes())})
+    letters = few(tmp_path, "letters", download=True, transform=transforms.ToTensor())
+    assert len(letters) == 3 and letters.targets.tolist() == [1, 26, 3] and letters.classes[26] == "z"
+    assert torch.equal((letters[1][0] * 255).round().to(torch.uint8)[0], letters.data[1])
+    assert len(datasets.EMNIST(tmp_path, "letters", train=False)) == 3
+    with pytest.raises(RuntimeError, match="digits-test"):
+        datasets.EMNIST(tmp_path, "digits", train=False)
+    assert letters.images_file.endswith("emnist-letters-train-images-idx3-ubyte")
+
+
+@pytest.mark.parametrize("split, count", [("byclass", 62), ("bymerge", 47), ("balanced", 47), ("letters", 27)])
+def test_emnist_names_its_classes(split, count):
+    classes = datasets.EMNIST.classes_split_dict[split]
+    assert len(classes) == len(set(classes)) == count
+    assert ("c" in classes) == (split != "bymerge" and split != "balanced")
+
+
+def mat_element(kind, content):
+    if len(content) <= 4 and kind != 15:
+        return struct.pack("<I", len(content) << 16 | kind) + content.ljust(4, b"\0")
+    padding = b"" if kind == 15 else bytes(-len(content) % 8)
+    return struct.pack("<II", kind, len(content)) + content + padding
+
+
+def mat_file(compressed, **arrays):
+    """A MATLAB file of uint8 arrays."""
+    content = b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM"
+    for name, array in arrays.items():
+        flags = mat_element(6, struct.pack("<II", 9, 0))
+        sizes = mat_element(5, struct.pack(f"<{array.ndim}i", *array.shape))
+        numbers = mat_element(2, array.tobytes(order="F"))
+        matrix = mat_element(14, flags + sizes + mat_element(1, name.encode()) + numbers)
+        content += mat_element(15, zlib.compress(matrix)) if compressed else matrix
+    return content
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_svhn_is_read_from_its_file(tmp_path, monkeypatch, compressed):
+    pixels = np.arange(32 * 32 * 3 * 4).reshape(32, 32, 3, 4).astype(np.uint8)
+    labels = np.array([[1], [10], [3], [10]], dtype=np.uint8)
+    path = tmp_path / "test_32x32.mat"
+    path.write_bytes(mat_file(compressed, X=pixels, y=labels))
+    with pytest.raises(RuntimeError, match="Dataset not found or corrupted"):
+        datasets.SVHN(tmp_path, "test")
+    url, name, _ = datasets.SVHN.split_list["test"]
+    monkeypatch.setitem(datasets.SVHN.split_list, "test", [url, name, digest(path.read_bytes())])
+    numbers = datasets.SVHN(tmp_path, "test", target_transform=lambda target: -target)
+    assert numbers.labels.tolist() == [1, 0, 3, 0] and numbers.data.shape == (4, 3, 32, 32)
+    picture, target = numbers[2]
+    assert target == -3 and np.array_equal(np.asarray(picture), pixels[..., 2])
+    assert "    Split: test\n" in repr(numbers)
+    with pytest.raises(ValueError, match="Valid values are train, test, extra"):
+        datasets.SVHN(tmp_path, "validation")
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_damaged_matlab_files_are_refused(tmp_path, compressed):
+    whole = mat_file(compressed, y=np.arange(40, dtype=np.uint8))
+    path = tmp_path / "x.mat"
+    path.write_bytes(whole)
+    assert read_mat(path)["y"].tolist() == list(range(40))
+    for content in (whole[:100], whole[:140], whole[:-9], whole[:128] + bytes(200)):
+        path.write_bytes(content)
+        with pytest.raises(RuntimeError, match="MATLAB|corrupt"):
+            assert read_mat(path)

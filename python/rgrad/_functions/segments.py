@@ -46,6 +46,13 @@ def _lengths(data: Tensor, lengths: Any, offsets: Any, axis: int, unsafe: bool) 
     return lengths
 
 
+def _nan_sums(like: Tensor, number: Tensor, data: Tensor, absent: Tensor) -> Tensor:
+    """The mean of the NaN elements of each segment: NaN, with a gradient for each of them; 0 for a segment without."""
+    zeros = like.detach().new_zeros(like.shape)
+    count = zeros.scatter_add(1, number, absent.to(zeros.dtype)).clamp(min=1)
+    return zeros.scatter_add(1, number, data.masked_fill(~absent, 0)) / count
+
+
 def segment_reduce(
     data: Tensor,
     reduce: str,
@@ -100,10 +107,20 @@ def segment_reduce(
     if initial is not None and not extreme:
         start = initial
     made = flat.new_full((len(rows), segments + 1, flat.size(-1)), start)
-    made = made.scatter_reduce(1, number, flat, kind)[:, :segments]
+    absent = flat.isnan() if kind != "sum" else None
+    given = flat if absent is None else flat.masked_fill(absent, empty)
+    made = made.scatter_reduce(1, number, given, kind)
+    nan = None if absent is None or not bool(absent.any()) else _nan_sums(made, number, flat, absent)
+    if nan is not None and not extreme:
+        made = rgrad.where(nan == 0, made, made * nan)
+    made = made[:, :segments]
     if initial is not None and extreme:
         # Afterwards, as an element that is equal to it has the whole gradient.
         made = made.masked_fill(made < initial if kind == "amax" else made > initial, initial)
+    if nan is not None and extreme:
+        # The extreme of a segment with NaN is NaN, and its gradient goes there.
+        nan = nan[:, :segments]
+        made = rgrad.where(nan == 0, made, nan)
     if reduce == "mean":
         share = made / rows.unsqueeze(-1)
         blank = empty if initial is None else float(initial)

@@ -67,6 +67,12 @@ class OpOverload:
         suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
         return f"aten::{self._overloadpacket.__name__}{suffix}"
 
+    def __copy__(self) -> OpOverload:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> OpOverload:
+        return self
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._overloadpacket(*args, **kwargs)
 
@@ -90,6 +96,12 @@ class OpOverloadPacket:
             raise AttributeError(f"The underlying op of 'aten.{self.__name__}' has no overload name '{name}'")
         made = vars(self)[name] = OpOverload(self, name)
         return made
+
+    def __copy__(self) -> OpOverloadPacket:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> OpOverloadPacket:
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)

@@ -110,7 +110,7 @@ def _grad_batched(
             )
         if g.shape[1:] != root.shape:
             raise RuntimeError(
-                "`is_grads_batched=True` takes the first dimension of every grad_output for the batch, but in the "
+                "If `is_grads_batched=True`, we interpret the first dimension of a grad_output as the batch; in the "
                 f"others a mismatch was detected: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
                 f"shape of {root.shape}."
             )

@@ -32,9 +32,17 @@ class gputensortype(tensortype):
 class gpustoragetype(storagetype):
     """A constructor of storages of one dtype on the current GPU."""
 
-    def __call__(self, data: Any = None, *, wrap_storage: Any = None) -> TypedStorage:
-        made = super().__call__(data, wrap_storage=wrap_storage)
+    def __call__(self, *data: Any, **kwargs: Any) -> TypedStorage:
+        made = super().__call__(*data, **kwargs)
         return made if made.is_cuda else made.cuda()
+
+    def from_buffer(self, *args: Any, **kwargs: Any) -> TypedStorage:
+        """Raises: memory of a GPU is no buffer."""
+        raise RuntimeError("from_buffer: Not available for CUDA storage")
+
+    def from_file(self, *args: Any, **kwargs: Any) -> TypedStorage:
+        """Raises: files are mapped to memory of the CPU."""
+        raise RuntimeError("from_file: Not available for CUDA storage")
 
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, TypedStorage) and instance.dtype == self.dtype and instance.is_cuda

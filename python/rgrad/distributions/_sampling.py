@@ -79,9 +79,13 @@ class _Dirichlet(rgrad.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
-        least = rgrad.finfo(concentration.dtype).tiny
-        drawn = draw_gamma(concentration).clamp(min=least)
-        drawn = (drawn / drawn.sum(-1, keepdim=True)).clamp(min=least)
+        limits = rgrad.finfo(concentration.dtype)
+        # In the wider dtype: small concentrations draw numbers whose ratio is representable where they aren't.
+        wide = concentration.to(working_dtype(concentration))
+        drawn = draw_gamma(wide).clamp(min=rgrad.finfo(wide.dtype).tiny)
+        drawn = (drawn / drawn.sum(-1, keepdim=True)).to(concentration.dtype)
+        # Densities of small concentrations aren't defined at 0 and 1: the nearest numbers stand for these.
+        drawn = drawn.clamp(limits.tiny, 1 - limits.eps / 2)
         ctx.save_for_backward(concentration, drawn)
         return drawn
 
@@ -89,11 +93,16 @@ class _Dirichlet(rgrad.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         concentration, drawn = ctx.saved_tensors
-        wide = concentration.to(working_dtype(concentration))
-        rest = wide.sum(-1, keepdim=True) - wide
-        # Beside it, the others may be nothing: then it is 1 whatever it is.
-        slopes = drawn * logit_beta_grad(drawn, wide, rest).where(rest > 0, 0.0)
-        return slopes * (grad - (grad * drawn).sum(-1, keepdim=True))
+        return dirichlet_backward(drawn, concentration, grad)
+
+
+def dirichlet_backward(drawn: Tensor, concentration: Tensor, grad: Tensor) -> Tensor:
+    """Gradients of the concentrations of samples, of the gradients of the samples."""
+    wide = concentration.to(working_dtype(concentration))
+    rest = wide.sum(-1, keepdim=True) - wide
+    # Beside it, the others may be nothing: then it is 1 whatever it is.
+    slopes = drawn * logit_beta_grad(drawn, wide, rest).where(rest > 0, 0.0)
+    return slopes * (grad - (grad * drawn).sum(-1, keepdim=True))
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:

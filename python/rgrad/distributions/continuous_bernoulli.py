@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,7 +106,13 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density: see `Distribution.log_prob`."""
-        return self.logits * self._checked(value) - self._log_normalizer(self.logits)
+        value = self._checked(value)
+        logits, value = rgrad.broadcast_tensors(self.logits, value)
+        entropy = rgrad.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        # As in PyTorch, the factor beside the Bernoulli density grows only as far as probabilities that are no 0 or 1.
+        farthest = -math.log(rgrad.finfo(logits.dtype).eps)
+        near = self.logits.clamp(-farthest, farthest)
+        return rgrad.nn.functional.softplus(near) - self._log_normalizer(near) - entropy
 
     def cdf(self, value: Tensor) -> Tensor:
         """``(exp(η x) - 1) / (exp(η) - 1)``, 0 below and 1 above."""

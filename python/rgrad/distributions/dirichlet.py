@@ -11,6 +11,7 @@ from rgrad._C import Tensor
 from . import constraints
 from ._parameters import Composite, Parametric
 from ._sampling import dirichlet
+from ._sampling import dirichlet_backward as _Dirichlet_backward  # noqa: F401 (packages import it from here)
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all
 

@@ -68,7 +68,7 @@ class Gamma(Parametric, ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density: see `Distribution.log_prob`."""
-        value = rgrad.as_tensor(self._checked(value), dtype=self.rate.dtype, device=self.rate.device)
+        value = self._checked(rgrad.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device))
         c = self.concentration
         return rgrad.xlogy(c, self.rate) + rgrad.xlogy(c - 1, value) - self.rate * value - c.lgamma()
 

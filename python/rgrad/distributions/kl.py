@@ -425,7 +425,7 @@ for _p in (MultivariateNormal, LowRankMultivariateNormal):
 
 
 @register_kl(ExponentialFamily, ExponentialFamily)
-def _exponential_families(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
+def _kl_expfamily_expfamily(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
     """Of one family, the Bregman divergence of the log normalizer: ``A(η_q) - A(η_p) - (η_q - η_p) · ∇A(η_p)``."""
     if type(p) is not type(q):
         raise NotImplementedError(

@@ -61,10 +61,12 @@ class Laplace(Parametric):
         return 2 * self.scale**2
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """``loc`` and the scaled difference of two exponential variables."""
-        both = rgrad.empty((2, *self._extended_shape(sample_shape)), dtype=self.loc.dtype, device=self.loc.device)
-        one, other = both.exponential_()
-        return self.loc + self.scale * (one - other)
+        """Quantiles of uniform variables."""
+        shape = self._extended_shape(sample_shape)
+        centered = rgrad.empty(shape, dtype=self.loc.dtype, device=self.loc.device).uniform_(-0.5, 0.5)
+        # At -1/2 itself the quantile is infinite.
+        centered.clamp_(min=rgrad.finfo(centered.dtype).eps / 2 - 0.5)
+        return self._quantile(centered)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density: see `Distribution.log_prob`."""
@@ -78,7 +80,10 @@ class Laplace(Parametric):
 
     def icdf(self, value: Tensor) -> Tensor:
         """Quantiles: see `Distribution.icdf`."""
-        centered = value - 0.5
+        return self._quantile(value - 0.5)
+
+    def _quantile(self, centered: Tensor) -> Tensor:
+        """That of a probability less 1/2."""
         return self.loc - self.scale * centered.sign() * (-2 * centered.abs()).log1p()
 
     def entropy(self) -> Tensor:

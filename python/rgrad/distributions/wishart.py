@@ -20,6 +20,8 @@ from .multivariate_normal import CovarianceMatrix, _precision_to_scale_tril, bat
 
 __all__ = ["LKJCholesky", "Wishart"]
 
+_MOST_DRAWS = 10
+
 
 class Wishart(CovarianceMatrix, ExponentialFamily):
     """The Wishart distribution: that of the sum of ``df`` outer products of normal vectors of covariance V.
@@ -106,13 +108,30 @@ class Wishart(CovarianceMatrix, ExponentialFamily):
         return self._by_matrix(self.df) * (v * v + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """``L A Aᵀ Lᵀ`` of Bartlett's matrix A: roots of chi-squared variables, and normal ones below them."""
-        shape = self._extended_shape(sample_shape)
-        n = self._size
-        below = rgrad.randn(shape, dtype=self.df.dtype, device=self.df.device).tril(-1)
-        freedom = self.df.unsqueeze(-1) - rgrad.arange(n, dtype=self.df.dtype, device=self.df.device)
+        """``L A Aᵀ Lᵀ`` of Bartlett's matrix A: roots of chi-squared variables, and normal ones below them.
+
+        With few degrees of freedom, rounding may leave matrices that aren't positive definite. They are drawn again,
+        with a warning, up to `_MOST_DRAWS` times.
+        """
+        drawn = self._draw(sample_shape)
+        singular = ~self.support.check(drawn)
+        if not singular.any():
+            return drawn
+        warnings.warn("Singular sample detected.", stacklevel=2)
+        for _ in range(_MOST_DRAWS - 1):
+            drawn = rgrad.where(self._by_matrix(singular), self._draw(sample_shape), drawn)
+            singular = ~self.support.check(drawn)
+            if not singular.any():
+                break
+        return drawn
+
+    def _draw(self, sample_shape: Sequence[int]) -> Tensor:
+        shape, n = self._extended_shape(sample_shape), self._size
+        factor = self._unbroadcasted_scale_tril
+        below = rgrad.randn(shape, dtype=factor.dtype, device=factor.device).tril(-1)
+        freedom = self.df.to(factor.dtype).unsqueeze(-1) - rgrad.arange(n, dtype=factor.dtype, device=factor.device)
         squares = 2 * standard_gamma((freedom / 2).expand((*shape[:-2], n)))
-        product = self._unbroadcasted_scale_tril @ (below + squares.sqrt().diag_embed())
+        product = factor @ (below + squares.sqrt().diag_embed())
         return product @ product.mT
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -122,7 +141,9 @@ class Wishart(CovarianceMatrix, ExponentialFamily):
         batch = rgrad.broadcast_shapes(factor.shape[:-2], value.shape[:-2])
         whitened = rgrad.cholesky_solve(batched(value, batch, 2), batched(factor, batch, 2))
         trace = whitened.diagonal(dim1=-2, dim2=-1).sum(-1)
-        inside = (self.df - n - 1) * half_log_det(rgrad.linalg.cholesky(value)) - 0.5 * trace
+        # A Cholesky factor depends on the lower half of the matrix alone; the gradient is to be that of both halves.
+        symmetric = 0.5 * (value + value.mT)
+        inside = (self.df - n - 1) * half_log_det(rgrad.linalg.cholesky(symmetric)) - 0.5 * trace
         return inside - self._log_norm(self.df, half_log_det(factor))
 
     def _log_norm(self, df: Tensor, half: Tensor) -> Tensor:

@@ -159,8 +159,8 @@ def grid_sample(
         for (index, part), n in zip(taps, sizes, strict=True):
             # Pixels outside of the image are zero.
             weight = weight * part * ((index >= 0) & (index <= n - 1))
-            # A position that is no number is outside; its weight above is zero, and the pixel read any.
-            place = place * n + index.detach().nan_to_num().clamp(0, n - 1).to(rgrad.int64)
+            # A position that is no number has a weight that is none, at any pixel.
+            place = place * n + index.detach().nan_to_num(0).clamp(0, n - 1).to(rgrad.int64)
         read = flat.gather(2, place.flatten(1).unsqueeze(1).expand(-1, input.size(1), -1))
         result = result + read * weight.flatten(1).unsqueeze(1)
     return result.view(*input.shape[:2], *grid.shape[1:-1])

@@ -1,6 +1,7 @@
 """The functions on which the modules are based.
 
-Functions of the core are exported directly, without a Python frame around them; the others are composed here.
+Those that PyTorch implements in C are the core's; the others are composed here and in the modules imported here, or are
+calls of the core's: Note [Functions that take attributes].
 """
 
 from __future__ import annotations
@@ -39,6 +40,41 @@ from ._losses import (
     soft_margin_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
+)
+from ._operations import (
+    batch_norm,
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    celu,
+    cross_entropy,
+    dropout,
+    elu,
+    embedding,
+    group_norm,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    layer_norm,
+    leaky_relu,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    mish,
+    mse_loss,
+    nll_loss,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    smooth_l1_loss,
+    softsign,
+    tanh,
+    tanhshrink,
+    threshold,
 )
 from ._resample import interpolate
 from ._sampling import affine_grid, grid_sample
@@ -194,9 +230,6 @@ linear = _nn.linear
 conv1d = _nn.conv1d
 conv2d = _nn.conv2d
 conv3d = _nn.conv3d
-max_pool1d = _nn.max_pool1d
-max_pool2d = _nn.max_pool2d
-max_pool3d = _nn.max_pool3d
 avg_pool1d = _nn.avg_pool1d
 avg_pool2d = _nn.avg_pool2d
 avg_pool3d = _nn.avg_pool3d
@@ -204,44 +237,14 @@ adaptive_avg_pool1d = _nn.adaptive_avg_pool1d
 conv_transpose1d = _nn.conv_transpose1d
 conv_transpose2d = _nn.conv_transpose2d
 conv_transpose3d = _nn.conv_transpose3d
-batch_norm = _nn.batch_norm
-layer_norm = _nn.layer_norm
-group_norm = _nn.group_norm
-embedding = _nn.embedding
-dropout = _nn.dropout
-cross_entropy = _nn.cross_entropy
-nll_loss = _nn.nll_loss
-mse_loss = _nn.mse_loss
-l1_loss = _nn.l1_loss
-smooth_l1_loss = _nn.smooth_l1_loss
-huber_loss = _nn.huber_loss
-binary_cross_entropy = _nn.binary_cross_entropy
-binary_cross_entropy_with_logits = _nn.binary_cross_entropy_with_logits
-kl_div = _nn.kl_div
-relu = _nn.relu
-leaky_relu = _nn.leaky_relu
-elu = _nn.elu
-selu = _nn.selu
-celu = _nn.celu
 gelu = _nn.gelu
-silu = _nn.silu
-mish = _nn.mish
 softplus = _nn.softplus
-softsign = _nn.softsign
 softshrink = _nn.softshrink
 hardshrink = _nn.hardshrink
-hardtanh = _nn.hardtanh
-hardswish = _nn.hardswish
-hardsigmoid = _nn.hardsigmoid
 logsigmoid = _nn.logsigmoid
-relu6 = _nn.relu6
-tanhshrink = _nn.tanhshrink
-threshold = _nn.threshold
 prelu = _nn.prelu
 scaled_dot_product_attention = _nn.scaled_dot_product_attention
 lstm_layer = _nn.lstm_layer
-sigmoid = Tensor.sigmoid
-tanh = Tensor.tanh
 
 
 # In-place forms of activations.

@@ -60,12 +60,10 @@ All but `sgd` return None. The less common optimizers are implemented below with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rgrad
-
-if TYPE_CHECKING:
-    from rgrad import Tensor
+from rgrad import Tensor
 
 
 def adamax(
@@ -147,9 +145,7 @@ def radam(
 ) -> None:
     """Adam that uses the adaptive step only once the variance of the second moment is small enough."""
     rho_inf = 2 / (1 - beta2) - 1
-    for param, grad, exp_avg, exp_avg_sq, step in zip(
-        params, grads, exp_avgs, exp_avg_sqs, steps, strict=True
-    ):
+    for param, grad, exp_avg, exp_avg_sq, step in zip(params, grads, exp_avgs, exp_avg_sqs, steps, strict=True):
         step += 1
         t = step.item()
         if maximize:

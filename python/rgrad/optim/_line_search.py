@@ -6,10 +6,9 @@ Steps grow until they bracket a point that meets both; the bracket is then narro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from rgrad import Tensor
+from rgrad import Tensor
 
 DECREASE = 1e-4
 CURVATURE = 0.9

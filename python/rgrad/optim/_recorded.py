@@ -11,12 +11,10 @@ Note [Optimizer kernels]; `step` is a count, to which nothing flows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rgrad
-
-if TYPE_CHECKING:
-    from rgrad import Tensor
+from rgrad import Tensor
 
 State = dict[str, Any]
 Formula = Callable[["Tensor", "Tensor", State, dict[str, Any]], "Tensor"]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rgrad import Tensor
 from rgrad.optim.adam import Adam
-
-if TYPE_CHECKING:
-    from rgrad import Tensor
 
 
 class AdamW(Adam):

@@ -7,18 +7,15 @@ Entry i of every list belongs to parameter i, and the settings are those of the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rgrad
-from rgrad import _C
+from rgrad import _C, Tensor
 from rgrad.optim import _functional
 from rgrad.optim.muon import update_matrices
 from rgrad.optim.optimizer import number
 
-if TYPE_CHECKING:
-    from rgrad import Tensor
-
-    Tensors = list[Tensor]
+Tensors = list[Tensor]
 
 __all__ = [
     "adadelta",

@@ -8,14 +8,12 @@ one flat vector.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rgrad
+from rgrad import Tensor
 from rgrad.optim._line_search import strong_wolfe
 from rgrad.optim.optimizer import Optimizer, check_settings, number
-
-if TYPE_CHECKING:
-    from rgrad import Tensor
 
 
 class LBFGS(Optimizer):

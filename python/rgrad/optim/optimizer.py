@@ -16,13 +16,11 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rgrad
+from rgrad import Tensor
 from rgrad.optim._recorded import Formula, record_step
-
-if TYPE_CHECKING:
-    from rgrad import Tensor
 
 
 class _Required:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rgrad
-from rgrad import _C
+from rgrad import _C, Tensor
 from rgrad.optim import _recorded
 from rgrad.optim.optimizer import GroupOptimizer, check_settings, number
-
-if TYPE_CHECKING:
-    from rgrad import Tensor
 
 
 class RMSprop(GroupOptimizer):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rgrad
+from rgrad import Tensor
 from rgrad.optim import _functional, _recorded
 from rgrad.optim.optimizer import GroupOptimizer, arguments, check_settings, number
-
-if TYPE_CHECKING:
-    from rgrad import Tensor
 
 
 class Rprop(GroupOptimizer):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rgrad
+from rgrad import Tensor
 from rgrad.optim.optimizer import GroupOptimizer, arguments
-
-if TYPE_CHECKING:
-    from rgrad import Tensor
 
 
 class SparseAdam(GroupOptimizer):

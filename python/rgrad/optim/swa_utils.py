@@ -6,16 +6,14 @@ import itertools
 import math
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import rgrad
+from rgrad import Tensor
 from rgrad.nn import Module
 from rgrad.nn.modules.batchnorm import _BatchNorm
 from rgrad.optim.lr_scheduler.base import LRScheduler, per_group
 from rgrad.optim.optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from rgrad import Tensor
 
 __all__ = [
     "SWALR",

@@ -218,11 +218,10 @@ def _known_globals() -> dict[str, Any]:
         "numpy.core.multiarray.scalar": _numpy_scalar,
         "numpy._core.multiarray.scalar": _numpy_scalar,
     }
-    for module in ("builtins", "__builtin__"):
-        known[f"{module}.set"] = lambda items=(): set(map(_key, items))
-        known[f"{module}.frozenset"] = lambda items=(): frozenset(map(_key, items))
-        known[f"{module}.bytearray"] = lambda data=b"": bytearray(_bytes(data))
-        known[f"{module}.complex"] = lambda *parts: complex(*parts)
+    known["builtins.set"] = lambda items=(): set(map(_key, items))
+    known["builtins.frozenset"] = lambda items=(): frozenset(map(_key, items))
+    known["builtins.bytearray"] = lambda data=b"": bytearray(_bytes(data))
+    known["builtins.complex"] = lambda *parts: complex(*parts)
     for name, dtype in _STORAGE_TYPES.items():
         known[f"torch.{name}"] = StorageType(dtype)
         known[f"torch.{dtype}"] = getattr(rgrad, dtype)
@@ -265,6 +264,11 @@ _MARK = object()
 _BLOCKED = frozenset({"sys", "os", "posix", "nt"})
 
 
+def _full_name(module: Any, name: Any) -> str:
+    """The name under which an object is known and allowed; protocol 2 calls the builtins by their name in Python 2."""
+    return f"{'builtins' if module == '__builtin__' else module}.{name}"[:300]
+
+
 def unsafe_names(data: bytes) -> list[str]:
     """The names in a pickle that are neither known nor allowed."""
     allowed = {*_known_globals(), *_safe_globals}
@@ -272,9 +276,9 @@ def unsafe_names(data: bytes) -> list[str]:
     strings: list[str] = []
     for opcode, argument, _ in pickletools.genops(data):
         if opcode.name == "GLOBAL":
-            found[str(argument).replace(" ", ".", 1)] = None
+            found[_full_name(*str(argument).split(" ", 1))] = None
         elif opcode.name == "STACK_GLOBAL":
-            found[".".join(strings[-2:])] = None
+            found[_full_name(*strings[-2:])] = None
         elif isinstance(argument, str):
             strings.append(argument)
     return [name for name in found if name not in allowed]
@@ -360,7 +364,7 @@ class WeightsUnpickler:
         self._lookup(module, name)
 
     def _lookup(self, module: Any, name: Any) -> None:
-        full = f"{module}.{name}"[:300]
+        full = _full_name(module, name)
         if str(module).partition(".")[0] in _BLOCKED:
             raise pickle.UnpicklingError(f"Trying to load unsupported GLOBAL {full} whose module {module} is blocked.")
         if full in self._globals:
@@ -368,6 +372,7 @@ class WeightsUnpickler:
         elif full in _safe_globals:
             self._push(_safe_globals[full])
         else:
+            full = full.removeprefix("builtins.")
             raise pickle.UnpicklingError(
                 f"Unsupported global: GLOBAL {full} was not an allowed global by default. Who trusts it allows it: "
                 f"`torch.serialization.add_safe_globals([{full}])`, or for a block "

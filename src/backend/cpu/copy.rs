@@ -103,6 +103,7 @@ impl<'a> StridedCursor<'a> {
     }
 
     /// The next `n` elements as a slice of the storage: they must be contiguous, aligned and of type `T`.
+    #[inline]
     pub fn lend<T: Element>(&self, n: usize) -> &'a [T] {
         &self.view.storage.slice::<T>()[self.walk.at() as usize..][..n]
     }

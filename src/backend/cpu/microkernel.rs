@@ -84,6 +84,7 @@ impl<'a, T: Real> Store<'a, T> {
     }
 
     /// Whether the product is only stored or added.
+    #[inline]
     fn is_plain(&self) -> bool {
         let added = self.beta == T::ZERO || self.beta == T::ONE;
         added && self.alpha == T::ONE && self.row.is_none() && self.col.is_none() && !self.relu

@@ -167,6 +167,7 @@ impl<T> Chunks<T> {
 
     /// # Safety
     /// Each `i` is requested at most once while the slice given to `new` is borrowed.
+    #[inline]
     #[allow(clippy::mut_from_ref)]
     unsafe fn get(&self, i: usize) -> &mut [T] {
         let start = i * self.chunk;

@@ -2,7 +2,7 @@
 //!
 //! Note [Scanning columns]: a scan has dependencies along the dimension only, so several columns are scanned together
 //! in vector registers, in strips that are divided among threads. A single row is one chain of dependent operations;
-//! for cumulative sums the chain is shortened to one addition per group of elements.
+//! for cumulative sums the chain is shortened to one addition per group of elements, see Note [Sums of windows].
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::rows_of;
@@ -23,23 +23,23 @@ trait Scan: Sync {
     /// The next state; `i` is the position along the dimension.
     fn step(&self, state: Self::State, x: Self::In, i: usize) -> Self::State;
     fn emit(&self, state: Self::State) -> Self::Out;
-    /// Scans one row.
+    /// Scans rows of `n` elements.
     #[inline(always)]
-    fn row(&self, x: &[Self::In], reverse: bool, out: &mut [Self::Out]) {
-        let mut state = self.start();
-        for k in 0..x.len() {
-            let i = if reverse { x.len() - 1 - k } else { k };
-            state = self.step(state, x[i], i);
-            out[i] = self.emit(state);
+    fn rows(&self, x: &[Self::In], n: usize, reverse: bool, out: &mut [Self::Out]) {
+        for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            let mut state = self.start();
+            for k in 0..n {
+                let i = if reverse { n - 1 - k } else { k };
+                state = self.step(state, x[i], i);
+                out[i] = self.emit(state);
+            }
         }
     }
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn scan_rows[S: Scan](s: &S, x: &[S::In], n: usize, reverse: bool, out: &mut [S::Out]) {
-        for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-            s.row(x, reverse, out);
-        }
+        s.rows(x, n, reverse, out);
     }
 }
 
@@ -109,6 +109,8 @@ struct CumProdInt<T>(std::marker::PhantomData<fn(T)>);
 const CHUNK: usize = 32;
 /// Elements that are summed among themselves before being added to the cumulative sum.
 const GROUP: usize = 8;
+/// Elements whose sums of windows are held at a time.
+const BLOCK: usize = 256;
 
 /// Sums are accumulated in float64, as in PyTorch: a float32 cumulative sum would drift.
 impl<T: Real> Scan for CumSum<T> {
@@ -128,42 +130,56 @@ impl<T: Real> Scan for CumSum<T> {
         T::of(state)
     }
     #[inline(always)]
-    fn row(&self, x: &[T], reverse: bool, out: &mut [T]) {
-        if reverse { sum_row::<T, true>(x, out) } else { sum_row::<T, false>(x, out) }
+    fn rows(&self, x: &[T], n: usize, reverse: bool, out: &mut [T]) {
+        if reverse { sum_rows::<T, true>(x, n, out) } else { sum_rows::<T, false>(x, n, out) }
     }
 }
 
-/// The cumulative sum of a row: sums within a group are not part of the dependency chain between groups.
+/// The cumulative sums of rows of `n` elements.
+///
+/// Note [Sums of windows]: a cumulative sum is the one 8 elements before it plus the sum of the last 8. Those sums do
+/// not depend on each other: they are made of sums of the last 4, which loops over contiguous memory compute, with no
+/// element moved between the lanes of a register.
 #[inline(always)]
-fn sum_row<T: Real, const REVERSE: bool>(x: &[T], out: &mut [T]) {
-    let mut state = 0.0;
-    let (n, groups) = (x.len(), x.len() / GROUP);
-    for k in 0..groups {
-        let start = if REVERSE { n - (k + 1) * GROUP } else { k * GROUP };
-        let place = |l: usize| if REVERSE { GROUP - 1 - l } else { l };
-        let (x, out) = (&x[start..start + GROUP], &mut out[start..start + GROUP]);
-        let sums = sums_within(std::array::from_fn(|l| x[place(l)].to_f64()));
-        for l in 0..GROUP {
-            out[place(l)] = T::of(state + sums[l]);
+fn sum_rows<T: Real, const REVERSE: bool>(x: &[T], n: usize, out: &mut [T]) {
+    let (mut terms, mut fours) = ([0.0; GROUP + BLOCK], [0.0; GROUP / 2 + BLOCK]);
+    for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+        // `before` holds the terms that the sums of a block begin with. In reverse they follow it in memory.
+        let (mut sums, mut before) = ([0.0; GROUP], [0.0; GROUP]);
+        for start in (0..n).step_by(BLOCK) {
+            let len = BLOCK.min(n - start);
+            let from = if REVERSE { n - start - len } else { start };
+            let (x, out) = (&x[from..from + len], &mut out[from..from + len]);
+            let (terms, fours) = (&mut terms[..GROUP + len], &mut fours[..GROUP / 2 + len]);
+            let (known, at) = if REVERSE { (len, 0) } else { (0, GROUP) };
+            terms[known..known + GROUP].copy_from_slice(&before);
+            for (term, x) in terms[at..at + len].iter_mut().zip(x) {
+                *term = x.to_f64();
+            }
+            let windows = terms[usize::from(!REVERSE)..].windows(GROUP / 2);
+            for (sum, w) in fours.iter_mut().zip(windows) {
+                *sum = (w[0] + w[1]) + (w[2] + w[3]);
+            }
+            let (groups, rest) = (len / GROUP, len % GROUP);
+            for k in 0..groups {
+                let first = if REVERSE { len - (k + 1) * GROUP } else { k * GROUP };
+                let fours = &fours[first..first + GROUP + GROUP / 2];
+                for (l, sum) in sums.iter_mut().enumerate() {
+                    *sum += fours[l] + fours[l + GROUP / 2];
+                }
+                for (out, sum) in out[first..first + GROUP].iter_mut().zip(sums) {
+                    *out = T::of(sum);
+                }
+            }
+            let (first, lane) = if REVERSE { (0, GROUP - rest) } else { (groups * GROUP, 0) };
+            for l in 0..rest {
+                let i = first + l;
+                out[i] = T::of(sums[lane + l] + (fours[i] + fours[i + GROUP / 2]));
+            }
+            let edge = if REVERSE { 0 } else { len };
+            before.copy_from_slice(&terms[edge..edge + GROUP]);
         }
-        state += sums[GROUP - 1];
     }
-    for k in groups * GROUP..n {
-        let i = if REVERSE { n - 1 - k } else { k };
-        state += x[i].to_f64();
-        out[i] = T::of(state);
-    }
-}
-
-/// The cumulative sums within a group: the steps add the elements at distance 1, 2, 4 and so on.
-#[inline(always)]
-fn sums_within(mut v: [f64; GROUP]) -> [f64; GROUP] {
-    let mut step = 1;
-    while step < GROUP {
-        v = std::array::from_fn(|l| v[l] + if l >= step { v[l - step] } else { 0.0 });
-        step *= 2;
-    }
-    v
 }
 
 impl<T: Real> Scan for CumProd<T> {

@@ -7,7 +7,7 @@ use crate::backend::copy;
 use crate::backend::random::{self as kernel, permutation};
 use crate::dtype::DType;
 use crate::ensure;
-use crate::error::Result;
+use crate::error::{Result, warn};
 use crate::ops::creation::{dtype_or, finish, finish_like, like, overwrite};
 use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
@@ -68,7 +68,29 @@ fn whole_range(dtype: DType) -> i64 {
     }
 }
 
+/// Warns if a floating point dtype does not represent every integer in [from, to).
+fn warn_of_gaps(dtype: DType, from: i64, to: i64) -> Result<()> {
+    if !dtype.is_float() {
+        return Ok(());
+    }
+    let most = whole_range(dtype);
+    for (name, bound) in [("from", from), ("to - 1", to.saturating_sub(1))] {
+        if !(-most..=most).contains(&bound) {
+            let digits = most.trailing_zeros();
+            warn(&format!(
+                "{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {} can support \
+                 discrete uniform distribution only within this range.",
+                dtype.name()
+            ))?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn random_(a: &Args, from: i64, to: Option<i64>, generator: usize) -> Result<Out> {
+    if let Some(to) = to {
+        warn_of_gaps(a.tensor(0)?.dtype(), from, to)?;
+    }
     let write = |t: &Tensor| {
         whole_numbers(t, from, to.unwrap_or(whole_range(t.dtype())), a.opt_generator(generator)?)
     };
@@ -102,6 +124,19 @@ pub(super) fn randperm(a: &Args) -> Result<Out> {
             dtype.scalar_name()
         );
     }
+    let exact = match dtype {
+        DType::F16 => 11,
+        DType::BF16 => 8,
+        DType::F32 => 24,
+        DType::F64 => 53,
+        _ => 63,
+    };
+    ensure!(
+        exact == 63 || n <= (1 << exact) + 1,
+        Runtime,
+        "n cannot be greater than 2^{exact}+1 for {} type.",
+        dtype.scalar_name()
+    );
     let order = permutation(stream_of(a.opt_generator(1)?, n as usize), n as usize)?;
     finish(a, 2, Tensor::from_slice(&order, [n as usize])?.dense(dtype)?)
 }

@@ -2,7 +2,6 @@
 
 use super::cumsum;
 use crate::dtype::{DType, Scalar};
-use crate::ensure;
 use crate::error::Result;
 use crate::layout::{Dims, wrap_dim};
 use crate::ops::pointwise::Arg;
@@ -11,6 +10,7 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::view::cut::narrow;
 use crate::ops::{arith, join, rows, view};
 use crate::tensor::Tensor;
+use crate::{bail, ensure};
 
 /// The elements without the last, and without the first, along `dim`.
 fn neighbours(t: &Tensor, dim: usize) -> Result<(Tensor, Tensor)> {
@@ -35,6 +35,15 @@ pub(super) fn diff(a: &Args) -> Result<Out> {
             Runtime,
             "diff expects prepend or append to be the same dimension as input"
         );
+        if let Some(d) = (0..t.rank()).find(|&d| d != dim && extra.shape()[d] != t.shape()[d]) {
+            bail!(
+                Runtime,
+                "diff expects the shape of tensor to prepend or append to match that of input except along the \
+                 differencing dimension; input.size({d}) = {}, but got tensor.size({d}) = {}",
+                t.shape()[d],
+                extra.shape()[d]
+            );
+        }
         parts.push(extra.clone());
     }
     let mut out = if parts.len() == 1 { t.clone() } else { join::cat(&parts, dim as i64)? };

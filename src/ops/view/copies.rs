@@ -281,6 +281,11 @@ fn meshgrid(tensors: &[Tensor], indexing: Option<&str>) -> Result<Vec<Tensor>> {
             Runtime,
             "torch.meshgrid expects all tensors to have the same dtype"
         );
+        ensure!(
+            t.device() == tensors[0].device(),
+            Runtime,
+            "torch.meshgrid expects all tensors to have the same device"
+        );
     }
     let place = |i: usize| if swaps && i < 2 { 1 - i } else { i };
     let shape: Dims = (0..tensors.len()).map(|d| tensors[place(d)].numel()).collect();

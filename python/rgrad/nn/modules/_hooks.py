@@ -1,7 +1,5 @@
 """Registration and execution of module hooks."""
 
-from __future__ import annotations
-
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable

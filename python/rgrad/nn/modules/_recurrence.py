@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 
 import rgrad
 from rgrad import _C
+from rgrad.nn import _core
 
 Tensor = _C.Tensor
 State = tuple[Tensor, ...]
 
-_linear = _C._nn.linear
-_lstm_layer = _C._nn.lstm_layer
+_linear = _core.linear
+_lstm_layer = _core.lstm_layer
 
 
 def tanh_step(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
@@ -102,9 +103,7 @@ def run_steps(
     return rgrad.cat(outputs[::-1] if backward else outputs), current
 
 
-def run_lstm(
-    data: Tensor, state: State, weights: Sequence[Tensor | None], backward: bool
-) -> tuple[Tensor, State]:
+def run_lstm(data: Tensor, state: State, weights: Sequence[Tensor | None], backward: bool) -> tuple[Tensor, State]:
     """Runs one layer of an LSTM over sequences of one length, in one operation of the core.
 
     Args:

@@ -1,7 +1,5 @@
 """Saving a module's state into a dictionary, and loading it back."""
 
-from __future__ import annotations
-
 import warnings
 import weakref
 from collections import OrderedDict, namedtuple

@@ -3,8 +3,6 @@
 Except for ``GLU``, the input may have any shape and the output has the same shape.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +10,8 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
+from .. import _core, init
 from .. import functional as F
-from .. import init
 from ..parameter import Parameter
 from .module import Module
 
@@ -48,7 +46,7 @@ __all__ = [
     "Threshold",
 ]
 
-_relu = _C._nn.relu
+_relu = _core.relu
 
 
 class _Elementwise(Module):
@@ -79,25 +77,25 @@ class _InPlace(Module):
 class Sigmoid(_Elementwise):
     """``1 / (1 + exp(-x))``."""
 
-    _operation = staticmethod(F.sigmoid)
+    _operation = staticmethod(_C.Tensor.sigmoid)
 
 
 class Tanh(_Elementwise):
     """Hyperbolic tangent."""
 
-    _operation = staticmethod(F.tanh)
+    _operation = staticmethod(_C.Tensor.tanh)
 
 
 class Softsign(_Elementwise):
     """``x / (1 + |x|)``."""
 
-    _operation = staticmethod(F.softsign)
+    _operation = staticmethod(_core.softsign)
 
 
 class Tanhshrink(_Elementwise):
     """``x - tanh(x)``."""
 
-    _operation = staticmethod(F.tanhshrink)
+    _operation = staticmethod(_core.tanhshrink)
 
 
 class LogSigmoid(_Elementwise):
@@ -131,25 +129,25 @@ class ReLU(Module):
 class SELU(_InPlace):
     """ELU, scaled so that activations keep mean 0 and variance 1."""
 
-    _operation = staticmethod(F.selu)
+    _operation = staticmethod(_core.selu)
 
 
 class SiLU(_InPlace):
     """``x * sigmoid(x)``."""
 
-    _operation = staticmethod(F.silu)
+    _operation = staticmethod(_core.silu)
 
 
 class Mish(_InPlace):
     """``x * tanh(softplus(x))``."""
 
-    _operation = staticmethod(F.mish)
+    _operation = staticmethod(_core.mish)
 
 
 class Hardswish(_InPlace):
     """``x * relu6(x + 3) / 6``."""
 
-    _operation = staticmethod(F.hardswish)
+    _operation = staticmethod(_core.hardswish)
 
     def extra_repr(self) -> str:
         return ""
@@ -158,7 +156,7 @@ class Hardswish(_InPlace):
 class Hardsigmoid(_InPlace):
     """``relu6(x + 3) / 6``."""
 
-    _operation = staticmethod(F.hardsigmoid)
+    _operation = staticmethod(_core.hardsigmoid)
 
     def extra_repr(self) -> str:
         return ""
@@ -217,9 +215,7 @@ class PReLU(Module):
         init: first value of the slope.
     """
 
-    def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init

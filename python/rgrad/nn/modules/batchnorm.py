@@ -8,8 +8,8 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
+from .. import _core, init
 from .. import functional as F
-from .. import init
 from ..parameter import Parameter
 from .module import Module
 
@@ -22,7 +22,7 @@ __all__ = [
     "InstanceNorm3d",
 ]
 
-_batch_norm = _C._nn.batch_norm
+_batch_norm = _core.batch_norm
 
 
 class _NormBase(Module):
@@ -51,12 +51,8 @@ class _NormBase(Module):
         place = {"device": device, "dtype": dtype}
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
             self.register_parameter(name, Parameter(rgrad.empty(num_features, **place)) if wanted else None)
-        self.register_buffer(
-            "running_mean", rgrad.zeros(num_features, **place) if track_running_stats else None
-        )
-        self.register_buffer(
-            "running_var", rgrad.ones(num_features, **place) if track_running_stats else None
-        )
+        self.register_buffer("running_mean", rgrad.zeros(num_features, **place) if track_running_stats else None)
+        self.register_buffer("running_var", rgrad.ones(num_features, **place) if track_running_stats else None)
         counter = rgrad.tensor(0, dtype=rgrad.int64, device=device) if track_running_stats else None
         self.register_buffer("num_batches_tracked", counter)
         self.reset_parameters()

@@ -1,7 +1,5 @@
 """Convolutions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +8,8 @@ import rgrad
 from rgrad import _C
 
 from .. import _conv_backend as _conv_backend
+from .. import _core, init
 from .. import functional as F
-from .. import init
 from ..parameter import Parameter
 from .module import Module
 from .utils import _pair, _reverse_repeat_tuple, _single, _triple
@@ -167,7 +165,7 @@ class Conv1d(_ConvNd):
         ``L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
     """
 
-    _operation = staticmethod(_C._nn.conv1d)
+    _operation = staticmethod(_core.conv1d)
     _expand = staticmethod(_single)
 
 
@@ -195,7 +193,7 @@ class Conv2d(_ConvNd):
         torch.Size([2, 6, 24, 24])
     """
 
-    _operation = staticmethod(_C._nn.conv2d)
+    _operation = staticmethod(_core.conv2d)
     _expand = staticmethod(_pair)
 
 
@@ -206,5 +204,5 @@ class Conv3d(_ConvNd):
         Input: ``(N, in_channels, D, H, W)`` or without N. Output: ``(N, out_channels, D_out, H_out, W_out)``.
     """
 
-    _operation = staticmethod(_C._nn.conv3d)
+    _operation = staticmethod(_core.conv3d)
     _expand = staticmethod(_triple)

@@ -1,12 +1,11 @@
 """Transposed convolutions: the maps that compute the input gradients of convolutions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from rgrad import _C
 
+from .. import _core
 from .conv import _ConvNd
 from .utils import _pair, _single, _triple
 
@@ -91,7 +90,7 @@ class ConvTranspose1d(_ConvTransposeNd):
         Input: ``(N, in_channels, L)`` or without N. Output: ``(N, out_channels, L_out)``.
     """
 
-    _transpose = staticmethod(_C._nn.conv_transpose1d)
+    _transpose = staticmethod(_core.conv_transpose1d)
     _expand = staticmethod(_single)
 
 
@@ -120,7 +119,7 @@ class ConvTranspose2d(_ConvTransposeNd):
         torch.Size([1, 8, 21, 21])
     """
 
-    _transpose = staticmethod(_C._nn.conv_transpose2d)
+    _transpose = staticmethod(_core.conv_transpose2d)
     _expand = staticmethod(_pair)
 
 
@@ -131,5 +130,5 @@ class ConvTranspose3d(_ConvTransposeNd):
         Input: ``(N, in_channels, D, H, W)`` or without N. Output: ``(N, out_channels, D_out, H_out, W_out)``.
     """
 
-    _transpose = staticmethod(_C._nn.conv_transpose3d)
+    _transpose = staticmethod(_core.conv_transpose3d)
     _expand = staticmethod(_triple)

@@ -1,7 +1,5 @@
 """Fractional max pooling."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

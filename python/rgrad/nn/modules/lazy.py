@@ -4,8 +4,6 @@ Until then their parameters are placeholders, and `repr` shows the size as 0. Th
 parameters their shapes and initial values, and the module becomes one of the ordinary class.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from rgrad import _C

@@ -1,21 +1,19 @@
 """Linear maps."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import rgrad
 from rgrad import _C
 
+from .. import _core, init
 from .. import functional as F
-from .. import init
 from ..parameter import Parameter
 from .module import Module
 
 __all__ = ["Bilinear", "Identity", "Linear"]
 
-_linear = _C._nn.linear
+_linear = _core.linear
 
 
 class Identity(Module):

@@ -1,7 +1,5 @@
 """How the linear cross entropy is computed in parts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

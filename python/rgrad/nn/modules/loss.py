@@ -4,14 +4,13 @@ Every loss takes ``reduction``: ``'mean'`` (the default), ``'sum'``, or ``'none'
 ``size_average`` and ``reduce`` are the older form of the same choice.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from rgrad import _C
 
+from .. import _core
 from .. import functional as F
 from .._reduction import choose
 from .distance import PairwiseDistance
@@ -42,8 +41,8 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
 ]
 
-_cross_entropy = _C._nn.cross_entropy
-_mse_loss = _C._nn.mse_loss
+_cross_entropy = _core.cross_entropy
+_mse_loss = _core.mse_loss
 
 
 class _Loss(Module):
@@ -192,9 +191,7 @@ class NLLLoss2d(NLLLoss):
         reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        warnings.warn(
-            "`NLLLoss2d` has been deprecated: NLLLoss takes images too.", FutureWarning, stacklevel=2
-        )
+        warnings.warn("`NLLLoss2d` has been deprecated: NLLLoss takes images too.", FutureWarning, stacklevel=2)
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
+from .. import _core, init
 from .. import functional as F
-from .. import init
 from ..parameter import Parameter
 from .module import Module
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
-_layer_norm = _C._nn.layer_norm
-_group_norm = _C._nn.group_norm
+_layer_norm = _core.layer_norm
+_group_norm = _core.group_norm
 
 
 class LayerNorm(Module):

@@ -1,7 +1,5 @@
 """Padding. Sizes are given as ``functional.pad`` takes them: (left, right, top, bottom, front, back)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

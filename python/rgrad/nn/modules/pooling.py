@@ -1,12 +1,11 @@
 """Pooling."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 from rgrad import _C
 
+from .. import _core
 from .. import functional as F
 from .module import Module
 from .utils import _single
@@ -72,7 +71,7 @@ class MaxPool1d(_MaxPoolNd):
         Input: ``(N, C, L)`` or ``(C, L)``.
     """
 
-    _operation = staticmethod(F.max_pool1d)
+    _operation = staticmethod(_core.max_pool1d)
 
 
 class MaxPool2d(_MaxPoolNd):
@@ -94,7 +93,7 @@ class MaxPool2d(_MaxPoolNd):
         torch.Size([1, 3, 4, 4])
     """
 
-    _operation = staticmethod(F.max_pool2d)
+    _operation = staticmethod(_core.max_pool2d)
 
 
 class MaxPool3d(_MaxPoolNd):
@@ -104,7 +103,7 @@ class MaxPool3d(_MaxPoolNd):
         Input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
     """
 
-    _operation = staticmethod(F.max_pool3d)
+    _operation = staticmethod(_core.max_pool3d)
 
 
 class AvgPool1d(Module):
@@ -130,9 +129,7 @@ class AvgPool1d(Module):
         self.count_include_pad = count_include_pad
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"

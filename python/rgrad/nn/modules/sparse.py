@@ -7,14 +7,14 @@ from typing import Any, Self
 import rgrad
 from rgrad import _C
 
+from .. import _core, init
 from .. import functional as F
-from .. import init
 from ..parameter import Parameter
 from .module import Module
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
-_embedding = _C._nn.embedding
+_embedding = _core.embedding
 
 
 class Embedding(Module):

@@ -1,7 +1,5 @@
 """Transformers and their layers."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Pooling by a norm, and the inverse of max pooling."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -11,9 +11,9 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
-from rgrad import _C
+from rgrad import _C, Generator
 from rgrad.utils.data._collate import default_collate, default_convert
 from rgrad.utils.data._fetch import MapFetcher, StreamFetcher
 from rgrad.utils.data._workers import (
@@ -30,10 +30,15 @@ from rgrad.utils.data._workers import (
 from rgrad.utils.data.dataset import Dataset, IterableDataset
 from rgrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, random_seed
 
-if TYPE_CHECKING:
-    from rgrad import Generator
-
 T = TypeVar("T")
+_collate_fn_t = Callable[[list[Any]], Any]  # noqa: N816 - PyTorch's name
+
+
+class _DatasetKind:
+    """How samples are selected: by index, or in the order in which the dataset yields them."""
+
+    Map = 0
+    Iterable = 1
 
 
 def _check_workers(
@@ -146,7 +151,7 @@ class DataLoader(Generic[T]):
         worker_type: Literal["process", "thread"] = "process",
     ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_type)
-        self._iterable = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if isinstance(dataset, IterableDataset) else _DatasetKind.Map
         self._check_sampling(batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset: Any = dataset
         self.generator = generator
@@ -164,8 +169,8 @@ class DataLoader(Generic[T]):
         self.multiprocessing_context = _as_context(multiprocessing_context, num_workers)
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
 
-        self._iterator: _WorkerIterator | None = None
-        self._reported_length: int | None = None
+        self._iterator: _MultiProcessingDataLoaderIter | None = None
+        self._IterableDataset_len_called: int | None = None
         # From here on `__setattr__` rejects changes of these attributes.
         self._initialized = True
         if worker_type == "process":
@@ -177,7 +182,7 @@ class DataLoader(Generic[T]):
         """Raises if several options define the order of the samples or their batches."""
         orders = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
         given = {name: value for name, value in orders.items() if value is not None}
-        if self._iterable and given:
+        if self._dataset_kind == _DatasetKind.Iterable and given:
             name, value = next(iter(given.items()))
             raise ValueError(
                 f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
@@ -192,7 +197,7 @@ class DataLoader(Generic[T]):
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
 
     def _default_sampler(self, shuffle: bool | None) -> Sampler[Any]:
-        if self._iterable:
+        if self._dataset_kind == _DatasetKind.Iterable:
             return _Endless()
         return RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
 
@@ -201,7 +206,13 @@ class DataLoader(Generic[T]):
             raise ValueError(f"{name} attribute should not be set after {self.__class__.__name__} is initialized")
         super().__setattr__(name, value)
 
-    def _batches(self) -> Iterable[Any]:
+    @property
+    def _auto_collation(self) -> bool:
+        """Whether samples are collected to batches."""
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Iterable[Any]:
         """The iterable of the indices of each batch."""
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
@@ -212,29 +223,31 @@ class DataLoader(Generic[T]):
                 stacklevel=2,
             )
         if self.num_workers == 0:
-            return _LocalIterator(self)
+            return _SingleProcessDataLoaderIter(self)
         if not self.persistent_workers:
-            return _WorkerIterator(self)
+            return _MultiProcessingDataLoaderIter(self)
         if self._iterator is None or self._iterator.closed:
-            self._iterator = _WorkerIterator(self)
+            self._iterator = _MultiProcessingDataLoaderIter(self)
         else:
             self._iterator.restart()
         return self._iterator
 
     def __len__(self) -> int:
-        if not self._iterable:
-            return len(self._batches())  # type: ignore[arg-type]
-        length = self._reported_length = len(self.dataset)
+        if self._dataset_kind != _DatasetKind.Iterable:
+            return len(self._index_sampler)  # type: ignore[arg-type]
+        length = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:
             return length
         full, rest = divmod(length, self.batch_size)
         return full + (1 if rest and not self.drop_last else 0)
 
-    def _fetcher_maker(self) -> Callable[[Any], Callable[[Any], Any]]:
-        batched = self.batch_sampler is not None
-        if self._iterable:
-            return functools.partial(StreamFetcher, batched=batched, collate=self.collate_fn, drop_last=self.drop_last)
-        return functools.partial(MapFetcher, batched=batched, collate=self.collate_fn)
+
+def _fetcher_maker(loader: Any) -> Callable[[Any], Callable[[Any], Any]]:
+    """Returns the function that makes a fetcher of a loader's dataset."""
+    options: dict[str, Any] = {"batched": loader._auto_collation, "collate": loader.collate_fn}
+    if loader._dataset_kind == _DatasetKind.Iterable:
+        return functools.partial(StreamFetcher, **options, drop_last=loader.drop_last)
+    return functools.partial(MapFetcher, **options)
 
 
 def _warn_of_many_workers(num_workers: int) -> None:
@@ -248,22 +261,27 @@ def _warn_of_many_workers(num_workers: int) -> None:
         )
 
 
-class _Iterator:
-    """Base class of both iterators: the seed, and the check of the length that an iterable dataset reported."""
+class _BaseDataLoaderIter:
+    """Base class of both iterators: the seed, and the check of the length that an iterable dataset reported.
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    Args:
+        loader: a `DataLoader`, or an object with its attributes, private ones included: packages iterate over loaders
+            of their own this way.
+    """
+
+    def __init__(self, loader: Any) -> None:
         self._loader = loader
         self._begin()
 
     def _begin(self) -> None:
-        self._indices = iter(self._loader._batches())
+        self._indices = iter(self._loader._index_sampler)
         # Drawn even without workers, so that subsequent random numbers do not depend on num_workers.
         self._base_seed = random_seed(self._loader.generator)
         self._yielded = 0
         # The result of `len` before this pass: `list(loader)` also calls `len`, but only as a hint.
-        self._reported_length = self._loader._reported_length
+        self._reported_length = self._loader._IterableDataset_len_called
 
-    def __iter__(self) -> _Iterator:
+    def __iter__(self) -> _BaseDataLoaderIter:
         return self
 
     def __len__(self) -> int:
@@ -276,7 +294,8 @@ class _Iterator:
         data = self._next()
         self._yielded += 1
         loader = self._loader
-        if loader._iterable and self._reported_length is not None and self._yielded > len(loader):
+        iterable = loader._dataset_kind == _DatasetKind.Iterable
+        if iterable and self._reported_length is not None and self._yielded > len(loader):
             message = (
                 f"Length of IterableDataset {loader.dataset} was reported to be {self._reported_length}"
                 f"(when accessing len(dataloader)), but {self._yielded} samples have been fetched. "
@@ -290,38 +309,37 @@ class _Iterator:
         return data
 
 
-class _LocalIterator(_Iterator):
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Fetches in the loader's own process."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: Any) -> None:
         if loader.timeout != 0:
             raise ValueError("timeout option needs num_workers > 0")
         super().__init__(loader)
-        self._fetch = loader._fetcher_maker()(loader.dataset)
+        self._fetch = _fetcher_maker(loader)(loader.dataset)
 
     def _next(self) -> Any:
         return self._fetch(next(self._indices))
 
 
-class _WorkerIterator(_Iterator):
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """Assigns batches to workers and receives them in order; see Note [Workers]."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         self._timeout = loader.timeout or None
         self._epoch = 0
         self._workers: list[Any] = []
-        end = cast(
-            Callable[[list[Any]], None], ThreadWorker.end if loader.worker_type == "thread" else ProcessWorker.end
-        )
+        threads = getattr(loader, "worker_type", "process") == "thread"
+        end = cast(Callable[[list[Any]], None], ThreadWorker.end if threads else ProcessWorker.end)
         # Ends the workers when this object is collected, or at the latest at interpreter exit.
         self._finalizer = weakref.finalize(self, end, self._workers)
         context = loader.multiprocessing_context or multiprocessing.get_context()
-        make_fetcher = loader._fetcher_maker()
+        make_fetcher = _fetcher_maker(loader)
         try:
             for number in range(loader.num_workers):
                 info = WorkerInfo(number, loader.num_workers, self._base_seed + number, loader.dataset)
-                if loader.worker_type == "thread":
+                if threads:
                     self._workers.append(ThreadWorker(ThreadJob(info, make_fetcher, loader.worker_init_fn)))
                 else:
                     job = Job(info, make_fetcher, loader.worker_init_fn)
@@ -397,10 +415,3 @@ class _WorkerIterator(_Iterator):
         except KeyboardInterrupt:
             self._finalizer()
             raise
-
-
-# Names that frameworks compare iterators with.
-_BaseDataLoaderIter = _Iterator
-_SingleProcessDataLoaderIter = _LocalIterator
-_MultiProcessingDataLoaderIter = _WorkerIterator
-_collate_fn_t = Callable[[list[Any]], Any]  # noqa: N816

@@ -15,12 +15,10 @@ import math
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import rgrad
-
-if TYPE_CHECKING:
-    from rgrad import Generator, Tensor
+from rgrad import Generator, Tensor
 
 T = TypeVar("T")
 
@@ -156,10 +154,7 @@ class StackDataset(Dataset[Any]):
             get_many = getattr(dataset, "__getitems__", None)
             column = get_many(indices) if get_many else [dataset[index] for index in indices]
             if len(column) != len(indices):
-                raise ValueError(
-                    "Nested dataset's output size mismatch. "
-                    f"Expected {len(indices)}, got {len(column)}"
-                )
+                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")
             columns.append(column)
         return [self._joined(row) for row in zip(*columns, strict=True)]
 
@@ -216,10 +211,7 @@ class Subset(Dataset[T]):
 
 def within(indices: list[int], length: int) -> bool:
     """Whether all indices are plain integers in `[0, length)`."""
-    return (
-        all(type(index) is int for index in indices)
-        and 0 <= min(indices, default=-1) <= max(indices) < length
-    )
+    return all(type(index) is int for index in indices) and 0 <= min(indices, default=-1) <= max(indices) < length
 
 
 def random_split(

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import rgrad
-
-if TYPE_CHECKING:
-    from rgrad import Generator
+from rgrad import Generator
 
 T = TypeVar("T")
 
@@ -141,9 +139,7 @@ class WeightedRandomSampler(Sampler[int]):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         tensor = rgrad.as_tensor(weights, dtype=rgrad.float64)
         if tensor.dim() != 1:
-            raise ValueError(
-                f"weights should be a 1d sequence but given weights have shape {tuple(tensor.shape)}"
-            )
+            raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(tensor.shape)}")
         self.weights = tensor
         self.num_samples = num_samples
         self.replacement = replacement
@@ -167,14 +163,11 @@ class WeightedRandomSampler(Sampler[int]):
             raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
         if self.num_samples > len(possible):
             raise RuntimeError(
-                "invalid multinomial distribution (with replacement=False, not enough non-negative "
-                "category to sample)"
+                "invalid multinomial distribution (with replacement=False, not enough non-negative category to sample)"
             )
         # Exponential waiting times with rates `weights`: the indices with the shortest are a sample without
         # replacement.
-        waits = (
-            -(1 - rgrad.rand(len(weights), dtype=rgrad.float64, generator=self.generator)).log()
-        ).tolist()
+        waits = (-(1 - rgrad.rand(len(weights), dtype=rgrad.float64, generator=self.generator)).log()).tolist()
         yield from sorted(possible, key=lambda index: waits[index] / weights[index])[: self.num_samples]
 
     def __len__(self) -> int:
@@ -192,9 +185,7 @@ class BatchSampler(Sampler[list[int]]):
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
-            )
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.sampler = sampler

@@ -22,6 +22,18 @@ def _progress(name: str, total: int | None) -> Any:
     return tqdm(total=total, unit="B", unit_scale=True, desc=name)
 
 
+def has_checksum(path: str, md5: str) -> bool:
+    """Whether there is a file with this MD5 checksum."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, _md5).hexdigest() == md5
+
+
+def _md5() -> Any:
+    return hashlib.md5(usedforsecurity=False)
+
+
 def download(url: str, target: str, md5: str) -> None:
     """Downloads a file, and moves it to its path only if it is complete and its checksum is correct.
 
@@ -30,7 +42,7 @@ def download(url: str, target: str, md5: str) -> None:
         target: the path; the folder must exist.
         md5: its MD5 checksum.
     """
-    digest = hashlib.md5(usedforsecurity=False)
+    digest = _md5()
     descriptor, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=os.path.dirname(target))
     try:
         with os.fdopen(descriptor, "wb") as file, urllib.request.urlopen(url, timeout=_TIMEOUT) as response:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import tarfile
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rgrad.vision.datasets._download import download
+from rgrad.vision.datasets._download import download, has_checksum
 from rgrad.vision.datasets.vision import Transform, VisionDataset
-
-
-def _has_checksum(path: str, md5: str) -> bool:
-    return os.path.isfile(path) and hashlib.md5(Path(path).read_bytes(), usedforsecurity=False).hexdigest() == md5
 
 
 class CIFAR10(VisionDataset):
@@ -89,7 +84,7 @@ class CIFAR10(VisionDataset):
         return os.path.join(self.root, self.base_folder, name)
 
     def _check_integrity(self) -> bool:
-        return all(_has_checksum(self._path(name), md5) for name, md5 in self._files())
+        return all(has_checksum(self._path(name), md5) for name, md5 in self._files())
 
     def _read(self, name: str) -> dict[str, Any]:
         # Unpickled only after its checksum was found to be the published one.
@@ -101,7 +96,7 @@ class CIFAR10(VisionDataset):
             return
         os.makedirs(os.path.join(self.root, self.base_folder), exist_ok=True)
         archive = os.path.join(self.root, self.filename)
-        if not _has_checksum(archive, self.tgz_md5):
+        if not has_checksum(archive, self.tgz_md5):
             download(self.url, archive, self.tgz_md5)
         with tarfile.open(archive) as tar:
             for name, _ in self._files():

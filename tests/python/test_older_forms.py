@@ -1,0 +1,86 @@
+import subprocess
+import sys
+
+import pytest
+
+import rgrad as torch
+
+pytestmark = pytest.mark.filterwarnings("ignore:This overload of")
+
+A = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+B = torch.tensor([[0.5, -1.0], [2.0, 0.25]])
+V = torch.tensor([2.0, -3.0])
+FACTOR = 2.5
+
+
+@pytest.mark.parametrize("name", ["add", "sub"])
+@pytest.mark.parametrize("factor", [FACTOR, 2, torch.tensor(2.0)])
+def test_alpha_may_precede_the_other_operand(name, factor):
+    expected = getattr(torch, name)(A, B, alpha=float(factor))
+    for result in (
+        getattr(torch, name)(A, factor, B),
+        getattr(A, name)(factor, B),
+        getattr(A, name)(alpha=factor, other=B),
+        getattr(A, name)(factor, other=B),
+        getattr(A.clone(), f"{name}_")(factor, B),
+        getattr(torch, name)(A, factor, B, out=torch.empty(2, 2)),
+    ):
+        assert result.equal(expected)
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_value_may_precede_the_tensors(name):
+    expected = getattr(torch, name)(A, A, B, value=FACTOR)
+    assert getattr(torch, name)(A, FACTOR, A, B).equal(expected)
+    assert getattr(A, name)(FACTOR, A, B).equal(expected)
+    assert getattr(A.clone(), f"{name}_")(FACTOR, A, B).equal(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "left", "right"),
+    [
+        ("addmm", A, B),
+        ("addmv", A, V),
+        ("addr", V, V),
+        ("addbmm", A[None], B[None]),
+        ("baddbmm", A[None], B[None]),
+    ],
+)
+def test_beta_and_alpha_may_precede_products(name, left, right):
+    start = V if name == "addmv" else A[None] if name == "baddbmm" else A
+    function, method = getattr(torch, name), getattr(start, name)
+    expected = function(start, left, right, beta=3.0)
+    assert function(3.0, start, left, right).equal(expected) and method(3.0, left, right).equal(expected)
+    expected = function(start, left, right, beta=3.0, alpha=FACTOR)
+    assert function(3.0, start, FACTOR, left, right).equal(expected)
+    assert method(3.0, FACTOR, left, right).equal(expected)
+
+
+def test_older_forms_have_gradients():
+    x, y = A.clone().requires_grad_(), B.clone().requires_grad_()
+    x.add(FACTOR, y).sum().backward()
+    assert x.grad.eq(1).all() and y.grad.eq(FACTOR).all()
+
+
+def test_what_is_no_older_form_keeps_its_error():
+    for call in (lambda: torch.add(2.0, A, B), lambda: A.add(2.0, 3.0), lambda: A.add(torch.ones(1), B)):
+        with pytest.raises(TypeError):
+            call()
+    with pytest.raises(RuntimeError, match="Boolean alpha"):
+        A.add(True, B)
+    with pytest.raises(TypeError):
+        A.addcmul("2", A, B)
+
+
+def test_the_first_older_form_warns_and_names_the_new_one():
+    program = (
+        "import warnings, rgrad\n"
+        "x = rgrad.ones(2)\n"
+        "with warnings.catch_warnings(record=True) as seen:\n"
+        "    warnings.simplefilter('always')\n"
+        "    x.add(2, x); rgrad.addcmul(x, 2, x, x)\n"
+        "assert len(seen) == 1, seen\n"
+        "print(seen[0].message)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "add(Number alpha, Tensor other)" in told and "add(Tensor other, *, Number alpha = 1)" in told

@@ -1,0 +1,114 @@
+import copy
+import sys
+
+import pytest
+
+import rgrad as torch
+
+TYPES = {kind.dtype: kind for kind in (torch.FloatStorage, torch.LongStorage, torch.BoolStorage, torch.HalfStorage)}
+
+
+def test_storages_are_made_by_number_or_by_elements_on_a_device():
+    for made in (torch.TypedStorage(3, dtype=torch.int32), torch.IntStorage(3)):
+        assert made.dtype == torch.int32 and made.nbytes() == 12
+    storage = torch.TypedStorage([1, 2], dtype=torch.float64, device="meta")
+    assert storage.device.type == "meta" and storage.size() == 2 and storage.data_ptr() == 0
+    for of in (storage, storage.untyped()):
+        with pytest.raises(NotImplementedError, match="Not available for 'meta'"):
+            of[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "kind", "words"),
+    [
+        ((1, 2), {}, RuntimeError, "Too many positional arguments"),
+        (("text",), {}, TypeError, "invalid data type"),
+        ((torch.ones(2),), {}, TypeError, "Argument type not recognized"),
+        ((), {"wrap_storage": torch.FloatStorage(1), "dtype": torch.float32}, TypeError, "must be UntypedStorage"),
+        ((1,), {"wrap_storage": torch.UntypedStorage(4)}, RuntimeError, "No positional arguments"),
+    ],
+)
+def test_constructors_of_storages_name_the_argument_that_is_wrong(arguments, options, kind, words):
+    with pytest.raises(kind, match=words):
+        torch.TypedStorage(*arguments, **options)
+    legacy = {name: value for name, value in options.items() if name != "dtype"}
+    with pytest.raises(kind, match=words):
+        torch.FloatStorage(*arguments, **legacy)
+
+
+def test_legacy_types_take_neither_device_nor_dtype():
+    for name, value in (("device", "cpu"), ("dtype", torch.float32)):
+        with pytest.raises(RuntimeError, match=f"'{name}' cannot be specified"):
+            torch.FloatStorage(**{name: value})
+    with pytest.raises(TypeError, match="got an unexpected keyword"):
+        torch.FloatStorage(other=1)
+    with pytest.raises(RuntimeError, match="Only child classes of _LegacyStorage"):
+        torch.storage._LegacyStorage()
+
+
+def test_elements_are_read_from_a_buffer_in_either_byte_order():
+    numbers = [1, 2, 300]
+    for order in ("big", "little"):
+        data = b"".join(n.to_bytes(8, order) for n in numbers)
+        assert torch.LongStorage.from_buffer(data, order).tolist() == numbers
+        assert torch.LongStorage.from_buffer(data, order, 1, 8).tolist() == [2]
+    assert torch.LongStorage.from_buffer((5).to_bytes(8, sys.byteorder), "native").tolist() == [5]
+    assert torch.BoolStorage.from_buffer(b"\0x2", "big").tolist() == [False, True, True]
+    assert torch.ByteStorage.from_buffer(b"\1\2").tolist() == [1, 2]
+    with pytest.raises(RuntimeError, match="byte_order"):
+        torch.FloatStorage.from_buffer(b"\0" * 4)
+    with pytest.raises(ValueError, match="invalid byte_order 'middle'"):
+        torch.FloatStorage.from_buffer(b"\0" * 4, "middle")
+    with pytest.raises(ValueError, match="must be a multiple of element size"):
+        torch.ShortStorage.from_buffer(b"\0" * 3, "native")
+    with pytest.raises(ValueError, match="has only 1 elements after offset 1"):
+        torch.LongStorage.from_buffer(b"\0" * 9, "native", 2, 1)
+
+
+def test_a_storage_from_a_file_shares_it(tmp_path):
+    path = str(tmp_path / "numbers")
+    first = torch.FloatStorage.from_file(path, True, 3)
+    second = torch.FloatStorage.from_file(path, True, 3)
+    first.fill_(2.5)
+    assert second.tolist() == [2.5] * 3 and second.type() == "torch.FloatStorage"
+
+
+def test_the_type_of_a_tensors_storage_follows_its_dtype():
+    for dtype, kind in TYPES.items():
+        assert torch.zeros(1, dtype=dtype).storage_type() is kind
+        assert torch.storage._dtype_to_storage_type_map()[dtype] == kind.__name__
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.Storage is torch.storage.Storage is torch.DoubleStorage
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.Storage is torch.FloatStorage
+    sizes = [torch.zeros(n).untyped_storage().__sizeof__() for n in (0, 10, 20)]
+    assert sizes[1] - sizes[0] == sizes[2] - sizes[1] == 40
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_tensors_are_made_of_storages_of_their_dtype_only():
+    x = torch.arange(6.0).reshape(2, 3)
+    for storage in (x.storage(), x.untyped_storage()):
+        assert torch.tensor(storage).equal(x.flatten())
+        assert torch.tensor([]).set_(storage).equal(x.flatten())
+        assert torch.FloatTensor(storage).data_ptr() == x.data_ptr() == x.new(storage).data_ptr()
+        assert torch.tensor(storage).data_ptr() != x.data_ptr()
+    for refuse in (
+        lambda: torch.tensor(x.storage(), dtype=torch.int32),
+        lambda: torch.tensor([], dtype=torch.int32).set_(x.storage()),
+        lambda: torch.IntTensor(x.storage()),
+    ):
+        with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage"):
+            refuse()
+    assert torch.UntypedStorage(4, device="meta").device.type == "meta"
+
+
+def test_dtypes_without_tensors_are_dtypes_to_isinstance_and_refused_by_operations():
+    for dtype in (torch.complex64, torch.uint16):
+        assert isinstance(dtype, torch.dtype) and copy.copy(dtype) is dtype
+        with pytest.raises(TypeError, match="has no tensors"):
+            torch.zeros(2, dtype=dtype)
+    assert torch.result_type(torch.ones(1), 1j) is torch.complex64
+    assert torch.result_type(1j, torch.ones(1, dtype=torch.float64)) is torch.complex128

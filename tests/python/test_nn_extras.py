@@ -512,3 +512,33 @@ def test_annotations_of_modules_are_understood_outside_their_files():
     hints = typing.get_type_hints(nn.CrossEntropyLoss(), globalns={})
     assert hints["weight"] == torch.Tensor | None
     assert "params" in typing.get_type_hints(torch.optim.SGD.__init__)
+
+
+@pytest.mark.filterwarnings("ignore:size_average and reduce:UserWarning", "ignore:reduction. .mean. divides:UserWarning")
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda **k: F.mse_loss(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.l1_loss(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.smooth_l1_loss(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.kl_div(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.binary_cross_entropy(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.binary_cross_entropy_with_logits(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.nll_loss(_SCORES, torch.tensor([0, 2]), **k),
+        lambda **k: F.cross_entropy(_SCORES, torch.tensor([0, 2]), **k),
+        lambda **k: F.poisson_nll_loss(_SCORES, _SCORES.flip(0), **k),
+    ],
+)
+def test_older_arguments_of_losses_choose_the_reduction(loss):
+    for older, reduction in (
+        ({"reduce": False}, "none"),
+        ({"size_average": False}, "sum"),
+        ({"size_average": True, "reduction": "sum"}, "mean"),
+        ({"size_average": False, "reduce": False}, "none"),
+    ):
+        assert torch.equal(loss(**older), loss(reduction=reduction))
+    with pytest.warns(UserWarning, match="please use reduction='sum' instead"):
+        loss(size_average=False)
+
+
+_SCORES = torch.tensor([[0.1, 0.5, 0.2], [0.7, 0.3, 0.9]])

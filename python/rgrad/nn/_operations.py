@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from rgrad import _C
 
 from . import _core
+from ._reduction import choose
 
 Tensor = _C.Tensor
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -55,7 +56,7 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    return _core.binary_cross_entropy(input, target, weight, size_average, reduce, reduction)
+    return _core.binary_cross_entropy(input, target, weight, None, None, choose(size_average, reduce, reduction))
 
 
 @_of_the_core
@@ -68,7 +69,8 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    return _core.binary_cross_entropy_with_logits(input, target, weight, size_average, reduce, reduction, pos_weight)
+    reduction = choose(size_average, reduce, reduction)
+    return _core.binary_cross_entropy_with_logits(input, target, weight, None, None, reduction, pos_weight)
 
 
 @_of_the_core
@@ -87,7 +89,8 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    return _core.cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
+    reduction = choose(size_average, reduce, reduction)
+    return _core.cross_entropy(input, target, weight, None, ignore_index, None, reduction, label_smoothing)
 
 
 @_of_the_core
@@ -151,7 +154,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    return _core.kl_div(input, target, size_average, reduce, reduction, log_target)
+    return _core.kl_div(input, target, None, None, choose(size_average, reduce, reduction), log_target)
 
 
 @_of_the_core
@@ -163,7 +166,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    return _core.l1_loss(input, target, size_average, reduce, reduction, weight)
+    return _core.l1_loss(input, target, None, None, choose(size_average, reduce, reduction), weight)
 
 
 @_of_the_core
@@ -235,7 +238,7 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    return _core.mse_loss(input, target, size_average, reduce, reduction, weight)
+    return _core.mse_loss(input, target, None, None, choose(size_average, reduce, reduction), weight)
 
 
 @_of_the_core
@@ -248,7 +251,7 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    return _core.nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction)
+    return _core.nll_loss(input, target, weight, None, ignore_index, None, choose(size_average, reduce, reduction))
 
 
 @_of_the_core
@@ -280,7 +283,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    return _core.smooth_l1_loss(input, target, size_average, reduce, reduction, beta)
+    return _core.smooth_l1_loss(input, target, None, None, choose(size_average, reduce, reduction), beta)
 
 
 @_of_the_core

@@ -514,7 +514,7 @@ def test_annotations_of_modules_are_understood_outside_their_files():
     assert "params" in typing.get_type_hints(torch.optim.SGD.__init__)
 
 
-@pytest.mark.filterwarnings("ignore:size_average and reduce:UserWarning", "ignore:reduction. .mean. divides:UserWarning")
+@pytest.mark.filterwarnings("ignore:size_average and reduce:UserWarning", "ignore:reduction. .mean.:UserWarning")
 @pytest.mark.parametrize(
     "loss",
     [

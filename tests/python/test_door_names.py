@@ -66,10 +66,16 @@ def test_backends_are_modules_with_settings():
         assert cudnn.enabled and not cudnn.benchmark
     assert cudnn.benchmark and not cudnn.enabled
     cudnn.benchmark = False
+    with torch.backends.mkldnn.flags(enabled=True) as nothing:
+        assert torch.backends.mkldnn.enabled and nothing is None
+    assert not torch.backends.mkldnn.enabled and torch.backends.mkldnn.deterministic
     for name in ("cuda", "mkl", "mkldnn", "openmp"):
         module = getattr(torch.backends, name)
         assert module.__name__ == f"rgrad.backends.{name}" and not module.is_available()
     torch.backends.cuda.matmul.allow_tf32 = False
+    cuda = torch.backends.cuda
+    with pytest.warns(FutureWarning, match="sdpa_kernel"), cuda.sdp_kernel(enable_flash=False) as settings:
+        assert settings == {} and cuda.math_sdp_enabled() and not cuda.is_flash_attention_available()
     assert isinstance(torch.backends.mps.is_available(), bool)
 
 

@@ -421,6 +421,52 @@ def test_nearest_pixels_of_a_single_one_have_no_slope():
     grid = torch.zeros(1, 2, 2, 2, requires_grad=True)
     F.grid_sample(torch.ones(1, 1, 1, 1), grid, "nearest", "reflection", True).sum().backward()
     assert grid.grad.abs().sum() == 0
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_positions_that_are_no_numbers_are_sampled_without_harm(mode, padding_mode):
+    grid = torch.tensor([[[[float("nan"), 0.0], [0.0, float("inf")], [0.0, 0.0]]]])
+    sampled = F.grid_sample(torch.ones(1, 1, 3, 3), grid, mode, padding_mode, align_corners=False)
+    assert sampled.shape == (1, 1, 1, 3) and sampled[0, 0, 0, 2] == 1
+    if mode == "nearest":
+        assert not sampled.isnan().any()
+
+
+def test_pools_of_the_wrong_number_of_sizes_are_refused():
+    x = torch.ones(1, 2, 7, 7)
+    for kernel, output, text in (((), 3, "kernel_size must either"), (2, (3,), "output_size must either")):
+        with pytest.raises(RuntimeError, match=text):
+            F.fractional_max_pool2d(x, kernel, output)
+    with pytest.raises(RuntimeError, match="output_size"):
+        F.adaptive_max_pool1d(x[0], [])
+    assert F.fractional_max_pool2d(x, 2, (0, 1)).shape == (1, 2, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dilation", "transposed", "name"),
+    [
+        ((2, 6, 7), 1, False, "Slow2d"),
+        ((2, 6, 7, 7), 2, False, "SlowDilated2d"),
+        ((2, 6, 7, 7), 2, True, "SlowTranspose2d"),
+        ((2, 6, 7, 7, 7), 1, False, "Slow3d"),
+        ((0, 6, 7), 1, False, "Empty"),
+        ((2, 0, 7, 7), 1, False, "Empty"),
+    ],
+)
+def test_kernels_of_convolutions_have_names(shape, dilation, transposed, name):
+    dim = len(shape) - 2
+    x, weight = torch.ones(shape), torch.ones((12, shape[1] // 3) + (3,) * dim)
+    sizes = [(1,) * dim, (0,) * dim, (dilation,) * dim, transposed, (0,) * dim]
+    chosen = torch._C._select_conv_backend(x, weight, None, *sizes, 3)
+    assert chosen.name == name and chosen is getattr(torch._C._ConvBackend, name)
+
+
+def test_what_has_no_spatial_dimension_has_no_kernel():
+    with pytest.raises(RuntimeError, match="one to three spatial dimensions"):
+        torch._C._select_conv_backend(torch.ones(2, 6), torch.ones(12, 6), None, (), (), (), False, (), 1)
+
+
 def test_functions_that_pytorch_writes_in_python_are_functions_of_python():
     for function in (F.relu, F.leaky_relu, F.layer_norm, F.cross_entropy, F.max_pool2d, F.sigmoid, F.tanh):
         assert inspect.isfunction(function) and function.__module__ == "rgrad.nn.functional"
@@ -466,3 +512,33 @@ def test_annotations_of_modules_are_understood_outside_their_files():
     hints = typing.get_type_hints(nn.CrossEntropyLoss(), globalns={})
     assert hints["weight"] == torch.Tensor | None
     assert "params" in typing.get_type_hints(torch.optim.SGD.__init__)
+
+
+@pytest.mark.filterwarnings("ignore:size_average and reduce:UserWarning", "ignore:reduction. .mean.:UserWarning")
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda **k: F.mse_loss(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.l1_loss(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.smooth_l1_loss(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.kl_div(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.binary_cross_entropy(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.binary_cross_entropy_with_logits(_SCORES, _SCORES.flip(0), **k),
+        lambda **k: F.nll_loss(_SCORES, torch.tensor([0, 2]), **k),
+        lambda **k: F.cross_entropy(_SCORES, torch.tensor([0, 2]), **k),
+        lambda **k: F.poisson_nll_loss(_SCORES, _SCORES.flip(0), **k),
+    ],
+)
+def test_older_arguments_of_losses_choose_the_reduction(loss):
+    for older, reduction in (
+        ({"reduce": False}, "none"),
+        ({"size_average": False}, "sum"),
+        ({"size_average": True, "reduction": "sum"}, "mean"),
+        ({"size_average": False, "reduce": False}, "none"),
+    ):
+        assert torch.equal(loss(**older), loss(reduction=reduction))
+    with pytest.warns(UserWarning, match="please use reduction='sum' instead"):
+        loss(size_average=False)
+
+
+_SCORES = torch.tensor([[0.1, 0.5, 0.2], [0.7, 0.3, 0.9]])

@@ -738,3 +738,20 @@ def test_what_a_functional_call_assigns_is_given_to_the_caller():
     counter, given = Counter(), {"count": torch.tensor(5.0)}
     assert torch.func.functional_call(counter, given, torch.ones(())) == 7
     assert given["count"] == 6 and counter.count == 0
+
+
+def test_a_hook_of_loading_does_not_keep_its_module():
+    seen = []
+    module = nn.Linear(2, 2)
+    module.register_load_state_dict_pre_hook(lambda m, *rest: seen.append(m))
+    copied = copy.deepcopy(module)
+    copied.load_state_dict(module.state_dict())
+    assert seen == [copied]
+    seen.clear()
+    reference = weakref.ref(module)
+    gc.disable()
+    try:
+        del module
+        assert reference() is None
+    finally:
+        gc.enable()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
+import warnings
+from collections.abc import Iterator
 
 # Settings of matrix products, which rgrad always computes at least as precisely as requested.
 matmul = types.SimpleNamespace(
@@ -41,3 +44,25 @@ def enable_flash_sdp(enabled: bool) -> None:
 
 
 enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = enable_flash_sdp
+
+
+@contextlib.contextmanager
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[dict[str, bool]]:
+    """A context in which other kernels of attention are allowed, without effect here: there is a single one.
+
+    Prefer :func:`rgrad.nn.attention.sdpa_kernel`.
+    """
+    warnings.warn(
+        "`torch.backends.cuda.sdp_kernel()` is deprecated. `torch.nn.attention.sdpa_kernel()` is the context manager "
+        "that replaces it, with another signature.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    yield {}
+
+
+def is_flash_attention_available() -> bool:
+    """False: there is a single attention kernel."""
+    return False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 # Set by programs; without effect here.
 enabled = False
 benchmark = False
@@ -21,3 +24,17 @@ def is_built() -> bool:
 
 def version() -> None:
     """None: this build does not have it."""
+
+
+@contextlib.contextmanager
+def flags(
+    enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
+) -> Iterator[None]:
+    """A context with other settings, which have no effect here."""
+    settings = globals()
+    before = {name: settings[name] for name in ("enabled", "deterministic", "allow_tf32")}
+    settings.update(enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32)
+    try:
+        yield
+    finally:
+        settings.update(before)

@@ -34,8 +34,8 @@ def _starts(samples: Tensor, size: int, kernel: int, count: int) -> Tensor:
         int64 positions of shape ``(*samples.shape, count)``.
     """
     last = samples.new_full((*samples.shape, 1), size - kernel).long()
-    if count == 1:
-        return last
+    if count <= 1:
+        return last[..., :count]
     alpha = samples.new_full((), size - kernel) / (count - 1)
     u = samples.unsqueeze(-1)
     steps = rgrad.arange(count - 1, device=samples.device).to(samples.dtype)
@@ -68,8 +68,8 @@ def _check_sizes(input: Tensor, kernel: tuple[int, ...], output: tuple[int, ...]
                 f"with dimension {dim} being empty."
             )
     for name, size, k, n in zip(names, input.shape[-spatial:], kernel, output, strict=True):
-        if k < 1 or n < 1:
-            raise RuntimeError(f"{who}: window and output sizes must be positive, but got {k} and {n}")
+        if k < 1 or n < 0:
+            raise RuntimeError(f"{who}: window sizes must be positive, and none negative, but got {k} and {n}")
         if n + k - 1 > size:
             raise RuntimeError(f"{who}: pool {name} {k} too large relative to input {name} {size}")
 
@@ -84,6 +84,12 @@ def _pooled(
         sizes = (input.size(dim) for dim in range(-spatial, 0))
         output_size = tuple(int(n * ratio) for n, ratio in zip(sizes, expand(output_ratio), strict=True))
     kernel, output = expand(kernel_size), expand(output_size)
+    for name, sizes in (("kernel_size", kernel), ("output_size", output)):
+        if len(sizes) != spatial:
+            raise RuntimeError(
+                f"fractional_max_pool{spatial}d: {name} must either be a single int or a tuple of {spatial} ints, but "
+                f"got {sizes}"
+            )
     batched = input.dim() != spatial + 1
     if samples is None:
         planes = (input.size(0) if batched else 1, input.size(-spatial - 1))

@@ -827,7 +827,10 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima over ``output_size`` windows that cover the last dimension evenly."""
-    size = output_size if isinstance(output_size, int) else output_size[0]
+    sizes = (output_size,) if isinstance(output_size, int) else tuple(output_size)
+    if len(sizes) != 1:
+        raise RuntimeError(f"adaptive_max_pool1d() expects one number as output_size, but got {sizes}")
+    size = sizes[0]
     pooled = adaptive_max_pool2d(input.unsqueeze(-2), (1, size), return_indices)
     if return_indices:
         return pooled[0].squeeze(-2), pooled[1].squeeze(-2)

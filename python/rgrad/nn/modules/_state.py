@@ -1,6 +1,7 @@
 """Saving a module's state into a dictionary, and loading it back."""
 
 import warnings
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -329,7 +330,14 @@ class _LoadPreHook:
 
     def __init__(self, hook: Callable, module: Any) -> None:
         self.hook = hook
-        self.module = module
+        # Weak, as the module has the hook: a cycle would keep its memory until the next collection.
+        self._module = None if module is None else weakref.ref(module)
 
     def __call__(self, *args: Any) -> Any:
-        return self.hook(*args) if self.module is None else self.hook(self.module, *args)
+        return self.hook(*args) if self._module is None else self.hook(self._module(), *args)
+
+    def __getstate__(self) -> tuple[Callable, Any]:
+        return self.hook, self._module and self._module()
+
+    def __setstate__(self, state: tuple[Callable, Any]) -> None:
+        self.__init__(*state)

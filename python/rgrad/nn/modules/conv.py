@@ -7,6 +7,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
+from .. import _conv_backend as _conv_backend
 from .. import _core, init
 from .. import functional as F
 from ..parameter import Parameter

@@ -126,6 +126,7 @@ def install() -> None:
         setattr(Tensor, name, refusal)
     Tensor.imag = property(_imag)  # type: ignore[attr-defined]
     Tensor.name = None  # type: ignore[attr-defined]
+    Tensor._grad = Tensor.grad  # type: ignore[attr-defined]
     Tensor.const_data_ptr = Tensor.data_ptr  # type: ignore[attr-defined]
 
 
@@ -138,4 +139,4 @@ def names() -> set[str]:
 
     refused = (name for names in _absent_names.METHODS.values() for name in names)
     called = (name for names in NAMES_OF.values() for name in names)
-    return {*called, *refused, *NOT, *_LAYOUTS, *(m.__name__ for m in _OWN), "imag", "name", "const_data_ptr"}
+    return {*called, *refused, *NOT, *_LAYOUTS, *(m.__name__ for m in _OWN), "imag", "name", "const_data_ptr", "_grad"}

@@ -19,7 +19,7 @@ class ExceptionWrapper:
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
         exc_type, error, trace = sys.exc_info() if exc_info is None else exc_info
-        self.exc_type: type[BaseException] = exc_type
+        self.exc_type: Any = exc_type
         self.exc_msg = "".join(traceback.format_exception(exc_type, error, trace))
         self.where = where
 

@@ -176,5 +176,5 @@ def test_warnings_of_the_order_of_steps_say_where_to_read_about_it():
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
         if change:
             optimizer.step = lambda: None
-        with pytest.warns(UserWarning, match="#how-to-adjust-learning-rate"):
+        with pytest.warns(UserWarning, match="how-to-adjust-learning-rate"):
             scheduler.step()

@@ -226,7 +226,7 @@ class FisherSnedecor(Parametric):
         )
         return _above_zero(above / below)
 
-    def log_prob(self, value: Tensor | float) -> Tensor:
+    def log_prob(self, value: Tensor) -> Tensor:
         """Log-density: see `Distribution.log_prob`."""
         value = self._checked(value)
         n, m = self.df1 / 2, self.df2 / 2
@@ -282,7 +282,7 @@ class StudentT(Parametric):
         half = self.df.expand(shape) / 2
         return self.loc + self.scale * noise * (standard_gamma(half) / half).rsqrt()
 
-    def log_prob(self, value: Tensor | float) -> Tensor:
+    def log_prob(self, value: Tensor) -> Tensor:
         """Log-density: see `Distribution.log_prob`."""
         z = (self._checked(value) - self.loc) / self.scale
         return -0.5 * (self.df + 1) * (z * z / self.df).log1p() - self._log_norm()

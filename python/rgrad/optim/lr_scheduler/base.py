@@ -14,7 +14,7 @@ EPOCH_IS_DEPRECATED = (
     "Where there is a closed form, the rate of that epoch comes from it, not from the present rate."
 )
 
-_SEE = "See https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+_SEE = "The section how-to-adjust-learning-rate of the documentation of `torch.optim` tells more."
 
 
 def copy_value(value: Any) -> Any:

@@ -107,7 +107,7 @@ def _new_path() -> str:
     """A name for a file of memory, with a prefix of the process that makes the first one, which children inherit."""
     folder = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
     if _OWNER not in os.environ:
-        os.environ[_OWNER] = os.path.join(folder, f"rgrad-{os.getpid()}-{uuid.uuid4().hex}-")
+        os.environ[_OWNER] = os.path.join(folder, f"torch_{os.getpid()}_{uuid.uuid4().hex}_")
         atexit.register(_remove_all, os.environ[_OWNER], os.getpid())
     return os.environ[_OWNER] + uuid.uuid4().hex
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import pickle
 from collections.abc import Sequence
 from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._exception_wrapper import ExceptionWrapper as ExceptionWrapper
 
 
 def _element_size(dtype: Any) -> int:
@@ -96,6 +98,24 @@ def copy_tensor(tensor: Any) -> Any:
     return view.requires_grad_(requires_grad) if requires_grad else view
 
 
+def _deepcopy_wrapper(tensor: Any, memo: dict[int, Any]) -> Any:
+    """A copy of a tensor whose class keeps its numbers elsewhere, by the `clone` of the class, with its attributes."""
+    result = tensor.clone()
+    if type(result) is not type(tensor):
+        raise RuntimeError(
+            f"`clone` of {type(tensor).__name__} returned {type(result).__name__}: a class of tensors that have no "
+            "numbers of their own is copied by its `clone`, which has to return the class itself"
+        )
+    memo[id(tensor)] = result
+    state = dict(vars(tensor)) if hasattr(tensor, "__dict__") else {}
+    for name in copyreg._slotnames(type(tensor)):  # type: ignore[attr-defined]
+        if hasattr(tensor, name):
+            state[name] = getattr(tensor, name)
+    for name, value in state.items():
+        setattr(result, name, copy.deepcopy(value, memo))
+    return result
+
+
 def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
     """A copy with a storage of its own. Tensors that share a storage and are copied together share the copy.
 
@@ -114,6 +134,8 @@ def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
             f"this one is a result of {type(tensor.grad_fn).__name__}. Its detach() can be copied. In a module it may "
             "be what torch.nn.utils.weight_norm computed."
         )
+    if tensor.is_meta and type(tensor) not in (rgrad.Tensor, rgrad.nn.Parameter):
+        return _deepcopy_wrapper(tensor, memo)
     source = tensor.detach()
     storage = source.untyped_storage()
     key = ("rgrad storage", storage.data_ptr(), dtype_name(source.dtype), str(source.device))

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from rgrad.utils.data import (
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
+    _workers,
     dataloader,
     default_collate,
     get_worker_info,
@@ -455,3 +457,50 @@ def test_iterators_take_loaders_of_other_packages(workers):
     assert isinstance(iterator, dataloader._BaseDataLoaderIter)
     assert [batch.tolist() for batch in iterator] == [[1.0]]
     assert type(iter(DataLoader(range(3), num_workers=workers))) is kind
+def test_workers_are_processes_that_can_be_waited_for():
+    iterator = iter(DataLoader(Squares(), batch_size=2, num_workers=2))
+    workers = iterator._workers
+    next(iterator)
+    assert all(worker.is_alive() and worker.pid != os.getpid() and worker.exitcode is None for worker in workers)
+    workers[0].terminate()
+    workers[0].join(10)
+    assert workers[0].exitcode == -signal.SIGTERM
+    del iterator
+    for worker in workers:
+        worker.join(10)
+        assert not worker.is_alive()
+
+
+def test_what_a_loader_says_of_many_workers_and_of_too_long_datasets():
+    with pytest.warns(UserWarning, match="excessive worker creation might get DataLoader running slow or even freeze"):
+        DataLoader(Squares(), num_workers=1000)
+    with pytest.raises(ValueError, match=r"multi-process loading \(num_workers > 0\), but got num_workers=0"):
+        DataLoader(Squares(), multiprocessing_context="fork")
+
+
+def test_numpy_of_each_worker_is_seeded_from_all_bits_of_the_seed():
+    base = 0x1234567890ABCDEF
+    states = {_workers._generate_state(base + change, worker) for change in (0, 1, 1 << 40) for worker in range(3)}
+    expected = np.random.SeedSequence([2, base & 0xFFFFFFFF, base >> 32, 0]).generate_state(4)
+    assert len(states) == 9 and _workers._generate_state(base, 2) == tuple(expected.tolist())
+
+
+def test_a_loader_knows_whether_it_makes_batches():
+    assert DataLoader(Squares())._auto_collation and not DataLoader(Squares(), batch_size=None)._auto_collation
+    loader = DataLoader(Squares(), batch_size=None)
+    assert loader._index_sampler is loader.sampler
+
+
+def test_exceptions_of_other_threads_are_raised_again_with_their_traceback():
+    class Own(Exception):
+        def __init__(self, one, two):
+            super().__init__(one, two)
+
+    for error, kind in ((KeyError("a"), KeyError), (ValueError("b"), ValueError), (Own(1, 2), RuntimeError)):
+        try:
+            raise error
+        except Exception:
+            kept = torch._utils.ExceptionWrapper(where="in a thread")
+        with pytest.raises(kind) as caught:
+            kept.reraise()
+        assert f"Caught {type(error).__name__} in a thread.\nOriginal Traceback" in str(caught.value)

@@ -167,3 +167,14 @@ def test_a_schedule_may_derive_from_the_former_name_of_the_base():
 
     assert rates(Halved(optimizer()), 2) == [0.1, 0.05, 0.025]
     assert not issubclass(schedules.StepLR, schedules._LRScheduler)
+
+
+def test_warnings_of_the_order_of_steps_say_where_to_read_about_it():
+    parameter = torch.nn.Parameter(torch.ones(1))
+    for change in (False, True):
+        optimizer = torch.optim.SGD([parameter], lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        if change:
+            optimizer.step = lambda: None
+        with pytest.warns(UserWarning, match="how-to-adjust-learning-rate"):
+            scheduler.step()

@@ -1,5 +1,7 @@
 """The device "meta": tensors that have a shape, a dtype and a history, and no elements."""
 
+import copy
+
 import pytest
 
 import rgrad as torch
@@ -148,3 +150,26 @@ def test_a_state_dict_gives_a_meta_module_its_tensors():
     model.load_state_dict(source.state_dict(), assign=True)
     x = torch.randn(4, 2)
     assert torch.equal(model(x), source(x)) and isinstance(model.weight, nn.Parameter)
+
+
+def test_a_wrapper_of_a_tensor_is_copied_by_its_own_clone():
+    class Wrapper(torch.Tensor):
+        __slots__ = ("inner",)
+
+        @staticmethod
+        def __new__(cls, inner):
+            made = torch.Tensor._make_subclass(cls, inner.to("meta"), inner.requires_grad)
+            made.inner = inner
+            return made
+
+        def clone(self):
+            return type(self)(self.inner.clone())
+
+    wrapper = Wrapper(torch.arange(3.0))
+    wrapper.label = ["a"]
+    other = copy.deepcopy(wrapper)
+    assert type(other) is Wrapper and other.inner.tolist() == [0, 1, 2] and other.inner is not wrapper.inner
+    assert other.label == ["a"] and other.label is not wrapper.label
+    Wrapper.clone = lambda self: torch.ones(3)
+    with pytest.raises(RuntimeError, match="copied by its `clone`"):
+        copy.deepcopy(wrapper)

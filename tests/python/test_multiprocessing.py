@@ -232,3 +232,9 @@ def test_files_with_names_are_removed():
     alone = {name: value for name, value in os.environ.items() if name != "RGRAD_SHARED_FILES"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=alone)
     assert glob.glob(done.stdout.strip() + "*") == []
+
+
+def test_a_gradient_can_be_set_by_its_private_name():
+    x = torch.ones(2, requires_grad=True)
+    x._grad = torch.full((2,), 3.0)
+    assert x.grad.tolist() == [3, 3] and x._grad is x.grad

@@ -18,6 +18,7 @@ import pytest
 
 import rgrad as torch
 from rgrad import nn, safetensors, serialization
+from rgrad.serialization._zip_file import ZipWriter
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 
@@ -481,3 +482,154 @@ def test_a_whole_transformer_is_loaded_where_its_classes_and_activation_are_allo
     assert type(loaded.self_attn.out_proj) is nn.modules.linear.NonDynamicallyQuantizableLinear
     with pytest.raises(pickle.UnpicklingError, match="Unsupported global"):
         torch.load(io.BytesIO(saved(layer)))
+
+
+class OnlyWrites:
+    """A file that has nothing but `write` and `flush`."""
+
+    def __init__(self):
+        self.data, self.flushed = b"", False
+
+    def write(self, data):
+        self.data += bytes(data)
+        return len(data)
+
+    def flush(self):
+        self.flushed = True
+
+
+class Reads:
+    """A file that counts what is asked of it."""
+
+    def __init__(self, data, names):
+        self.calls = set()
+        file = io.BytesIO(data)
+        for name in names:
+            setattr(self, name, self._counted(name, getattr(file, name)))
+
+    def _counted(self, name, function):
+        def counted(*arguments):
+            self.calls.add(name)
+            return function(*arguments)
+
+        return counted
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_file_needs_write_and_flush_to_save_and_read_seek_and_tell_to_load(zipped):
+    file = OnlyWrites()
+    torch.save({"x": torch.arange(3.0)}, file, _use_new_zipfile_serialization=zipped)
+    assert file.flushed
+    for names in (("read", "seek", "tell"), ("read", "readinto", "seek", "tell")):
+        reader = Reads(file.data, names)
+        assert torch.load(reader)["x"].tolist() == [0, 1, 2]
+        assert ("readinto" in reader.calls) == ("readinto" in names)
+    with pytest.raises(AttributeError, match=r"You can only torch.load from a file that is seekable\. Please pre-load"):
+        torch.load(Reads(file.data, ("read",)))
+
+
+def test_records_can_be_written_and_read_by_name(tmp_path):
+    records = {"a": b"123", "c/d": b"", "é": bytes(range(256))}
+    for file in (tmp_path / "x.zip", io.BytesIO()):
+        with serialization._open_zipfile_writer(file) as writer:
+            for name, data in records.items():
+                writer.write_record(name, data, len(data))
+        if isinstance(file, io.BytesIO):
+            file.seek(0)
+        with zipfile.ZipFile(file) as archive:
+            assert archive.testzip() is None and {n: archive.read(n) for n in archive.namelist()} == records
+        if isinstance(file, io.BytesIO):
+            file.seek(0)
+        with serialization._open_zipfile_reader(file) as reader:
+            assert {name: reader.get_record(name) for name in records} == records
+
+
+def test_sizes_above_4_gb_are_in_the_fields_of_zip64():
+    class Counts:
+        """Keeps what is short, and counts the rest."""
+
+        def __init__(self):
+            self.kept, self.place = {}, 0
+
+        def write(self, data):
+            if len(data) < 1000:
+                self.kept[self.place] = bytes(data)
+            self.place += len(data)
+
+    file = Counts()
+    writer = ZipWriter(file)
+    # As if as much had been written already.
+    writer._place = file.place = 2**32 + 64
+    writer.write_record("x", b"12")
+    writer.close()
+    last = b"".join(data for place, data in sorted(file.kept.items()) if place > 2**32 + 64 + 2)
+    directory = last[last.index(b"PK\1\2") :]
+    assert struct.unpack_from("<I", directory, 42) == (0xFFFFFFFF,)
+    assert struct.unpack_from("<HHQ", directory, 46 + 1) == (1, 8, 2**32 + 64)
+    assert b"PK\6\6" in last and b"PK\6\7" in last and last.endswith(b"\xff\xff\xff\xff\0\0")
+
+
+def test_tensors_without_memory_are_saved_as_their_shape():
+    x = torch.empty_strided((10**6, 10**6), (1, 10**6), device="meta", dtype=torch.float16, requires_grad=True)
+    data = saved({"x": x, "p": nn.Parameter(x.detach(), requires_grad=False)})
+    assert len(data) < 2000
+    for options in ({}, {"weights_only": False}):
+        found = loaded(data, **options)
+        assert found["x"].is_meta and found["x"].dtype == torch.float16 and found["x"].requires_grad
+        assert found["x"].shape == x.shape and found["x"].stride() == x.stride()
+        assert isinstance(found["p"], nn.Parameter) and not found["p"].requires_grad
+
+
+def test_strings_of_python_2_have_an_encoding():
+    text = "zażółć".encode()
+    old = legacy().replace(b"X\1\0\0\0w", b"U" + bytes([len(text)]) + text)
+    assert list(loaded(old)) == ["zażółć"]
+    assert list(loaded(old, encoding="bytes")) == [text]
+    assert list(loaded(old, encoding="bytes", weights_only=False)) == [text]
+    with pytest.raises(pickle.UnpicklingError):
+        loaded(old, encoding="ascii")
+
+
+def test_views_of_storages_in_the_oldest_files_share_their_memory():
+    begin = b"".join(pickle.dumps(item, 2) for item in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
+
+    class Pickler(pickle._Pickler):
+        def persistent_id(self, obj):
+            return ("storage", FLOATS, "7", "cpu", 3, obj.view) if isinstance(obj, View) else None
+
+        def save(self, obj, save_persistent_id=True):
+            if obj is FLOATS:
+                self.write(b"ctorch\nFloatStorage\n")
+            else:
+                super().save(obj, save_persistent_id)
+
+    FLOATS = object()
+
+    class View:
+        def __init__(self, *view):
+            self.view = view
+
+    def file(*views):
+        made = io.BytesIO()
+        Pickler(made, 2).dump([View(*view) for view in views])
+        return begin + made.getvalue() + pickle.dumps(["7"], 2) + struct.pack("<q3f", 3, 1.0, 2.0, 3.0)
+
+    first, last, again = loaded(file(("a", 0, 1), ("b", 1, 2), ("b", 1, 2)))
+    assert first.tolist() == [1] and last.tolist() == [2, 3] and first.data_ptr() + 4 == last.data_ptr()
+    assert again.data_ptr() == last.data_ptr()
+    with pytest.raises(pickle.UnpicklingError, match="malformed view"):
+        loaded(file(("a", 2, 2)))
+
+
+def test_versions_of_modules_are_compared_part_by_part():
+    class Module:
+        __name__, __version__ = "module", "1.10.3"
+
+    module = Module()
+    check = serialization.check_module_version_greater_or_equal
+    assert check(module, (1, 9)) and check(module, (1, 10, 3)) and not check(module, (1, 11))
+    module.__version__ = "1.x"
+    with pytest.raises(RuntimeError, match="'module' module version is malformed"):
+        check(module, (1, 2))
+    with pytest.warns(UserWarning, match="malformed"):
+        assert check(module, (1, 2), error_if_malformed=False)

@@ -156,9 +156,9 @@ _ROWS = {
     ),
     "storage": ("storage", "UntypedStorage"),
     "utils.checkpoint": ("utils._recompute", "CheckpointError"),
-    "utils.data._utils": ("utils.data", "get_worker_info"),
+    "utils.data._utils": ("utils.data._workers", "MP_STATUS_CHECK_INTERVAL"),
     "utils.data._utils.collate": ("utils.data", "default_collate default_convert"),
-    "utils.data._utils.worker": ("utils.data", "WorkerInfo get_worker_info"),
+    "utils.data._utils.worker": ("utils.data._workers", "WorkerInfo _generate_state get_worker_info"),
     "vision.transforms.v2": (
         "vision.transforms",
         "CenterCrop ColorJitter Compose ConvertImageDtype FiveCrop GaussianBlur Grayscale InterpolationMode Lambda "

@@ -66,7 +66,7 @@ class Gamma(Parametric, ExponentialFamily):
         drawn = standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         return _above_zero(drawn)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Tensor | float) -> Tensor:
         """Log-density: see `Distribution.log_prob`."""
         value = self._checked(rgrad.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device))
         c = self.concentration

@@ -21,7 +21,7 @@ import io
 import mmap as mmap_module
 import os
 import pickle
-import zipfile
+import warnings
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -38,7 +38,7 @@ from rgrad.serialization._weights_unpickler import (
     safe_globals,
     unsafe_names,
 )
-from rgrad.serialization._zip_file import Archive, write_record
+from rgrad.serialization._zip_file import Archive, PyTorchFileReader, ZipWriter
 
 __all__ = [
     "add_safe_globals",
@@ -89,7 +89,7 @@ def save(
     if not is_path and not hasattr(f, "write"):
         raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
     if not _use_new_zipfile_serialization:
-        with open(f, "wb") if is_path else contextlib.nullcontext(f) as file:  # type: ignore[arg-type]
+        with _opened_for_writing(f) as file:
             save_legacy(obj, file, pickle_protocol)
         return
     pickled = io.BytesIO()
@@ -102,13 +102,13 @@ def save(
             raise RuntimeError(f"Parent directory {parent} does not exist.")
         if os.path.isdir(f):
             raise RuntimeError("open file failed with strerror: Is a directory")
-    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[arg-type]
-        write_record(archive, f"{root}/data.pkl", pickled.getbuffer())
-        write_record(archive, f"{root}/byteorder", b"little")
+    with _open_zipfile_writer(f) as archive:
+        archive.write_record(f"{root}/data.pkl", pickled.getbuffer())
+        archive.write_record(f"{root}/byteorder", b"little")
         for key, tensor in enumerate(pickler.storages):
             host = tensor if str(tensor.device) == "cpu" else tensor.cpu()
-            write_record(archive, f"{root}/data/{key}", _C._storage_bytes(host))
-        write_record(archive, f"{root}/version", b"3\n")
+            archive.write_record(f"{root}/data/{key}", _C._storage_bytes(host))
+        archive.write_record(f"{root}/version", b"3\n")
 
 
 def load(
@@ -130,6 +130,8 @@ def load(
         weights_only: whether to refuse everything but tensors and plain data; True by default. With False,
             the file can execute any code: use it only with files that you trust.
         mmap: map the file and read storages only when they are used; `f` must be a path.
+        **pickle_load_args: `encoding`, of the strings of Python 2: "utf-8" by default, "bytes" leaves them bytes. With
+            `weights_only=False`, also the other options of an `Unpickler`.
 
     Returns:
         The object.
@@ -141,6 +143,7 @@ def load(
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     start = 0 if isinstance(f, (str, os.PathLike)) or not hasattr(f, "tell") else f.tell()
+    encoding = pickle_load_args.setdefault("encoding", "utf-8")
     buffer = _contents(f, bool(mmap))
     if not _looks_zipped(buffer):
         if mmap:
@@ -151,7 +154,7 @@ def load(
             )
         unrestricted = None if weights_only else (pickle_module or pickle, pickle_load_args)
         with _weights_errors() if weights_only else contextlib.nullcontext():
-            value, end = load_legacy(memoryview(buffer), map_location, unrestricted)
+            value, end = load_legacy(memoryview(buffer), map_location, unrestricted, encoding)
         if not isinstance(f, (str, os.PathLike)):
             # Another object may follow in the file.
             f.seek(start + end)
@@ -164,7 +167,7 @@ def load(
     if not weights_only:
         return full_unpickler(pickle_module or pickle, io.BytesIO(data), storages, pickle_load_args).load()
     with _weights_errors():
-        return WeightsUnpickler(bytes(data), storages).load()
+        return WeightsUnpickler(bytes(data), storages, encoding=encoding).load()
 
 
 def get_unsafe_globals_in_checkpoint(f: PathOrFile) -> list[str]:
@@ -200,15 +203,94 @@ def _weights_errors() -> Iterator[None]:
         raise pickle.UnpicklingError(message) from None
 
 
+@contextlib.contextmanager
+def _opened_for_writing(f: Any) -> Iterator[Any]:
+    """The file of a path, or a file that is open; what was written has left its buffer afterwards."""
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "wb") as file:
+            yield file
+        return
+    yield f
+    if hasattr(f, "flush"):
+        f.flush()
+
+
+@contextlib.contextmanager
+def _open_zipfile_writer(name_or_buffer: Any) -> Iterator[ZipWriter]:
+    """A writer of the records of a new file, which is complete at the end of the block."""
+    with _opened_for_writing(name_or_buffer) as file:
+        writer = ZipWriter(file)
+        yield writer
+        writer.close()
+
+
+@contextlib.contextmanager
+def _open_zipfile_reader(name_or_buffer: Any) -> Iterator[PyTorchFileReader]:
+    """A reader of the records of a file."""
+    yield PyTorchFileReader(name_or_buffer)
+
+
+def _is_zipfile(f: Any) -> bool:
+    """Whether the file begins, where it is, as an archive does that `save` wrote; it stays there."""
+    start = f.tell()
+    head = f.read(4)
+    f.seek(start)
+    return head == b"PK\3\4"
+
+
+def check_module_version_greater_or_equal(
+    module: Any, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
+) -> bool:
+    """Whether the version of a module is at least another one, part by part.
+
+    Args:
+        module: with a `__version__`.
+        req_version_tuple: the parts, of types to which those of the module are converted.
+        error_if_malformed: what to do with a version that has other parts: raise, or warn and say that it is.
+    """
+    try:
+        parts = zip(str(module.__version__).split("."), req_version_tuple, strict=False)
+        found = tuple(type(required)(part) for part, required in parts)
+    except (ValueError, AttributeError) as error:
+        message = f"'{module.__name__}' module version is malformed and can't be compared with {req_version_tuple}"
+        if error_if_malformed:
+            raise RuntimeError(message) from error
+        warnings.warn(f"{message}, but continuing assuming that requirement is met", stacklevel=2)
+        return True
+    return found >= req_version_tuple
+
+
+def _rest(f: Any) -> Any:
+    """The bytes of an open file from where it is, without a copy where it has a buffer or reads into one."""
+    if type(f) is io.BytesIO:
+        place = f.tell()
+        f.seek(0, io.SEEK_END)
+        return f.getbuffer()[place:]
+    if not hasattr(f, "readinto"):
+        return f.read()
+    start = f.tell()
+    f.seek(0, io.SEEK_END)
+    buffer = bytearray(f.tell() - start)
+    f.seek(start)
+    view, filled = memoryview(buffer), 0
+    while filled < len(buffer):
+        count = f.readinto(view[filled:])
+        if not count:
+            break
+        filled += count
+    return view[:filled]
+
+
 def _contents(f: Any, mapped: bool) -> Any:
     """The whole file as a buffer; if `mapped`, a copy-on-write mapping."""
     if not isinstance(f, (str, os.PathLike)):
-        if not hasattr(f, "read"):
+        if not all(hasattr(f, name) for name in ("read", "seek", "tell")):
             raise AttributeError(
-                f"{type(f).__name__!r} object has no attribute 'seek'. You can only torch.load from a file that is "
-                "seekable: read this one into an io.BytesIO first."
+                f"{type(f).__name__!r} object lacks one of 'read', 'seek' and 'tell'. You can only torch.load from a "
+                "file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it "
+                "instead."
             )
-        return f.read()
+        return _rest(f)
     with open(f, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise EOFError("Ran out of input")

@@ -16,6 +16,7 @@ from rgrad import _C
 from rgrad.serialization._pickler import TensorPickler
 from rgrad.serialization._storages import Storages
 from rgrad.serialization._weights_unpickler import StorageType, WeightsUnpickler, full_unpickler
+from rgrad.serialization._zip_file import ByteReader
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
@@ -63,6 +64,7 @@ class _LegacyStorages(Storages):
         self._view = view
         self._map_location = map_location
         self._loaded = {}
+        self._views = {}
         self._size = 0
 
     def _load(self, kind: StorageType, key: str, location: str, count: int) -> Any:
@@ -95,7 +97,7 @@ class _LegacyStorages(Storages):
 
 
 def load_legacy(
-    view: memoryview, map_location: Any, unrestricted: tuple[Any, dict[str, Any]] | None
+    view: memoryview, map_location: Any, unrestricted: tuple[Any, dict[str, Any]] | None, encoding: str = "utf-8"
 ) -> tuple[Any, int]:
     """Loads the object at the beginning of a file.
 
@@ -103,6 +105,7 @@ def load_legacy(
         view: the whole file.
         map_location: as for `rgrad.load`.
         unrestricted: for trusted files, the module that provides the unpickler, and its options.
+        encoding: of strings of Python 2.
 
     Returns:
         The object, and its end offset in the file.
@@ -110,17 +113,17 @@ def load_legacy(
     if len(view) == 0:
         raise EOFError("Ran out of input")
     storages = _LegacyStorages(view, map_location)
-    data, place = bytes(view), 0
+    place = 0
 
     def next_value() -> Any:
         nonlocal place
         if unrestricted is None:
-            reader = WeightsUnpickler(data, storages, place)
+            reader = WeightsUnpickler(view, storages, place, encoding)
             value = reader.load()
             place = reader.end
             return value
         module, options = unrestricted
-        file = io.BytesIO(data)
+        file = io.BufferedReader(ByteReader(view))
         file.seek(place)
         value = full_unpickler(module, file, storages, options).load()
         place = file.tell()

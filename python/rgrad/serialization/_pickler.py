@@ -39,6 +39,7 @@ class _TorchGlobal:
 
 _REBUILD_TENSOR = _TorchGlobal("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_PARAMETER = _TorchGlobal("torch._utils", "_rebuild_parameter")
+_REBUILD_META = _TorchGlobal("torch._utils", "_rebuild_meta_tensor_no_storage")
 _SIZE = _TorchGlobal("torch", "Size")
 _DEVICE = _TorchGlobal("torch", "device")
 _STORAGE_GLOBALS = {dtype: _TorchGlobal("torch", name) for dtype, name in _STORAGE_NAMES.items()}
@@ -87,6 +88,8 @@ class TensorPickler(_PythonPickler):
         if isinstance(obj, rgrad.Tensor):
             if obj.requires_grad and not obj.is_leaf:
                 obj = obj.detach().requires_grad_()
+            if obj.is_meta:
+                return _REBUILD_META, (obj.dtype, tuple(obj.shape), tuple(obj.stride()), obj.requires_grad)
             layout = (obj.storage_offset(), tuple(obj.shape), tuple(obj.stride()), obj.requires_grad)
             return _REBUILD_TENSOR, (self._storage(obj), *layout, OrderedDict())
         if isinstance(obj, rgrad.Size):

@@ -9,7 +9,7 @@ import rgrad
 from rgrad import _C
 from rgrad.serialization._weights_unpickler import StorageType
 from rgrad.serialization._zip_file import Archive
-from rgrad.storage import TypedStorage
+from rgrad.storage import TypedStorage, part_of
 
 
 class Storages:
@@ -20,11 +20,12 @@ class Storages:
         self._map_location = map_location
         self._mapped = mapped
         self._loaded: dict[str, tuple[Any, str]] = {}
+        self._views: dict[Any, Any] = {}
 
     def __call__(self, persistent_id: Any) -> Any:
         """The storage for a `persistent_id`."""
         is_tuple = isinstance(persistent_id, tuple) and len(persistent_id) in (5, 6)
-        if not (is_tuple and persistent_id[0] == "storage" and persistent_id[5:] in ((), (None,))):
+        if not (is_tuple and persistent_id[0] == "storage"):
             raise pickle.UnpicklingError("Only persistent_load of storage is allowed")
         _, kind, key, location, count = persistent_id[:5]
         if not (
@@ -40,7 +41,22 @@ class Storages:
         tensor, dtype = self._loaded[key]
         if dtype != kind.dtype or tensor.numel() != count:
             raise pickle.UnpicklingError(f"storage {key} is referred to with different types or sizes")
-        return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype)
+        storage = tensor.untyped_storage()
+        view = persistent_id[5] if len(persistent_id) == 6 else None
+        if view is not None:
+            storage = self._part(storage, tensor, view)
+        return TypedStorage(wrap_storage=storage, dtype=tensor.dtype)
+
+    def _part(self, storage: Any, tensor: Any, view: Any) -> Any:
+        """A part of a storage, as files before PyTorch 0.4 have them: a key, where it begins, and its size."""
+        valid = isinstance(view, tuple) and len(view) == 3 and all(type(n) is int and n >= 0 for n in view[1:])
+        if not valid or sum(view[1:]) > tensor.numel():
+            raise pickle.UnpicklingError(f"malformed view of a storage of {tensor.numel()} elements: {view!r}"[:200])
+        key, begin, count = view
+        if key not in self._views:
+            size = tensor.dtype.itemsize
+            self._views[key] = part_of(storage, slice(begin * size, (begin + count) * size))
+        return self._views[key]
 
     def _load(self, kind: StorageType, key: str, location: str, count: int) -> Any:
         dtype = getattr(rgrad, kind.dtype)

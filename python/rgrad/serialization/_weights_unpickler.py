@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal
 
 import rgrad
+from rgrad.serialization._zip_file import ByteReader
 from rgrad.storage import TypedStorage
 
 _OPCODES = {opcode.code: opcode for opcode in pickletools.opcodes}
@@ -145,6 +146,15 @@ def rebuild_tensor(
     return storage.as_strided(size, stride, offset).requires_grad_(requires_grad)
 
 
+def rebuild_meta_tensor(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Any:
+    """A tensor of the meta device, which has no storage."""
+    size = tuple(size) if isinstance(size, rgrad.Size) else size
+    valid = isinstance(dtype, rgrad.dtype) and _is_shape(size) and _is_shape(stride) and len(size) == len(stride) <= 64
+    if not (valid and math.prod(n for n in size if n) < 2**62 and isinstance(requires_grad, bool)):
+        raise pickle.UnpicklingError(f"malformed tensor: size {size!r}, stride {stride!r}"[:300])
+    return rgrad.empty_strided(size, stride, dtype=dtype, device="meta").requires_grad_(requires_grad)
+
+
 def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any = None) -> Any:
     """A `Parameter` with a tensor's data."""
     del backward_hooks
@@ -209,6 +219,7 @@ def _known_globals() -> dict[str, Any]:
     known: dict[str, Any] = {
         "torch._utils._rebuild_tensor_v2": rebuild_tensor,
         "torch._utils._rebuild_parameter": rebuild_parameter,
+        "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
         "torch.Size": lambda items=(): rgrad.Size(_tuple(items)),
         "torch.device": lambda *parts: rgrad.device(*parts),
         "collections.OrderedDict": lambda items=(): OrderedDict((_key(key), value) for key, value in items),
@@ -291,14 +302,22 @@ class WeightsUnpickler:
         data: the pickle; bytes after it are ignored.
         persistent_load: returns the storage for a persistent id.
         start: offset of the pickle in the data.
+        encoding: of strings that Python 2 pickled; "bytes" leaves them bytes.
 
     Attributes:
         end: end offset of the pickle, available after loading.
     """
 
-    def __init__(self, data: bytes, persistent_load: Callable[[Any], Any], start: int = 0) -> None:
+    def __init__(
+        self,
+        data: bytes | memoryview,
+        persistent_load: Callable[[Any], Any],
+        start: int = 0,
+        encoding: str = "utf-8",
+    ) -> None:
         self._data = data
         self._start = start
+        self._encoding = encoding
         self._persistent_load = persistent_load
         self._globals = _known_globals()
         self._stack: list[Any] = []
@@ -307,7 +326,7 @@ class WeightsUnpickler:
 
     def load(self) -> Any:
         """Returns the object. Raises UnpicklingError for anything that is not a pickle of weights."""
-        file = io.BytesIO(self._data)
+        file = io.BufferedReader(ByteReader(memoryview(self._data)))
         file.seek(self._start)
         try:
             while code := file.read(1):
@@ -443,6 +462,11 @@ class WeightsUnpickler:
             raise pickle.UnpicklingError(f"can't add to {type(target).__name__}")
         target.update(map(_key, items))
 
+    def _push_text(self, text: str) -> None:
+        """A string of Python 2, whose bytes the standard library reads as latin-1."""
+        data = text.encode("latin1")
+        self._push(data if self._encoding == "bytes" else data.decode(self._encoding))
+
     def _put(self, place: int) -> None:
         self._memo[place] = self._stack[-1]
 
@@ -470,6 +494,8 @@ class WeightsUnpickler:
         "SETITEM": lambda self, argument: self._set_items(self._take(2)),
         "SETITEMS": lambda self, argument: self._set_items(self._to_mark()),
         "ADDITEMS": _add_items,
+        "SHORT_BINSTRING": _push_text,
+        "BINSTRING": _push_text,
         "MEMOIZE": lambda self, argument: self._put(len(self._memo)),
         "BINPERSID": lambda self, argument: self._push(self._persistent_load(self._take(1)[0])),
         "STACK_GLOBAL": _stack_global,

@@ -11,17 +11,73 @@ from typing import Any
 _ALIGNMENT = 64
 
 
-def write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
-    """Writes a record whose bytes begin at a multiple of 64. The padding is in an extra field, as in PyTorch's
-    writer.
+# The least number that a field of 4 bytes doesn't hold: it says that the number is in an extra field, of 8 bytes.
+_ESCAPE = 0xFFFFFFFF
+# 1 January 1980, the first day that there is: the same object makes the same file.
+_DATE = 0x21
+_VERSION, _VERSION_ZIP64 = 20, 45
+_UTF8_NAME = 0x800
+
+
+class ZipWriter:
+    """Writes an archive of stored records from the first byte to the last.
+
+    It only writes, so that the file may be anything with a `write`; `zipfile` goes back to fill in checksums. (The
+    format: PKWARE, APPNOTE.TXT, 4.3.)
+
+    Args:
+        file: a binary file open for writing.
     """
-    info = zipfile.ZipInfo(name)  # its date is fixed: the same object makes the same file
-    size = memoryview(data).nbytes
-    zip64_extra = 20 if size * 1.05 > zipfile.ZIP64_LIMIT else 0
-    start = archive.fp.tell() + 30 + len(name.encode()) + 4 + zip64_extra  # type: ignore[union-attr]
-    padding = -start % _ALIGNMENT
-    info.extra = b"FB" + struct.pack("<H", padding) + b"Z" * padding
-    archive.writestr(info, data)
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._place = 0
+        self._directory: list[bytes] = []
+
+    def _write(self, data: Any) -> None:
+        self._file.write(data)
+        self._place += len(data)
+
+    def write_record(self, name: str, data: Any, size: int | None = None) -> None:
+        """Writes a record whose bytes begin at a multiple of 64; padding is in an extra field, as in PyTorch's files.
+
+        Args:
+            name: of the record.
+            data: its bytes.
+            size: how many of them, all if None.
+        """
+        view = memoryview(data).cast("B")[:size]
+        encoded, crc, count, offset = name.encode(), zlib.crc32(view), len(view), self._place
+        large = count >= _ESCAPE
+        wide = struct.pack("<HHQQ", 1, 16, count, count) if large else b""
+        padding = -(offset + 30 + len(encoded) + len(wide) + 4) % _ALIGNMENT
+        extra = wide + b"FB" + struct.pack("<H", padding) + b"Z" * padding
+        flags = 0 if name.isascii() else _UTF8_NAME
+        shown = _ESCAPE if large else count
+        about = (flags, 0, 0, _DATE, crc, shown, shown, len(encoded))
+        needed = _VERSION_ZIP64 if large else _VERSION
+        self._write(struct.pack("<4sHHHHHIIIHH", b"PK\3\4", needed, *about, len(extra)) + encoded + extra)
+        self._write(view)
+        numbers = ([count, count] if large else []) + ([offset] if offset >= _ESCAPE else [])
+        wide = struct.pack(f"<HH{len(numbers)}Q", 1, 8 * len(numbers), *numbers) if numbers else b""
+        needed = _VERSION_ZIP64 if numbers else _VERSION
+        rest = (len(wide), 0, 0, 0, 0, min(offset, _ESCAPE))
+        entry = struct.pack("<4sHHHHHHIIIHHHHHII", b"PK\1\2", needed, needed, *about, *rest)
+        self._directory.append(entry + encoded + wide)
+
+    def close(self) -> None:
+        """Writes the directory at the end."""
+        start, count = self._place, len(self._directory)
+        for entry in self._directory:
+            self._write(entry)
+        size, end = self._place - start, self._place
+        if start >= _ESCAPE or size >= _ESCAPE or count >= 0xFFFF:
+            versions = (_VERSION_ZIP64, _VERSION_ZIP64)
+            self._write(struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, *versions, 0, 0, count, count, size, start))
+            self._write(struct.pack("<4sIQI", b"PK\6\7", 0, end, 1))
+        shown = min(count, 0xFFFF)
+        numbers = (0, 0, shown, shown, min(size, _ESCAPE), min(start, _ESCAPE), 0)
+        self._write(struct.pack("<4sHHHHIIH", b"PK\5\6", *numbers))
 
 
 def _unreadable(what: str) -> RuntimeError:
@@ -38,12 +94,13 @@ class Archive:
 
     Args:
         buffer: the whole file.
+        pickled: whether there must be an object; records are then named as they are in its folder.
     """
 
-    def __init__(self, buffer: Any) -> None:
+    def __init__(self, buffer: Any, pickled: bool = True) -> None:
         self.view = memoryview(buffer)
         try:
-            with zipfile.ZipFile(_Reader(self.view)) as archive:
+            with zipfile.ZipFile(ByteReader(self.view)) as archive:
                 infos = archive.infolist()
         except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError):
             why = "failed finding central directory" if len(self.view) > 21 else "not a ZIP archive"
@@ -55,11 +112,12 @@ class Archive:
             raise _unreadable("reading zip archive: records exceed the file")
         self.infos: dict[str, zipfile.ZipInfo] = {}
         roots = [name.filename[: -len("data.pkl")] for name in infos if name.filename.endswith("/data.pkl")]
-        if not roots:
+        if not roots and pickled:
             raise _unreadable("locating file data.pkl: file not found")
+        root = roots[0] if roots else ""
         for info in infos:
-            if info.filename.startswith(roots[0]):
-                self.infos[info.filename[len(roots[0]) :]] = info
+            if info.filename.startswith(root):
+                self.infos[info.filename[len(root) :]] = info
 
     def record(self, name: str, check: bool = True) -> memoryview:
         """The bytes of a record, without copying; with `check`, their checksum is verified."""
@@ -96,7 +154,7 @@ class PyTorchFileReader:
         else:
             with open(file, "rb") as opened:
                 data = opened.read()
-        self._archive = Archive(data)
+        self._archive = Archive(data, pickled=False)
 
     def get_all_records(self) -> list[str]:
         """Their names."""
@@ -123,7 +181,7 @@ class PyTorchFileReader:
         return made
 
 
-class _Reader(io.RawIOBase):
+class ByteReader(io.RawIOBase):
     """A file object on a buffer, for `zipfile`, that copies only the bytes that are read."""
 
     def __init__(self, view: memoryview) -> None:

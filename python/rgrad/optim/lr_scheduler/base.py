@@ -14,6 +14,8 @@ EPOCH_IS_DEPRECATED = (
     "Where there is a closed form, the rate of that epoch comes from it, not from the present rate."
 )
 
+_SEE = "The section how-to-adjust-learning-rate of the documentation of `torch.optim` tells more."
+
 
 def copy_value(value: Any) -> Any:
     """A copy of a setting, unaffected by in-place changes of the optimizer's."""
@@ -121,14 +123,14 @@ class LRScheduler:
             if not getattr(self.optimizer.step, "hooked", False):
                 warnings.warn(
                     "Seems like `optimizer.step()` has been overridden after the scheduler was made, so that the "
-                    "scheduler can't see its calls. Call `optimizer.step()` before `lr_scheduler.step()`.",
+                    f"scheduler can't see its calls. Call `optimizer.step()` before `lr_scheduler.step()`. {_SEE}",
                     UserWarning,
                     stacklevel=2,
                 )
             elif not self.optimizer._opt_called:
                 warnings.warn(
                     "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In this order no step is made "
-                    "with the schedule's first rate: call `optimizer.step()` first.",
+                    f"with the schedule's first rate: call `optimizer.step()` first. {_SEE}",
                     UserWarning,
                     stacklevel=2,
                 )

@@ -37,7 +37,7 @@ import rgrad
 from rgrad._shared import copies
 
 _GRACE = 1.0
-_ORPHAN_CHECK = 5.0
+_ORPHAN_CHECK = MP_STATUS_CHECK_INTERVAL = 5.0
 
 _local = threading.local()
 
@@ -177,6 +177,14 @@ class ThreadJob(Job):
     """The job of a worker that is a thread."""
 
 
+def _generate_state(base_seed: int, worker_id: int) -> tuple[int, ...]:
+    """What NumPy's generator of a worker is seeded with: four words in which the seeds of no two workers are alike."""
+    from numpy.random import SeedSequence
+
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return tuple(map(int, SeedSequence(entropy).generate_state(4)))
+
+
 def _process_main(
     job: Job, connection: multiprocessing.connection.Connection, parent: int, inherited: list[Any]
 ) -> None:
@@ -190,7 +198,7 @@ def _process_main(
     random.seed(seed)
     rgrad.manual_seed(seed)
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed % 2**32)
+        sys.modules["numpy"].random.seed(_generate_state(seed - job.info.id, job.info.id))
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def read() -> None:
@@ -252,6 +260,28 @@ class ProcessWorker:
             raise
         finally:
             theirs.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The process id."""
+        return self.process.pid
+
+    @property
+    def exitcode(self) -> int | None:
+        """The exit status, None while it runs."""
+        return self.process.exitcode
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self.process.is_alive()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits for its end, up to `timeout` seconds."""
+        self.process.join(timeout)
+
+    def terminate(self) -> None:
+        """Ends it by a signal."""
+        self.process.terminate()
 
     def put(self, task: Any) -> None:
         """Sends the worker a task. If the worker has ended, `get` reports it."""

@@ -69,7 +69,8 @@ def _as_context(given: Any, num_workers: int) -> Any:
         return given
     if num_workers == 0:
         raise ValueError(
-            "multiprocessing_context can only be used with multi-process loading, and num_workers=0 starts no process"
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            "num_workers=0"
         )
     if not isinstance(given, str):
         raise TypeError(
@@ -208,11 +209,14 @@ class DataLoader(Generic[T]):
 
     @property
     def _auto_collation(self) -> bool:
-        """Whether samples are collected to batches."""
+        """Whether samples are collected into batches here."""
         return self.batch_sampler is not None
 
     @property
     def _index_sampler(self) -> Iterable[Any]:
+        return self._batches()
+
+    def _batches(self) -> Iterable[Any]:
         """The iterable of the indices of each batch."""
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
@@ -255,8 +259,8 @@ def _warn_of_many_workers(num_workers: int) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if cores is not None and num_workers > cores:
         warnings.warn(
-            f"This DataLoader will create {num_workers} worker processes in total. This process may use {cores} cores, "
-            "for which more workers than that only compete.",
+            f"This DataLoader will create {num_workers} worker processes in total, and this process may use {cores} "
+            "cores: excessive worker creation might get DataLoader running slow or even freeze.",
             stacklevel=3,
         )
 
@@ -302,8 +306,8 @@ class _BaseDataLoaderIter:
             )
             if loader.num_workers > 0:
                 message += (
-                    "Each worker has a copy of the dataset and yields all of it, unless the dataset takes a part for "
-                    "each, as `get_worker_info()` tells them apart."
+                    "For multiprocessing data-loading, this happens where each worker yields all of its copy of the "
+                    "dataset, and not a part of its own, as `get_worker_info()` tells workers apart."
                 )
             warnings.warn(message, stacklevel=2)
         return data

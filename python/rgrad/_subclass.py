@@ -125,7 +125,7 @@ def _ask_in_place(function: Any) -> None:
     parameters = list(inspect.signature(function).parameters.values())
     takes_any = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
     known = [(p.name, _REQUIRED if p.default is p.empty else p.default) for p in parameters]
-    as_keywords = function.__module__ == "rgrad.nn.init"
+    as_keywords = function.__module__ in ("rgrad.nn.init", "torch.nn.init")
     as_given = takes_any or name in _WRITTEN_IN_C
     original = FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
     original.__kwdefaults__ = function.__kwdefaults__
@@ -317,7 +317,7 @@ def ask_everywhere() -> None:
     functions += [getattr(joined, name) for name in joined.__all__]
     functions += [getattr(init, name) for name in _INITS]
     for function in {id(f): f for f in functions if isinstance(f, FunctionType)}.values():
-        if function.__module__.startswith("rgrad.") and function not in _of_the_core():
+        if function.__module__.startswith(("rgrad.", "torch.")) and function not in _of_the_core():
             _ask_in_place(function)
 
 

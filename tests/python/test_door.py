@@ -287,3 +287,21 @@ print(torch.load(file, map_location="cpu").device, b"cuda:0" in file.getvalue())
         f"{name}:0",
         "cpu True",
     ]
+
+
+def test_functions_written_in_python_are_overridden_and_traced_as_a_whole():
+    code = """
+import torch, torch.nn.functional as F
+class Seen(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        print(torch.overrides.resolve_name(func), func is F.adaptive_avg_pool2d)
+        return func(*args, **(kwargs or {}))
+image = torch.ones(1, 1, 2, 2)
+with Seen():
+    F.adaptive_avg_pool2d(image, 1)
+traced = torch.fx.symbolic_trace(lambda x: F.adaptive_avg_pool2d(x, (1, 1)))
+print([node.name for node in traced.graph.nodes])
+"""
+    lines = _inside(code).splitlines()
+    assert lines[0] == "torch.nn.functional.adaptive_avg_pool2d True"
+    assert lines[-1] == "['x', 'adaptive_avg_pool2d', 'output']"

@@ -16,9 +16,13 @@ class Draws:
         return self.torch.from_numpy(np.asarray(values))
 
     def rand(self, *size):
+        size = size[0] if size and not isinstance(size[0], int) else size
         return self._tensor(self.source.random(size).astype(np.float32))
 
-    def randint(self, low, high, size):
+    def randint(self, *bounds, size=None):
+        if size is None:
+            *bounds, size = bounds
+        low, high = (0, *bounds)[-2:]
         return self._tensor(self.source.integers(low, high, size))
 
     def randperm(self, count):
@@ -58,6 +62,7 @@ class Draws:
             uniform=lambda low, high: self.uniform_(self.torch.empty(1), low, high).item(),
             integer=lambda low, high: int(self.randint(low, high, (1,)).item()),
             normal=lambda shape: self.normal_(self.torch.empty(shape)),
+            numbers=lambda shape: self.rand(*shape),
             permutation=lambda count: self.randperm(count).tolist(),
         )
 

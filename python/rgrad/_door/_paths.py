@@ -159,21 +159,6 @@ _ROWS = {
     "utils.data._utils": ("utils.data._workers", "MP_STATUS_CHECK_INTERVAL"),
     "utils.data._utils.collate": ("utils.data", "default_collate default_convert"),
     "utils.data._utils.worker": ("utils.data._workers", "WorkerInfo _generate_state get_worker_info"),
-    "vision.transforms.v2": (
-        "vision.transforms",
-        "CenterCrop ColorJitter Compose ConvertImageDtype FiveCrop GaussianBlur Grayscale InterpolationMode Lambda "
-        "LinearTransformation Normalize PILToTensor Pad RandomAdjustSharpness RandomAffine RandomApply "
-        "RandomAutocontrast RandomChoice RandomCrop RandomEqualize RandomErasing RandomGrayscale "
-        "RandomHorizontalFlip RandomInvert RandomOrder RandomPerspective RandomPosterize RandomResizedCrop "
-        "RandomRotation RandomSolarize RandomVerticalFlip Resize TenCrop ToPILImage ToTensor",
-    ),
-    "vision.transforms.v2.functional": (
-        "vision.transforms.functional",
-        "InterpolationMode adjust_brightness adjust_contrast adjust_gamma adjust_hue adjust_saturation "
-        "adjust_sharpness affine autocontrast center_crop convert_image_dtype crop elastic_transform equalize "
-        "erase five_crop gaussian_blur hflip invert normalize pad perspective pil_to_tensor posterize resize "
-        "resized_crop rgb_to_grayscale rotate solarize ten_crop to_grayscale to_pil_image to_tensor vflip",
-    ),
     "utils.data.dataloader": ("utils.data", "default_collate default_convert get_worker_info"),
 }
 

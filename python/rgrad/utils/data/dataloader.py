@@ -214,9 +214,6 @@ class DataLoader(Generic[T]):
 
     @property
     def _index_sampler(self) -> Iterable[Any]:
-        return self._batches()
-
-    def _batches(self) -> Iterable[Any]:
         """The iterable of the indices of each batch."""
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 

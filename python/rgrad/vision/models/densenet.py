@@ -54,7 +54,7 @@ class _DenseLayer(nn.Module):
 
     def forward(self, input: Any) -> Any:
         """Maps a tensor, or the list of all results before, to (N, growth_rate, H, W)."""
-        inputs = [input] if isinstance(input, rgrad.Tensor) else input
+        inputs = input if isinstance(input, (list, tuple)) else [input]
         if self.memory_efficient and any(part.requires_grad for part in inputs):
             few = checkpoint(self._few_channels, *inputs, use_reentrant=False)
         else:

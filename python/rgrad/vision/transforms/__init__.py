@@ -33,6 +33,7 @@ from rgrad.vision.transforms._more import (
     RandomVerticalFlip,
     TenCrop,
     ToPILImage,
+    _Simple,
 )
 from rgrad.vision.transforms.functional import InterpolationMode
 
@@ -132,7 +133,7 @@ class PILToTensor:
         return f"{type(self).__name__}()"
 
 
-class ConvertImageDtype:
+class ConvertImageDtype(_Simple):
     """Converts a tensor's dtype and scales its values to the new dtype's range.
 
     Args:
@@ -140,9 +141,10 @@ class ConvertImageDtype:
     """
 
     def __init__(self, dtype: Any) -> None:
+        super().__init__()
         self.dtype = dtype
 
-    def __call__(self, picture: Any) -> Any:
+    def forward(self, picture: Any) -> Any:
         """Returns the transformed image."""
         return F.convert_image_dtype(picture, self.dtype)
 
@@ -150,7 +152,7 @@ class ConvertImageDtype:
         return f"{type(self).__name__}()"
 
 
-class Normalize:
+class Normalize(_Simple):
     """Subtracts a mean and divides by a standard deviation, per channel.
 
     Args:
@@ -166,11 +168,12 @@ class Normalize:
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
+        super().__init__()
         self.mean = mean
         self.std = std
         self.inplace = inplace
 
-    def __call__(self, picture: Any) -> Any:
+    def forward(self, picture: Any) -> Any:
         """Returns the transformed image."""
         return F.normalize(picture, self.mean, self.std, self.inplace)
 
@@ -198,7 +201,7 @@ class Lambda:
         return f"{type(self).__name__}()"
 
 
-class Resize:
+class Resize(_Simple):
     """Resizes an image.
 
     Args:
@@ -215,6 +218,7 @@ class Resize:
         max_size: int | None = None,
         antialias: bool | None = True,
     ) -> None:
+        super().__init__()
         if not isinstance(size, (int, Sequence)):
             raise TypeError(f"Size should be int or sequence. Got {type(size)}")
         if isinstance(size, Sequence) and len(size) not in (1, 2):
@@ -224,7 +228,7 @@ class Resize:
         self.max_size = max_size
         self.antialias = antialias
 
-    def __call__(self, picture: Any) -> Any:
+    def forward(self, picture: Any) -> Any:
         """Returns the transformed image."""
         return F.resize(picture, self.size, self.interpolation, self.max_size, bool(self.antialias))
 
@@ -235,7 +239,7 @@ class Resize:
         )
 
 
-class CenterCrop:
+class CenterCrop(_Simple):
     """Cuts out the center of an image, padded with black if the image is too small.
 
     Args:
@@ -243,9 +247,10 @@ class CenterCrop:
     """
 
     def __init__(self, size: int | Sequence[int]) -> None:
+        super().__init__()
         self.size = _pair(size, _TWO)
 
-    def __call__(self, picture: Any) -> Any:
+    def forward(self, picture: Any) -> Any:
         """Returns the transformed image."""
         return F.center_crop(picture, self.size)
 
@@ -253,7 +258,7 @@ class CenterCrop:
         return f"{type(self).__name__}(size={self.size})"
 
 
-class RandomHorizontalFlip:
+class RandomHorizontalFlip(_Simple):
     """Flips an image left to right at random.
 
     Args:
@@ -261,9 +266,10 @@ class RandomHorizontalFlip:
     """
 
     def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
         self.p = p
 
-    def __call__(self, picture: Any) -> Any:
+    def forward(self, picture: Any) -> Any:
         """Returns the transformed image."""
         return F.hflip(picture) if _draw.chance() < self.p else picture
 
@@ -271,7 +277,7 @@ class RandomHorizontalFlip:
         return f"{type(self).__name__}(p={self.p})"
 
 
-class RandomCrop:
+class RandomCrop(_Simple):
     """Cuts out a random rectangle of an image.
 
     Args:
@@ -291,13 +297,14 @@ class RandomCrop:
         fill: float = 0,
         padding_mode: str = "constant",
     ) -> None:
+        super().__init__()
         self.size = _pair(size, _TWO)
         self.padding = padding
         self.pad_if_needed = pad_if_needed
         self.fill = fill
         self.padding_mode = padding_mode
 
-    def __call__(self, picture: Any) -> Any:
+    def forward(self, picture: Any) -> Any:
         """Returns the transformed image."""
         if self.padding is not None:
             picture = F.pad(picture, self.padding, self.fill, self.padding_mode)
@@ -319,7 +326,7 @@ class RandomCrop:
         return f"{type(self).__name__}(size={self.size}, padding={self.padding})"
 
 
-class RandomResizedCrop:
+class RandomResizedCrop(_Simple):
     """Cuts out a rectangle of random size and shape and resizes it.
 
     Args:
@@ -338,6 +345,7 @@ class RandomResizedCrop:
         interpolation: InterpolationMode = InterpolationMode.BILINEAR,
         antialias: bool | None = True,
     ) -> None:
+        super().__init__()
         self.size = _pair(size, _TWO)
         self.scale = scale
         self.ratio = ratio
@@ -360,7 +368,7 @@ class RandomResizedCrop:
             columns = round(height * high)
         return (height - rows) // 2, (width - columns) // 2, rows, columns
 
-    def __call__(self, picture: Any) -> Any:
+    def forward(self, picture: Any) -> Any:
         """Returns the transformed image."""
         picture = F.crop(picture, *self._window(*F.height_and_width(picture)))
         return F.resize(picture, self.size, self.interpolation, None, bool(self.antialias))

@@ -15,6 +15,11 @@ def uniform(low: float, high: float) -> float:
     return rgrad.empty(1).uniform_(low, high).item()
 
 
+def numbers(shape: list[int]) -> rgrad.Tensor:
+    """A tensor of numbers from 0 to 1."""
+    return rgrad.rand(*shape)
+
+
 def normal(shape: list[int]) -> rgrad.Tensor:
     """A tensor of numbers of the normal distribution."""
     return rgrad.empty(shape).normal_()
@@ -28,3 +33,8 @@ def integer(low: int, high: int) -> int:
 def permutation(count: int) -> list[int]:
     """The integers below `count` in any order."""
     return rgrad.randperm(count).tolist()
+
+
+def weighted(weights: list[float]) -> int:
+    """A place in a list, in proportion to the number there."""
+    return int(rgrad.multinomial(rgrad.tensor(weights), 1).item())

@@ -88,6 +88,14 @@ def test_the_type_of_a_tensors_storage_follows_its_dtype():
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_a_tensor_and_its_storage_are_copied_as_one():
+    x = torch.ones(3)
+    copied, storage, view = copy.deepcopy([x, x.storage(), x[1:]])
+    storage.fill_(5.0)
+    assert copied.tolist() == [5] * 3 and view.tolist() == [5] * 2 and x.tolist() == [1] * 3
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_tensors_are_made_of_storages_of_their_dtype_only():
     x = torch.arange(6.0).reshape(2, 3)
     for storage in (x.storage(), x.untyped_storage()):

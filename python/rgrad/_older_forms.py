@@ -91,8 +91,6 @@ def call(name: str, method: bool, args: tuple[Any, ...], kwargs: dict[str, Any])
         given = _bound(order, factors, args, rest)
         if given is None:
             continue
-        if any(isinstance(given.get(f), bool) for f in factors) and stem in ("add", "sub"):
-            raise RuntimeError("Boolean alpha only supported for Boolean results.")
         if not _warned or _C.is_warn_always_enabled():
             _warned = True
             warnings.warn(_text(name, factors, order, tensors, method), UserWarning, stacklevel=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import warnings
@@ -172,7 +173,9 @@ class TypedStorage:
         return TypedStorage(wrap_storage=self._untyped_storage, dtype=self.dtype)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
-        return memo.setdefault(id(self), self.clone())
+        # By way of a tensor, as tensors that share a storage share its copy.
+        elements = copy.deepcopy(self._elements(), memo)
+        return TypedStorage(wrap_storage=elements.untyped_storage(), dtype=self.dtype)
 
     def __repr__(self) -> str:
         lines = "".join(f" {x}\n" for x in self.tolist())

@@ -6,7 +6,7 @@ use super::{evaluate, pointwise, seen};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{NotImplemented, grad_enabled};
-use crate::layout::Layout;
+use crate::layout::{Layout, MemoryFormat};
 use crate::tensor::{
     Overlap, Tensor, assign, check_inference, check_memory, overlap_error, self_overlap, write_untracked,
 };
@@ -49,6 +49,9 @@ pub(super) fn evaluate_out(
         Some(out) if anywhere => results.iter().map(|t| t.on_device(out.device())).collect::<Result<_>>()?,
         _ => results,
     };
+    // What is created has no history, and whether it requires grad is then asked of the output.
+    let leaf = creates && results.iter().any(Tensor::requires_grad);
+    let results = if leaf { results.iter().map(Tensor::detach).collect() } else { results };
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
     // A history that ends in an error anyway is accepted.
     let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);
@@ -101,7 +104,10 @@ pub(super) fn evaluate_out(
             }
             stored.push(out.clone());
         } else {
-            stored.push(result.copied(out.dtype())?);
+            stored.push(result.copied_in(MemoryFormat::Preserve, out.dtype())?);
+        }
+        if leaf && let Some(t) = stored.last() {
+            t.set_requires_grad(true)?;
         }
     }
     Ok(stored)
@@ -152,7 +158,8 @@ fn check_dtype(op: &'static str, found: DType, out: DType) -> Result<()> {
             "take(): self and out expected to have the same dtype, but got self.dtype = {result} and out.dtype = {given}"
         ),
         "where" => bail!(Runtime, "Expected out type to be {result} but got {given}"),
-        "clamp" | "clamp_min" | "clamp_max" => bail!(Runtime, "Found dtype {given} but expected {result}"),
+        "clamp" | "clamp_min" | "clamp_max" | "abs" | "bitwise_not" | "ceil" | "floor" | "frac" | "neg"
+        | "round" | "sgn" | "sign" | "trunc" => bail!(Runtime, "Found dtype {given} but expected {result}"),
         "cummax" | "cummin" | "logcumsumexp" => {
             bail!(Runtime, "expected scalar_type {result} but found {given}")
         }

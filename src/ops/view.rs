@@ -92,8 +92,8 @@ fn reshape_to_impl(t: &Tensor, shape: &Dims) -> Result<Tensor> {
 fn ravel_impl(t: &Tensor) -> Result<Tensor> {
     let shape = Dims::from([t.numel()]);
     match t.layout().reshape(&shape) {
-        Some(_) => reshape_to(t, &shape),
-        None => view_as(&clone_in(t, MemoryFormat::Contiguous)?, &shape),
+        Some(layout) if layout.is_contiguous() => reshape_to(t, &shape),
+        _ => view_as(&clone_in(t, MemoryFormat::Contiguous)?, &shape),
     }
 }
 

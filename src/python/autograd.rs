@@ -38,6 +38,11 @@ impl PyTensor {
         self.inner(py).set_requires_grad(on.is_true()).py()
     }
 
+    #[deleter]
+    fn delete_requires_grad(&self) -> PyResult<()> {
+        Err(PyRuntimeError::new_err("requires_grad must be a bool"))
+    }
+
     #[pyo3(signature = (requires_grad=true))]
     fn requires_grad_(slf: Bound<'_, Self>, requires_grad: bool) -> PyResult<Bound<'_, Self>> {
         let t = slf.tensor();
@@ -294,6 +299,11 @@ impl PyTensor {
     #[getter]
     fn _backward_hooks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         hooks_dict(py, &self.inner(py))
+    }
+
+    #[deleter(_backward_hooks)]
+    fn refuse_deletion_of_hooks(&self) -> PyResult<()> {
+        Err(PyRuntimeError::new_err("Deletion of _backward_hooks is not allowed"))
     }
 
     /// Calls `hook(tensor)` after a gradient was accumulated into this leaf.

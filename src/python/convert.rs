@@ -1,6 +1,6 @@
 //! Conversions between Python and Rust values.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -351,7 +351,17 @@ fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
         }
         Ty::TypeName => tensor_type_name(obj)?.map(Value::Str),
         // The class is defined in Python; strided is the only layout, so there is nothing to convert.
-        Ty::Layout => obj.get_type().name().is_ok_and(|n| n == "layout").then_some(Value::None),
+        Ty::Layout if obj.get_type().name().is_ok_and(|n| n == "layout") => {
+            match obj.repr()?.to_cow()?.as_ref() {
+                "torch.strided" => Some(Value::None),
+                other => {
+                    return Err(PyNotImplementedError::new_err(format!(
+                        "tensors are strided: there are none of layout {other}"
+                    )));
+                }
+            }
+        }
+        Ty::Layout => None,
     })
 }
 

@@ -360,7 +360,7 @@ fn call_out(
     for ((target, before), after) in targets.iter().zip(&tensors).zip(stored) {
         if !after.same(before) {
             if before.numel() > 0 {
-                warn_resized(py, before, &after)?;
+                warn_resized(py, entry.name, before, &after)?;
             }
             PyTensor::replace(target.cast::<PyTensor>()?, before.replaced_by(after).py()?);
         }
@@ -368,7 +368,17 @@ fn call_out(
     Ok(out.clone().unbind())
 }
 
-fn warn_resized(py: Python<'_>, before: &crate::Tensor, after: &crate::Tensor) -> PyResult<()> {
+fn warn_resized(py: Python<'_>, name: &str, before: &crate::Tensor, after: &crate::Tensor) -> PyResult<()> {
+    if matches!(name, "arange" | "range") {
+        let text = format!(
+            "The number of elements in the out tensor of shape {} does not match the computed {}, perhaps by a rounding \
+             error. The out tensor will be resized to {}.",
+            before.shape(),
+            after.numel(),
+            after.shape()
+        );
+        return warn(py, &text);
+    }
     let text = format!(
         "An output with one or more elements was resized since it had shape {}, which does not match the required output \
          shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they \

@@ -382,7 +382,8 @@ impl Tensor {
     fn base_requires_grad(&self) -> bool {
         match &self.0.view {
             None => false,
-            Some(v) => v.base.meta().is_some_and(|m| m.is_tracked()),
+            // Views of tensors of inference mode have no history.
+            Some(v) => !self.0.inference && v.base.meta().is_some_and(|m| m.is_tracked()),
         }
     }
 

@@ -64,7 +64,6 @@ def test_diff_names_the_dimension_in_which_a_prepended_tensor_differs():
         torch.ones(2, 3).diff(dim=0, prepend=torch.ones(1, 2))
 
 
-@pytest.mark.filterwarnings("ignore:torch.meshgrid")
 def test_meshgrid_and_block_diag_tell_empty_and_mixed_inputs():
     with pytest.raises(RuntimeError, match="expects a non-empty TensorList"):
         torch.meshgrid(indexing="ij")
@@ -83,6 +82,52 @@ def test_draws_outside_of_a_dtypes_range_are_errors():
     assert torch.randperm(2**11 + 1, dtype=torch.float16).numel() == 2**11 + 1
     drawn = torch.bernoulli(torch.full((64,), 0.5), out=torch.empty(64, dtype=torch.int32))
     assert drawn.dtype == torch.int32 and set(drawn.tolist()) <= {0, 1}
+
+
+def test_an_output_without_elements_takes_the_strides_of_the_result():
+    x = torch.randn(2, 3, 4).permute(2, 0, 1)
+    for operation in (torch.exp, torch.signbit):
+        out = operation(x, out=torch.empty(0, dtype=operation(x).dtype))
+        assert out.stride() == operation(x).stride() == (1, 12, 4) and out.equal(operation(x))
+
+
+def test_ravel_is_contiguous():
+    x = torch.arange(10.0)[::2]
+    assert x.ravel().is_contiguous() and x.ravel().equal(x)
+    assert torch.ones(2, 3).ravel()._base is not None
+
+
+def test_outputs_of_exact_operations_have_the_dtype_of_the_input():
+    for operation in (torch.neg, torch.floor, torch.round, torch.sign, torch.trunc, torch.abs):
+        with pytest.raises(RuntimeError, match="Found dtype Double but expected Float"):
+            operation(torch.ones(2), out=torch.empty(2, dtype=torch.float64))
+    assert torch.exp(torch.zeros(2), out=torch.empty(2, dtype=torch.float64)).tolist() == [1, 1]
+
+
+def test_no_tensor_is_made_in_a_sparse_layout():
+    with pytest.raises(NotImplementedError, match="there are none of layout torch.sparse_coo"):
+        torch.zeros(2, layout=torch.sparse_coo)
+    assert torch.zeros(2, layout=torch.strided).shape == (2,)
+
+
+def test_a_range_whose_output_has_another_number_of_elements_warns():
+    with pytest.warns(UserWarning, match="The out tensor will be resized"):
+        assert torch.arange(4, out=torch.zeros(3)).shape == (4,)
+
+
+def test_an_output_that_is_created_may_require_grad():
+    out = torch.zeros(3)
+    assert torch.ones(3, out=out, requires_grad=True) is out and out.requires_grad and out.is_leaf
+    assert out.tolist() == [1, 1, 1]
+
+
+def test_views_of_leaves_of_inference_mode_require_no_grad():
+    with torch.inference_mode():
+        leaf = torch.ones(2, 3, requires_grad=True)
+        assert leaf.requires_grad and not leaf.view(-1).requires_grad and not leaf[0].requires_grad
+    x = torch.ones(2, 3, requires_grad=True)
+    with torch.inference_mode():
+        assert x.view(-1).requires_grad
 
 
 def test_devices_of_different_kinds_hash_differently():
@@ -122,7 +167,7 @@ def test_any_sequence_is_data_and_its_faults_are_told():
         torch.tensor([0, "text"])
     with pytest.raises(ValueError, match="too many dimensions 'str'"):
         torch.tensor(["text"])
-    itself = [0]
+    itself: list[object] = [0]
     itself.append(itself)
     for data in (itself, [[1, 2], itself]):
         with pytest.raises(TypeError, match="self-referential lists are incompatible"):

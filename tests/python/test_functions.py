@@ -159,3 +159,10 @@ def test_the_gradient_of_a_segment_with_nan_goes_to_the_nan(reduce, expected):
     result.sum().backward()
     assert result[0].isnan() and result[1] == 5
     torch.testing.assert_close(x.grad, torch.tensor([*map(float, expected), 1.0]), equal_nan=True)
+
+
+def test_segments_of_the_last_dimension_may_be_counted_from_the_end():
+    x = torch.arange(6.0)
+    assert torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 4]), axis=-1).tolist() == [1, 14]
+    rows = torch.segment_reduce(x.view(2, 3), "max", offsets=torch.tensor([[0, 1, 3]] * 2), axis=-1)
+    assert rows.tolist() == [[0, 2], [3, 5]]

@@ -18,7 +18,8 @@ NOT_OPERATIONS = {
     "names", "nbytes", "ndim", "ndimension", "nelement", "new", "new_tensor", "numel", "numpy",
     "output_nr", "real", "register_hook",
     "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad", "retains_grad",
-    "shape", "share_memory_", "size", "storage", "storage_offset", "stride", "tolist", "untyped_storage",
+    "shape", "share_memory_", "size", "storage", "storage_offset", "storage_type", "stride", "tolist",
+    "untyped_storage",
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 import copy
 import sys
+from typing import Any
 
 import pytest
 
@@ -28,18 +29,19 @@ def test_storages_are_made_by_number_or_by_elements_on_a_device():
         ((1,), {"wrap_storage": torch.UntypedStorage(4)}, RuntimeError, "No positional arguments"),
     ],
 )
-def test_constructors_of_storages_name_the_argument_that_is_wrong(arguments, options, kind, words):
+def test_constructors_of_storages_name_the_argument_that_is_wrong(arguments: Any, options: Any, kind: Any, words: str):
     with pytest.raises(kind, match=words):
         torch.TypedStorage(*arguments, **options)
-    legacy = {name: value for name, value in options.items() if name != "dtype"}
+    legacy: Any = {name: value for name, value in options.items() if name != "dtype"}
     with pytest.raises(kind, match=words):
         torch.FloatStorage(*arguments, **legacy)
 
 
 def test_legacy_types_take_neither_device_nor_dtype():
-    for name, value in (("device", "cpu"), ("dtype", torch.float32)):
-        with pytest.raises(RuntimeError, match=f"'{name}' cannot be specified"):
-            torch.FloatStorage(**{name: value})
+    given: list[dict[str, Any]] = [{"device": "cpu"}, {"dtype": torch.float32}]
+    for options in given:
+        with pytest.raises(RuntimeError, match=f"'{next(iter(options))}' cannot be specified"):
+            torch.FloatStorage(**options)
     with pytest.raises(TypeError, match="got an unexpected keyword"):
         torch.FloatStorage(other=1)
     with pytest.raises(RuntimeError, match="Only child classes of _LegacyStorage"):
@@ -85,6 +87,14 @@ def test_the_type_of_a_tensors_storage_follows_its_dtype():
     assert torch.Storage is torch.FloatStorage
     sizes = [torch.zeros(n).untyped_storage().__sizeof__() for n in (0, 10, 20)]
     assert sizes[1] - sizes[0] == sizes[2] - sizes[1] == 40
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_a_tensor_and_its_storage_are_copied_as_one():
+    x = torch.ones(3)
+    copied, storage, view = copy.deepcopy([x, x.storage(), x[1:]])
+    storage.fill_(5.0)
+    assert copied.tolist() == [5] * 3 and view.tolist() == [5] * 2 and x.tolist() == [1] * 3
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")

@@ -92,7 +92,8 @@ def segment_reduce(
     if not data.dtype.is_floating_point:
         kind = data.type().rpartition(".")[2].removesuffix("Tensor")
         raise NotImplementedError(f"\"_segment_reduce_cpu\" not implemented for '{kind}'")
-    counts = _lengths(data, lengths, offsets, axis % data.dim() if data.dim() else axis, unsafe)
+    axis = axis % data.dim() if data.dim() else axis
+    counts = _lengths(data, lengths, offsets, axis, unsafe)
     segments = counts.size(-1)
     rows = counts.reshape(-1, segments)
     ends = rows.cumsum(-1)

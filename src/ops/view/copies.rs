@@ -257,11 +257,11 @@ fn repeat_interleave_by_tensor(a: &Args) -> Result<Out> {
 
 /// Coordinate grids: one tensor per input, each with the shape of the grid.
 fn meshgrid(tensors: &[Tensor], indexing: Option<&str>) -> Result<Vec<Tensor>> {
+    ensure!(!tensors.is_empty(), Runtime, "meshgrid expects a non-empty TensorList");
     if indexing.is_none() {
         warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")?;
     }
     let indexing = indexing.unwrap_or("ij");
-    ensure!(!tensors.is_empty(), Runtime, "meshgrid expects a non-empty TensorList");
     let swaps = match indexing {
         "ij" => false,
         "xy" => tensors.len() >= 2,

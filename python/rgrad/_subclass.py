@@ -258,6 +258,14 @@ def nowrap_functions() -> set[Any]:
 def _init_subclass(cls: Any, **kwargs: Any) -> None:
     """Registers a new subclass, unless it opts out by `__torch_function__ = _disabled_torch_function_impl`."""
     super(Tensor, cls).__init_subclass__(**kwargs)
+    take_part(cls)
+
+
+def take_part(cls: Any) -> None:
+    """Makes a class override functions, unless it opts out.
+
+    From the first such class on, each call of an operation looks for overrides among its arguments.
+    """
     cls._takes_part = cls.__torch_function__ is not _C._disabled_torch_function_impl
     if not cls._takes_part:
         return

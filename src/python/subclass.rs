@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::tensor::PyTensor;
 use crate::ops::interpreter::{INTERPRETERS, active};
@@ -168,10 +168,22 @@ pub fn disabled_torch_function<'py>(
     out
 }
 
+/// Whether an argument is of a class that overrides nothing, asked before its attributes are.
+const BUILTIN: [fn(&Bound<'_, PyAny>) -> bool; 5] = [
+    |arg| arg.is_none(),
+    |arg| arg.is_exact_instance_of::<PyInt>(),
+    |arg| arg.is_exact_instance_of::<PyFloat>(),
+    |arg| arg.is_exact_instance_of::<PyBool>(),
+    |arg| arg.is_exact_instance_of::<PyString>(),
+];
+
 /// Whether a class overrides functions. Plain tensors have the method, but do not participate.
 fn takes_part(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = arg.py();
     let class = arg.get_type();
+    if super::object::is_plain(arg) || BUILTIN.iter().any(|is| is(arg)) {
+        return Ok(false);
+    }
     if arg.cast::<PyTensor>().is_ok() {
         return class.getattr(intern!(py, "_takes_part"))?.is_truthy();
     }

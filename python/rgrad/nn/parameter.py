@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from typing import Any, cast
 
@@ -85,20 +86,34 @@ _WITHOUT_SHAPE = frozenset(
 )
 
 
+def _refused(cls: Any, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    """The `__torch_function__` of placeholders."""
+    # Methods of slots are lookups of attributes such as `device`.
+    if type(func).__name__ != "method-wrapper" and getattr(func, "__name__", "") not in _WITHOUT_SHAPE:
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {func}: it has no shape before the first `forward` of "
+            "its lazy module, or before `materialize`."
+        )
+    return _C._disabled_torch_function_impl(func, types, args, kwargs or {})
+
+
+@functools.cache
+def _refuse_operations() -> None:
+    """Lets placeholders refuse operations; called with the first, for it makes all operations look for overrides."""
+    from rgrad._subclass import take_part
+
+    _Uninitialized.__torch_function__ = classmethod(_refused)  # type: ignore[assignment]
+    classes: list[Any] = [_Uninitialized]
+    for cls in classes:
+        take_part(cls)
+        classes.extend(cls.__subclasses__())
+
+
 class _Uninitialized(_C.Tensor):
     """Base class of tensors whose shape is not known before a module's first input."""
 
+    __torch_function__ = _C._disabled_torch_function_impl
     _becomes: type
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        # Methods of slots are lookups of attributes such as `device`.
-        if type(func).__name__ != "method-wrapper" and getattr(func, "__name__", "") not in _WITHOUT_SHAPE:
-            raise ValueError(
-                f"Attempted to use an uninitialized parameter in {func}: it has no shape before the first `forward` of "
-                "its lazy module, or before `materialize`."
-            )
-        return _C._disabled_torch_function_impl(func, types, args, kwargs or {})
 
     @property
     def shape(self) -> Any:
@@ -148,6 +163,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
     _becomes = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        _refuse_operations()
         return _C._make_subclass(cls, rgrad.empty(0, device=device, dtype=dtype), requires_grad)
 
 
@@ -163,6 +179,7 @@ class UninitializedBuffer(_Uninitialized):
     _becomes = _C.Tensor
 
     def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> UninitializedBuffer:
+        _refuse_operations()
         return _C._make_subclass(cls, rgrad.empty(0, device=device, dtype=dtype), requires_grad)
 
 

@@ -107,6 +107,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 
 def _imag(self: Tensor) -> NoReturn:
+    """The imaginary part, which no tensor has here."""
     raise TypeError("imag is not implemented for tensors with non-complex dtypes.")
 
 

@@ -217,7 +217,7 @@ def create_feature_extractor(
         raise ValueError("If `train_return_nodes` or `eval_return_nodes` is specified, then both should be specified")
     if (return_nodes is None) != all(separate):
         raise ValueError(
-            "Either `return_nodes` or `train_return_nodes` and `eval_return_nodes` together, should be specified"
+            "What should be specified is `return_nodes`, or instead of it `train_return_nodes` with `eval_return_nodes`"
         )
     chosen = (train_return_nodes, eval_return_nodes) if all(separate) else (return_nodes, return_nodes)
     wanted = [_as_names(nodes or []) for nodes in chosen]

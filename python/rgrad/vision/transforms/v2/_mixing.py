@@ -62,8 +62,8 @@ class _Mix(Transform):
     def _check(self, batch: Any, labels: Any) -> None:
         if labels.dim() not in (1, 2) or batch is labels:
             raise ValueError(
-                "labels should be index based with shape (batch_size,) or probability based with shape "
-                f"(batch_size, num_classes), but got a tensor of shape {labels.shape} instead."
+                "labels should be index based, of shape (B,), or probabilities of shape (B, num_classes), but they are "
+                f"a tensor of shape {labels.shape}"
             )
         if labels.dim() == 1 and self.num_classes is None:
             raise ValueError("num_classes must be passed if the labels are index-based (1D)")

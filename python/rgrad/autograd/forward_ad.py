@@ -59,7 +59,9 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """
     global _shifts
     if _shifts is None or level not in (None, 0):
-        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one: none of this number is entered"
+        )
     _shifts = None
 
 
@@ -97,9 +99,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         ValueError: they are not floating point.
     """
     if _shifts is None or level not in (None, 0):
-        raise RuntimeError(
-            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
-        )
+        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists: use `dual_level`")
     for name, given in (("primal", tensor), ("tangent", tangent)):
         if not given.is_floating_point():
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {given.dtype}")

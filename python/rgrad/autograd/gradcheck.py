@@ -360,8 +360,8 @@ def gradcheck(
         check_undefined_grad: whether backward must support missing gradients of some outputs.
         check_grad_dtypes: whether gradients must have the dtype of their inputs.
         check_batched_grad: whether gradients of a batch must equal those of its members.
-        check_batched_forward_grad: of forward mode, which this library does not have.
-        check_forward_ad: of forward mode, which this library does not have.
+        check_batched_forward_grad: of forward mode; tangents are computed by backward passes here, so True is refused.
+        check_forward_ad: of forward mode; tangents are computed by backward passes here, so True is refused.
         check_backward_ad: whether to check anything.
         fast_mode: compare one random combination of the derivatives rather than each.
         masked: of sparse tensors, which this library does not have.
@@ -386,7 +386,7 @@ def gradcheck(
         },
     )
     if check_forward_ad:
-        raise NotImplementedError("gradcheck(check_forward_ad=True): there is no forward mode here")
+        raise NotImplementedError("gradcheck(check_forward_ad=True): tangents are computed by backward passes here")
     check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
         _check_inputs(check.inputs)
@@ -439,7 +439,7 @@ def gradgradcheck(
         check_undefined_grad: as for :func:`gradcheck`.
         check_grad_dtypes: as for :func:`gradcheck`.
         check_batched_grad: as for :func:`gradcheck`.
-        check_fwd_over_rev: of forward mode, which this library does not have.
+        check_fwd_over_rev: of forward mode; tangents are computed by backward passes here, so True is refused.
         check_rev_over_rev: whether to check anything.
         fast_mode: as for :func:`gradcheck`.
         masked: of sparse tensors, which this library does not have.

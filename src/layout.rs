@@ -217,6 +217,22 @@ impl Layout {
         self.shape.numel()
     }
 
+    /// The layout in which expanded dimensions have size 1, so that it has each of their elements once; None if there
+    /// are no such dimensions.
+    pub fn without_repetition(&self) -> Option<Layout> {
+        let repeats = |(&n, &stride): (&usize, &isize)| stride == 0 && n > 1;
+        if !self.shape.iter().zip(self.strides.iter()).any(repeats) {
+            return None;
+        }
+        let mut once = self.clone();
+        for (n, &stride) in once.shape.iter_mut().zip(self.strides.iter()) {
+            if stride == 0 {
+                *n = (*n).min(1);
+            }
+        }
+        Some(once)
+    }
+
     /// Whether the elements are dense in row-major order. The strides of dimensions of size 1 are ignored.
     #[inline]
     pub fn is_contiguous(&self) -> bool {

@@ -1540,6 +1540,7 @@ class Tensor:
     @property
     def mT(self) -> Tensor: ...
     _backward_hooks: Any
+    _grad: Any
     _is_view: Any
     _takes_part: Any
     ccol_indices: Any

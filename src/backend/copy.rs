@@ -19,10 +19,13 @@ pub fn copy(src: View, out: View) -> Result<()> {
 
 /// Sets every element of `out`.
 pub fn fill(out: View, value: Scalar) -> Result<()> {
-    if !out.layout.is_contiguous()
-        && let Some(order) = out.layout.memory_order()
-    {
-        return fill(View { layout: &out.layout.permute(&order), ..out }, value);
+    if !out.layout.is_contiguous() {
+        if let Some(order) = out.layout.memory_order() {
+            return fill(View { layout: &out.layout.permute(&order), ..out }, value);
+        }
+        if let Some(once) = out.layout.without_repetition() {
+            return fill(View { layout: &once, ..out }, value);
+        }
     }
     of(out.device())?.fill(out, value)
 }

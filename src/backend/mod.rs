@@ -119,11 +119,13 @@ fn elements<'a, T: Element>(v: View<'a>) -> &'a [T] {
 }
 
 /// As `elements`, writable; see Note [Outputs] in `cpu/output.rs`.
+#[inline]
 fn results<T: Element>(v: View<'_>) -> Result<cpu::output::Output<'_, T>> {
     cpu::output::Output::of(v)
 }
 
 /// The device of all views; an error if they are on different devices.
+#[inline]
 pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Device> {
     let mut found = None;
     for v in views {

@@ -18,6 +18,7 @@ use crate::{ensure, ops};
 pub(super) use added::record_added;
 
 /// A tensor with non-negative strides and the compute dtype, as the product kernels require.
+#[inline]
 fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
     let fits = t.dtype() == compute && t.strides().iter().all(|&s| s >= 0);
     if fits { Ok(t.clone()) } else { t.copied(compute) }

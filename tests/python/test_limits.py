@@ -211,3 +211,28 @@ def test_indices_of_pooling_that_were_written_before_backward_are_an_error(pool,
     write(indices)
     with pytest.raises((RuntimeError, IndexError), match="inplace operation|out of range"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "rgrad.zeros((), dtype=rgrad.int64).expand(2**20, 2**20, 3).__setitem__(slice(None), -1.5)",
+        "rgrad.zeros(()).expand(2**40, 3).fill_(2).fill_diagonal_(3, True)[0, 0]",
+        "rgrad.zeros(3).expand(2**40, 3).fill_(2)[5]",
+    ],
+)
+def test_filling_an_expanded_tensor_writes_each_of_its_elements_once(call):
+    assert "rror" not in run(call)
+
+
+def test_gradients_of_scatters_with_no_index_are_those_of_the_input_alone():
+    for shape, source in (((0,), (4, 7)), ((0, 1, 2), (6, 5))):
+        index = rgrad.zeros(shape, dtype=rgrad.int64)
+        x, src = rgrad.ones(4, 5, requires_grad=True), rgrad.ones(source, requires_grad=True)
+        x.scatter_add(1, index, src).sum().backward()
+        assert x.grad.equal(rgrad.ones(4, 5)) and src.grad.equal(rgrad.zeros(source))
+
+
+def test_dimensions_of_a_tensor_without_any_cannot_be_contracted():
+    with pytest.raises(IndexError, match="has no dimensions"):
+        rgrad.tensordot(rgrad.tensor(2), rgrad.ones(1, 2), ([-1], [0]))

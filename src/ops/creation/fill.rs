@@ -149,7 +149,8 @@ pub(super) fn fill_diagonal(a: &Args) -> Result<Out> {
         fill_all_impl(&as_strided(t, &[length as i64], &[step as i64], Some(start))?, value)
     };
     diagonal(0, rows.min(columns))?;
-    if wrap && t.rank() == 2 {
+    // The rows of an expanded tensor are one row.
+    if wrap && t.rank() == 2 && t.strides()[0] != 0 {
         // Each further diagonal starts one row below the end of the previous one.
         for first in (columns + 1..rows).step_by(columns + 1) {
             diagonal(first, columns.min(rows - first))?;

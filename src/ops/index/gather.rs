@@ -226,8 +226,11 @@ impl Function for Scatter {
     }
 }
 
-/// `part` as the leading part of a tensor of zeros with a larger shape.
+/// `part` as the leading part of a tensor of zeros with a larger shape; an empty part may have any shape.
 fn among_zeros(part: &Tensor, shape: &Dims) -> Result<Tensor> {
+    if part.numel() == 0 {
+        return part.new_full(shape.clone(), Scalar::Int(0));
+    }
     let mut out = part.clone();
     for dim in 0..shape.len().min(part.rank()) {
         if out.shape()[dim] != shape[dim] {

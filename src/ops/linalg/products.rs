@@ -76,6 +76,15 @@ pub(super) fn tensordot_impl(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> 
     ensure!(xs.len() == ys.len(), Runtime, "both dimension lists should have same length");
     let wrap =
         |t: &Tensor, dims: &[i64]| dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<Vec<_>>>();
+    for (t, dims) in [(x, xs), (y, ys)] {
+        // A dimension of a 0-d tensor may be named otherwise; here it has no size.
+        ensure!(
+            t.rank() > 0 || dims.is_empty(),
+            Index,
+            "Dimension specified as {} but tensor has no dimensions",
+            dims[0]
+        );
+    }
     let (xs, ys) = (wrap(x, xs)?, wrap(y, ys)?);
     let (mut x, mut y) = (x.clone(), y.clone());
     for (&i, &j) in xs.iter().zip(&ys) {

@@ -8,10 +8,11 @@ use crate::error::Result;
 use crate::with_dtype;
 
 /// The matrix in the last two dimensions of the first batch entry.
+#[inline]
 fn matrix<'a, T: Element>(v: &View<'a>) -> matmul::MatRef<'a, T> {
-    let (l, data) = (v.layout, v.storage.slice::<T>());
-    let r = l.rank();
-    matmul::MatRef { data: &data[l.offset.min(data.len())..], rs: l.strides[r - 2], cs: l.strides[r - 1] }
+    let (data, strides) = (v.storage.slice::<T>(), &*v.layout.strides);
+    let r = strides.len();
+    matmul::MatRef { data: &data[v.layout.offset.min(data.len())..], rs: strides[r - 2], cs: strides[r - 1] }
 }
 
 pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {

@@ -3,7 +3,8 @@
 mod order;
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Index, IndexMut};
+use std::slice::SliceIndex;
 
 use smallvec::SmallVec;
 
@@ -29,7 +30,7 @@ macro_rules! dims_like {
             // SmallVec's own `clone` copies element by element, and a copy of variable length is a call to memcpy.
             #[inline]
             fn clone(&self) -> Self {
-                let few = match self.0[..] {
+                let few = match *self.0.as_slice() {
                     [] => [0; INLINE],
                     [a] => [a, 0, 0, 0, 0, 0],
                     [a, b] => [a, b, 0, 0, 0, 0],
@@ -60,6 +61,20 @@ macro_rules! dims_like {
             #[inline]
             fn deref_mut(&mut self) -> &mut Self::Target {
                 &mut self.0
+            }
+        }
+        // SmallVec's own indexing is not inlined.
+        impl<I: SliceIndex<[$t]>> Index<I> for $name {
+            type Output = I::Output;
+            #[inline]
+            fn index(&self, at: I) -> &I::Output {
+                &self.0.as_slice()[at]
+            }
+        }
+        impl<I: SliceIndex<[$t]>> IndexMut<I> for $name {
+            #[inline]
+            fn index_mut(&mut self, at: I) -> &mut I::Output {
+                &mut self.0.as_mut_slice()[at]
             }
         }
         impl From<&[$t]> for $name {

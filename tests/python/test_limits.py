@@ -236,3 +236,13 @@ def test_gradients_of_scatters_with_no_index_are_those_of_the_input_alone():
 def test_dimensions_of_a_tensor_without_any_cannot_be_contracted():
     with pytest.raises(IndexError, match="has no dimensions"):
         rgrad.tensordot(rgrad.tensor(2), rgrad.ones(1, 2), ([-1], [0]))
+
+
+@pytest.mark.parametrize("plane", [(9,), (30, 40), (7, 8, 9)])
+def test_a_convolution_over_no_channels_is_its_bias(plane):
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[len(plane) - 1]
+    x, weight = rgrad.randn(2, 0, *plane), rgrad.randn(12, 0, *(3 for _ in plane))
+    shape = (2, 12, *(n - 2 for n in plane))
+    assert convolve(x, weight).equal(rgrad.zeros(shape))
+    bias = rgrad.arange(12.0)
+    assert convolve(x, weight, bias).equal(bias.reshape(12, *(1 for _ in plane)).expand(shape))

@@ -9,7 +9,8 @@ use smallvec::smallvec;
 
 use crate::backend::conv::{self as kernel, bias_gradient};
 pub use crate::backend::conv::{ConvShape, Product};
-use crate::dtype::DType;
+use crate::backend::copy;
+use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{
     Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record, record_optional,
@@ -31,9 +32,15 @@ pub fn product(
     let (x, y) = (a.dense(compute)?, b.dense(compute)?);
     let shift = bias.map(|t| t.dense(compute)).transpose()?;
     let result = x.new_empty(out.clone())?;
-    let fused = shift.as_ref().filter(|_| which == Product::Output).map(Tensor::raw);
-    kernel::product(which, &s, x.raw(), y.raw(), fused, result.raw())?;
-    if let (Some(shift), true) = (&shift, which != Product::Output) {
+    // Sums of no terms, as those over no channels.
+    let is_zero = x.numel() == 0 || y.numel() == 0;
+    let fused = shift.as_ref().filter(|_| which == Product::Output && !is_zero).map(Tensor::raw);
+    if is_zero {
+        copy::fill(result.raw(), Scalar::Int(0))?;
+    } else {
+        kernel::product(which, &s, x.raw(), y.raw(), fused, result.raw())?;
+    }
+    if let (Some(shift), true) = (&shift, which != Product::Output || is_zero) {
         let mut column: Dims = out.iter().map(|_| 1).collect();
         column[1] = out[1];
         let column = view::reshape_to(&shift.detach(), &column)?;

@@ -633,3 +633,15 @@ def test_versions_of_modules_are_compared_part_by_part():
         check(module, (1, 2))
     with pytest.warns(UserWarning, match="malformed"):
         assert check(module, (1, 2), error_if_malformed=False)
+
+
+def test_a_buffer_that_was_loaded_from_may_be_closed_or_written():
+    buffer = io.BytesIO()
+    torch.save(nn.Linear(2, 3), buffer)
+    buffer.seek(0)
+    loaded = torch.load(buffer, weights_only=False)
+    before = loaded.weight.tolist()
+    buffer.seek(0)
+    buffer.write(bytes(len(buffer.getvalue()) + 100))
+    buffer.close()
+    assert loaded.weight.tolist() == before

@@ -261,12 +261,10 @@ def check_module_version_greater_or_equal(
 
 
 def _rest(f: Any) -> Any:
-    """The bytes of an open file from where it is, without a copy where it has a buffer or reads into one."""
-    if type(f) is io.BytesIO:
-        place = f.tell()
-        f.seek(0, io.SEEK_END)
-        return f.getbuffer()[place:]
-    if not hasattr(f, "readinto"):
+    """The bytes of an open file from where it is, without a copy where it reads into a buffer."""
+    # What BytesIO reads from its beginning shares its memory until it is written; its `getbuffer` would keep it from
+    # being closed.
+    if type(f) is io.BytesIO or not hasattr(f, "readinto"):
         return f.read()
     start = f.tell()
     f.seek(0, io.SEEK_END)

@@ -1,6 +1,7 @@
 //! `torch.dtype`, `torch.device`, `torch.memory_format` and `torch.Generator` objects.
 
 use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
@@ -224,12 +225,9 @@ impl PyDevice {
     }
 
     fn __hash__(&self) -> u64 {
-        let kind = match self.device {
-            Device::Cpu => 0,
-            Device::Gpu(_) => 1,
-            Device::Meta => 2,
-        };
-        kind << 16 | self.index.map_or(0, |i| i as u64 + 1)
+        let mut hasher = DefaultHasher::new();
+        (self.device.kind(), self.index).hash(&mut hasher);
+        hasher.finish()
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<bool> {

@@ -450,7 +450,6 @@ MEMBERS = {
     "get_device": "The number of the tensor's GPU; -1 on the CPU.",
     "grad": "The gradient that backward has accumulated, of the tensor's shape; None before.",
     "grad_fn": "The node of the graph that made the tensor; None for leaves.",
-    "imag": "Refuses: there are no complex dtypes.",
     "is_complex": "Whether the elements are complex numbers: False, as there is no such dtype.",
     "is_contiguous": "Whether the elements lie in order and without gaps, in a memory format.",
     "is_cpu": "Whether the tensor is on the CPU.",
@@ -617,6 +616,7 @@ def page(table: list[dict]) -> str:
 
 def outputs() -> dict[Path, str]:
     """Every generated file and what it should hold."""
+    import rgrad.nn  # noqa: F401 - it adds names to the core
     from rgrad import _C
 
     table = _C._op_table()

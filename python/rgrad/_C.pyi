@@ -2988,6 +2988,7 @@ DisableTorchFunction: Any
 DisableTorchFunctionSubclass: Any
 OutOfMemoryError: Any
 TensorBase: Any
+_ConvBackend: Any
 _InputMetadata: Any
 _LinAlgError: Any
 _TensorMeta: Any
@@ -3043,6 +3044,7 @@ _reset_peak_memory: Any
 _result_type: Any
 _safetensors_index: Any
 _safetensors_save: Any
+_select_conv_backend: Any
 _set_anomaly_enabled: Any
 _set_autocast: Any
 _set_cpu_isa: Any

@@ -2,7 +2,7 @@
 //!
 //! Note [Scanning columns]: a scan has dependencies along the dimension only, so several columns are scanned together
 //! in vector registers, in strips that are divided among threads. A single row is one chain of dependent operations;
-//! for cumulative sums the chain is shortened to one addition per group of elements, see Note [Sums of windows].
+//! for cumulative sums the chain is shortened to one addition per group of elements, see Note [Sums along a row].
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::rows_of;
@@ -108,9 +108,7 @@ struct CumProdInt<T>(std::marker::PhantomData<fn(T)>);
 /// Elements compared with the current extremum at a time.
 const CHUNK: usize = 32;
 /// Elements that are summed among themselves before being added to the cumulative sum.
-const GROUP: usize = 8;
-/// Elements whose sums of windows are held at a time.
-const BLOCK: usize = 256;
+const GROUP: usize = 4;
 
 /// Sums are accumulated in float64, as in PyTorch: a float32 cumulative sum would drift.
 impl<T: Real> Scan for CumSum<T> {
@@ -137,47 +135,34 @@ impl<T: Real> Scan for CumSum<T> {
 
 /// The cumulative sums of rows of `n` elements.
 ///
-/// Note [Sums of windows]: a cumulative sum is the one 8 elements before it plus the sum of the last 8. Those sums do
-/// not depend on each other: they are made of sums of the last 4, which loops over contiguous memory compute, with no
-/// element moved between the lanes of a register.
+/// Note [Sums along a row]: the sums within a group do not wait for those of the groups before it. What is lost where a
+/// large term cancels another is lost within a group, and every later sum includes the whole group: sums that run on
+/// side by side, each over every eighth element, are faster, but keep such a loss to the end of the row.
 #[inline(always)]
 fn sum_rows<T: Real, const REVERSE: bool>(x: &[T], n: usize, out: &mut [T]) {
-    let (mut terms, mut fours) = ([0.0; GROUP + BLOCK], [0.0; GROUP / 2 + BLOCK]);
     for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-        // `before` holds the terms that the sums of a block begin with. In reverse they follow it in memory.
-        let (mut sums, mut before) = ([0.0; GROUP], [0.0; GROUP]);
-        for start in (0..n).step_by(BLOCK) {
-            let len = BLOCK.min(n - start);
-            let from = if REVERSE { n - start - len } else { start };
-            let (x, out) = (&x[from..from + len], &mut out[from..from + len]);
-            let (terms, fours) = (&mut terms[..GROUP + len], &mut fours[..GROUP / 2 + len]);
-            let (known, at) = if REVERSE { (len, 0) } else { (0, GROUP) };
-            terms[known..known + GROUP].copy_from_slice(&before);
-            for (term, x) in terms[at..at + len].iter_mut().zip(x) {
-                *term = x.to_f64();
+        // The sum of the groups before, once for each lane of a vector.
+        let mut sum = [0.0; GROUP];
+        let groups = n / GROUP;
+        for k in 0..groups {
+            let start = if REVERSE { n - (k + 1) * GROUP } else { k * GROUP };
+            let (x, out) = (&x[start..start + GROUP], &mut out[start..start + GROUP]);
+            let place = |l: usize| if REVERSE { GROUP - 1 - l } else { l };
+            let term = |l: usize| x[place(l)].to_f64();
+            let pair = term(0) + term(1);
+            let within = [term(0), pair, pair + term(2), pair + (term(2) + term(3))];
+            for l in 0..GROUP {
+                out[place(l)] = T::of(sum[l] + within[l]);
             }
-            let windows = terms[usize::from(!REVERSE)..].windows(GROUP / 2);
-            for (sum, w) in fours.iter_mut().zip(windows) {
-                *sum = (w[0] + w[1]) + (w[2] + w[3]);
+            for lane in &mut sum {
+                *lane += within[GROUP - 1];
             }
-            let (groups, rest) = (len / GROUP, len % GROUP);
-            for k in 0..groups {
-                let first = if REVERSE { len - (k + 1) * GROUP } else { k * GROUP };
-                let fours = &fours[first..first + GROUP + GROUP / 2];
-                for (l, sum) in sums.iter_mut().enumerate() {
-                    *sum += fours[l] + fours[l + GROUP / 2];
-                }
-                for (out, sum) in out[first..first + GROUP].iter_mut().zip(sums) {
-                    *out = T::of(sum);
-                }
-            }
-            let (first, lane) = if REVERSE { (0, GROUP - rest) } else { (groups * GROUP, 0) };
-            for l in 0..rest {
-                let i = first + l;
-                out[i] = T::of(sums[lane + l] + (fours[i] + fours[i + GROUP / 2]));
-            }
-            let edge = if REVERSE { 0 } else { len };
-            before.copy_from_slice(&terms[edge..edge + GROUP]);
+        }
+        let mut sum = sum[0];
+        for k in groups * GROUP..n {
+            let i = if REVERSE { n - 1 - k } else { k };
+            sum += x[i].to_f64();
+            out[i] = T::of(sum);
         }
     }
 }
@@ -432,6 +417,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn cumsum_recovers_after_large_terms_that_cancel() {
+        on_each_isa(|| {
+            for before in 0..9 {
+                let mut x = vec![0.0f32; before];
+                x.extend([1e20, -1e20]);
+                x.resize(64, 1.0);
+                let mut out = x.clone();
+                cumsum(&x, ReduceDims::rows(1, 64), false, &mut out);
+                let rest = before + 2;
+                for i in rest + GROUP..64 {
+                    assert!(
+                        (out[i] - (i + 1 - rest) as f32).abs() <= GROUP as f32,
+                        "{before} {i}: {}",
+                        out[i]
+                    );
+                }
+                assert!(out[rest + GROUP..].windows(2).all(|w| w[1] == w[0] + 1.0), "{before}");
+            }
+        });
     }
 
     #[test]

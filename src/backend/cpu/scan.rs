@@ -429,12 +429,8 @@ mod tests {
                 let mut out = x.clone();
                 cumsum(&x, ReduceDims::rows(1, 64), false, &mut out);
                 let rest = before + 2;
-                for i in rest + GROUP..64 {
-                    assert!(
-                        (out[i] - (i + 1 - rest) as f32).abs() <= GROUP as f32,
-                        "{before} {i}: {}",
-                        out[i]
-                    );
+                for (i, sum) in out.iter().enumerate().skip(rest + GROUP) {
+                    assert!((sum - (i + 1 - rest) as f32).abs() <= GROUP as f32, "{before} {i}: {sum}");
                 }
                 assert!(out[rest + GROUP..].windows(2).all(|w| w[1] == w[0] + 1.0), "{before}");
             }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rgrad import _C
 from rgrad._C import Tensor
 
+from . import _dual
 from .graph import GradientEdge
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
@@ -91,6 +92,9 @@ def grad(
         return tuple(  # pyright: ignore[reportReturnType]
             _C.zeros_like(t) if g is None and materialize_grads else g for g, t in zip(found, wanted, strict=True)
         )
+    if _dual.level is not None and not create_graph and any(map(_dual.level.has_tangent, (*roots, *grads))):
+        found = _dual.level.grad(roots, wanted, grads, allow_unused, materialize_grads)
+        return found  # pyright: ignore[reportReturnType]
     return tuple(_C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, materialize_grads))
 
 

@@ -2,19 +2,35 @@
 
 Note [Tangents by two backward passes]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Functions here have backward derivatives only. The backward pass of ``y = f(x)`` is a linear function of the gradient
-v of y, ``v -> J^T v``, and the derivative of a linear function is the function itself, transposed by the pass: so the
-gradient of ``J^T v`` with respect to v, for a gradient t of its own, is ``J t``. A dual tensor therefore is a
-differentiable function of a zero tensor that is added to its value, and its tangent is computed when it is asked for.
-What is recorded for it must be differentiable twice, and no tangent passes operations under `no_grad`.
+Operations have backward derivatives only. The backward pass of ``y = f(x)`` is a linear function of the gradient v of
+y, ``v -> J^T v``, and the derivative of a linear function is the function itself, transposed by the pass: so the
+gradient of ``J^T v`` with respect to v, for a gradient t of its own, is ``J t``. A dual tensor therefore shares the
+memory of its value and has a node whose second input, the *shift*, is a leaf that nothing else uses. Two passes
+compute the tangent of a result when `unpack_dual` asks for it: one to the shifts, one through that pass. What this
+means for programs:
+
+- A dual tensor requires grad, as do results that have tangents, even if no other input does.
+- What is recorded must be differentiable twice, and once more for a tangent of a gradient. An operation whose backward
+  is not raises; one whose backward hides its dependence on the gradient is found by comparing ``v^T J t`` of both
+  passes, and raises NotImplementedError.
+- Under `no_grad`, operations on dual tensors are recorded with respect to the shifts only.
+- The gradients of `autograd.grad` have tangents even without ``create_graph``; those of `backward` have none.
+- A custom `Function` needs `jvp`, which is called at once: its results are dual tensors of their own.
+- Hooks on tensors that change gradients change tangents too; in PyTorch they do not.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import rgrad
+from rgrad import _C
 from rgrad._C import Tensor
+
+from . import _dual
+from .function import Function, FunctionCtx
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -31,8 +47,288 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
-# Of the level that is entered, the tensors that were added to values, with their tangents; None outside of levels.
-_shifts: list[tuple[Tensor, Tensor]] | None = None
+# The number of the level that is entered, which is 0, or -1.
+_current_level = -1
+
+# Whether the pass to the shifts is running, in which no gradient goes on to the values of dual tensors.
+_sweeping = False
+
+
+class _Dual(Function):
+    """A value with a tangent. The ctx holds the tangent, so both are released with the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, primal: Tensor, shift: Tensor, in_place: bool) -> Tensor:
+        if not in_place:
+            return primal.detach()
+        ctx.mark_dirty(primal)
+        return primal
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return None if _sweeping else g, g, None
+
+
+class _Severed(Function):
+    """The identity, but for tangents, which its result has none of."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor | None:
+        return None if _sweeping else g
+
+
+class _Level:
+    """The dual tensors of a level, and what it does to calls in it."""
+
+    def __init__(self) -> None:
+        self.duals: list[weakref.ref[Any]] = []
+        # False while the forward or the jvp of a custom function runs, in which tensors have no tangents.
+        self.active = True
+        # The mode that is entered while grad mode is off, and whether it is handling a call.
+        self.mode: Any = None
+        self.recording = False
+
+    def live(self) -> list[Any]:
+        """The contexts of dual tensors that the graphs still hold."""
+        found = [(reference, reference()) for reference in self.duals]
+        self.duals = [reference for reference, ctx in found if ctx is not None]
+        return [ctx for _, ctx in found if ctx is not None]
+
+    def has_tangent(self, x: Any) -> bool:
+        """Whether a tensor follows from a dual tensor of this level."""
+        if not self.active or not isinstance(x, Tensor) or not x.requires_grad:
+            return False
+        return any(_is_dual(node) and _ctx_of(node).level is self for node in _nodes(x))
+
+    def switched(self) -> None:
+        """Called after grad mode was set: without it, dual tensors need a mode to be recorded at all."""
+        if self.recording:
+            return
+        wanted = _dual.level is self and not _C.is_grad_enabled() and not _C.is_inference_mode_enabled()
+        if wanted and self.mode is None:
+            self.mode = _record_duals(self)
+            self.mode.__enter__()
+        elif not wanted and self.mode is not None:
+            mode, self.mode = self.mode, None
+            _leave(mode)
+
+    def apply(self, cls: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
+        """Calls a custom function with arguments of which some may have tangents."""
+        own = cls.__module__.partition(".")[0] == "rgrad" or not any(map(self.has_tangent, args))
+        if own:
+            with self._paused():
+                return cls._record(ctx, args, cls._call_forward(ctx, args))
+        return _apply_with_jvp(self, cls, ctx, args)
+
+    def grad(
+        self, roots: Sequence[Any], wanted: Sequence[Any], grads: Sequence[Any], allow_unused: bool, materialize: bool
+    ) -> tuple[Tensor | None, ...]:
+        """Gradients that have tangents and no other history."""
+        found = _C._grad(roots, wanted, grads, True, True, allow_unused, materialize)
+        return tuple(g if g is None else _without_history(g) for g in found)
+
+    def _paused(self) -> _Pause:
+        return _Pause(self)
+
+
+class _Pause:
+    """A block in which no tensor has a tangent."""
+
+    def __init__(self, level: _Level) -> None:
+        self._level = level
+
+    def __enter__(self) -> None:
+        self._before, self._level.active = self._level.active, False
+
+    def __exit__(self, *exc: object) -> None:
+        self._level.active = self._before
+
+
+# The graph.
+
+
+def _is_dual(node: Any) -> bool:
+    return type(node).__name__ == _Dual._backward_cls.__name__ and isinstance(node._ctx(), _Dual._backward_cls)
+
+
+def _ends_tangents(node: Any) -> bool:
+    return _is_dual(node) or (
+        type(node).__name__ == _Severed._backward_cls.__name__ and isinstance(node._ctx(), _Severed._backward_cls)
+    )
+
+
+def _ctx_of(node: Any) -> Any:
+    return node._ctx()
+
+
+def _nodes(x: Tensor) -> Iterator[Any]:
+    """The nodes on which the tangent of a tensor depends, or may depend: not those behind dual or severed tensors."""
+    seen: set[Any] = set()
+    waiting = [_C._gradient_edge(x)[0]]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        if not _ends_tangents(node):
+            waiting += [edge for edge, _ in node.next_functions]
+
+
+def _has_history(x: Tensor) -> bool:
+    """Whether a tensor depends on a leaf that requires grad other than the shifts."""
+    seen: set[Any] = set()
+    waiting = [_C._gradient_edge(x)[0]] if x.requires_grad else []
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if type(node).__name__ == "AccumulateGrad":
+            return True
+        edges = [edge for edge, _ in node.next_functions]
+        waiting += edges[:1] if _is_dual(node) else edges
+    return False
+
+
+def _without_history(x: Tensor) -> Tensor:
+    """The same value with the same tangent, if it has one, as a tensor that depends on nothing else."""
+    level = _dual.level
+    if level is None or not level.has_tangent(x):
+        return x.detach()
+    tangent = _tangent(level, x, keep=False)
+    return x.detach() if tangent is None else _made(level, x.detach(), tangent)
+
+
+# Operations under no_grad.
+
+_NOT_RECORDED = frozenset(
+    {"backward", "detach", "detach_", "register_hook", "register_post_accumulate_grad_hook", "requires_grad_"}
+    | {"retain_grad", "set_", "__deepcopy__", "__format__", "__reduce_ex__", "__repr__", "__setstate__", "__str__"}
+)
+
+
+def _record_duals(level: _Level) -> Any:
+    """A mode that records calls with dual tensors while grad mode is off."""
+    from rgrad.overrides import TorchFunctionMode
+    from rgrad.utils._pytree import tree_leaves, tree_map
+
+    class RecordDuals(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            name = getattr(func, "__name__", "")
+            if name == "__get__" and not any(func.__self__ is getattr(Tensor, n) for n in ("T", "mT")):
+                return func(*args, **kwargs)
+            off = _C.is_inference_mode_enabled() or _C.is_grad_enabled() or name in _NOT_RECORDED
+            if off or not any(level.has_tangent(x) for x in tree_leaves((args, kwargs))):
+                return func(*args, **kwargs)
+            in_place = name == "__setitem__" or name.startswith("__i") or (name.endswith("_") and name[-2:] != "__")
+            before, level.recording = _C._set_grad_enabled(True), True
+            try:
+                if not in_place:
+                    args, kwargs = tree_map(
+                        lambda x: _without_history(x) if isinstance(x, Tensor) and x.requires_grad else x,
+                        (args, kwargs),
+                    )
+                return func(*args, **kwargs)
+            finally:
+                level.recording = False
+                _C._set_grad_enabled(before)
+
+    return RecordDuals()
+
+
+def _leave(mode: Any) -> None:
+    """Removes a mode, which need not be the innermost."""
+    from rgrad.overrides import _pop_mode, _push_mode
+
+    inner = []
+    while _C._len_torch_function_stack() and (last := _pop_mode()) is not mode:
+        inner.append(last)
+    for other in reversed(inner):
+        _push_mode(other)
+
+
+# Custom functions.
+
+
+def _apply_with_jvp(level: _Level, cls: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
+    """Calls forward and jvp, and returns dual tensors."""
+    tangents = [_tangent(level, x, keep=_C.is_grad_enabled()) if level.has_tangent(x) else None for x in args]
+    # As if dual tensors did not require grad.
+    ctx.needs_input_grad = tuple(isinstance(x, Tensor) and _has_history(x) for x in args)
+    with level._paused():
+        made = cls._call_forward(ctx, args)
+        produced = [(o, o._base if isinstance(o, Tensor) and o._is_view() else None) for o in _as_tuple(made)]
+        dirty, fixed = ctx._dirty, ctx._non_differentiable
+        output = cls._record(ctx, args, made)
+        given = tuple(
+            _C.zeros_like(x) if ctx._materialize and t is None and isinstance(x, Tensor) and x.dtype.is_floating_point
+            else t
+            for x, t in zip(args, tangents, strict=True)
+        )  # fmt: skip
+        ctx._in_jvp = True  # type: ignore[attr-defined]
+        try:
+            found = _as_tuple(cls.jvp(ctx, *given))
+        finally:
+            ctx._in_jvp = False  # type: ignore[attr-defined]
+    outputs = _as_tuple(output)
+    if len(found) != len(outputs):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(outputs)} but got "
+            f"{len(found)})"
+        )
+    duals = []
+    for i, (o, (raw, base), t) in enumerate(zip(outputs, produced, found, strict=True)):
+        if t is not None and not isinstance(t, Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type(t).__name__}) for grad output {i}.")
+        if not isinstance(o, Tensor) or not o.dtype.is_floating_point or any(raw is x for x in fixed):
+            duals.append(o)
+            continue
+        in_place = any(raw is x for x in dirty)
+        _check_aliasing(args, given, raw, base, t, in_place)
+        if t is None:
+            duals.append(o if in_place else _Severed.apply(o))
+        else:
+            duals.append(_made(level, o, t, in_place))
+    return duals[0] if not isinstance(output, tuple) else tuple(duals)
+
+
+def _check_aliasing(args: Any, tangents: Any, raw: Tensor, base: Tensor | None, t: Any, in_place: bool) -> None:
+    """Tangents must be views, or be written in place, where the results are."""
+    for x, given in zip(args, tangents, strict=True):
+        if not isinstance(x, Tensor) or not isinstance(given, Tensor):
+            continue
+        if in_place:
+            if raw is x and t is not given:
+                raise RuntimeError(
+                    "An inplace custom Function is not modifying the forward mode gradients inplace: where forward "
+                    "writes to an input, jvp must write to the tangent of that input and return it."
+                )
+            continue
+        start = "A custom Function's forward is returning a view (or an input as-is) but the jvp is "
+        if raw is x or (base is not None and base is x):
+            if t is None or t is given or not t._is_view():
+                raise RuntimeError(start + "not returning a view.")
+            if t._base is not given and t._base is not given._base:
+                raise RuntimeError(start + "not returning a view of the given tangent, as forward does of its input.")
+        elif base is not None and base is x._base and (t is None or not _same_base(t, given)):
+            raise RuntimeError(start + "not returning a view of the same base as the tangent of the input.")
+
+
+def _same_base(view: Tensor, other: Tensor) -> bool:
+    return view._is_view() and view._base is (other if other._base is None else other._base)
+
+
+def _as_tuple(x: Any) -> tuple[Any, ...]:
+    return x if isinstance(x, tuple) else (x,)
+
+
+# Levels.
 
 
 def enter_dual_level() -> int:
@@ -44,10 +340,12 @@ def enter_dual_level() -> int:
     Raises:
         RuntimeError: a level is entered already.
     """
-    global _shifts
-    if _shifts is not None:
+    global _current_level
+    if _dual.level is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _shifts = []
+    _dual.level = _Level()
+    _current_level = 0
+    _dual.level.switched()
     return 0
 
 
@@ -56,13 +354,18 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
     Args:
         level: the number of the level, which is 0.
+
+    Raises:
+        RuntimeError: no level is entered, or it has another number.
     """
-    global _shifts
-    if _shifts is None or level not in (None, 0):
-        raise RuntimeError(
-            "Trying to exit a forward AD level that was not the last one: none of this number is entered"
-        )
-    _shifts = None
+    global _current_level
+    if _dual.level is None and level is None:
+        raise RuntimeError("Dual level must be a positive number: no level is entered.")
+    if _dual.level is None or level not in (None, 0):
+        raise RuntimeError(f"Trying to exit a forward AD level that was not the last one: {level} is not entered")
+    left, _dual.level = _dual.level, None
+    _current_level = -1
+    left.switched()
 
 
 class dual_level:
@@ -83,6 +386,9 @@ class dual_level:
         exit_dual_level()
 
 
+# Dual tensors.
+
+
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A tensor of a value that has a tangent, which operations pass on: see Note [Tangents by two backward passes].
 
@@ -92,30 +398,52 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         level: the number of the level, which is 0.
 
     Returns:
-        A tensor of its own memory.
+        A tensor that shares the memory of the value. In inference mode it has no tangent.
 
     Raises:
-        RuntimeError: no level is entered, or the tangent has another shape or dtype than the value.
+        RuntimeError: no level is entered, one of the tensors has a tangent already, or the tangent has another shape
+            or dtype than the value.
         ValueError: they are not floating point.
     """
-    if _shifts is None or level not in (None, 0):
+    current = _dual.level
+    if current is None:
         raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists: use `dual_level`")
+    if level not in (None, 0):
+        raise RuntimeError(f"Invalid level given to make_dual: {level} is not entered")
     for name, given in (("primal", tensor), ("tangent", tangent)):
         if not given.is_floating_point():
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {given.dtype}")
-    if tensor.shape != tangent.shape or tensor.dtype != tangent.dtype:
+    if _C.is_inference_mode_enabled():
+        return tensor.detach()
+    for name, given in (("value", tensor), ("tangent", tangent)):
+        if current.has_tangent(given):
+            raise RuntimeError(f"The {name} given to make_dual has a forward gradient at the same level 0 already")
+    if not _C.is_grad_enabled():
+        tensor, tangent = tensor.detach(), tangent if not tangent.requires_grad else tangent.detach()
+    return _made(current, tensor, tangent)
+
+
+def _made(level: _Level, primal: Tensor, tangent: Tensor, in_place: bool = False) -> Tensor:
+    if primal.shape != tangent.shape:
         raise RuntimeError(
-            f"Expected a tangent of the shape and dtype of the value, {tuple(tensor.shape)} and {tensor.dtype}, got "
-            f"{tuple(tangent.shape)} and {tangent.dtype}"
+            "Trying to set a forward gradient that has a different size than its tensor: "
+            f"{list(tangent.shape)} and {list(primal.shape)}"
         )
-    shift = rgrad.zeros_like(tensor).requires_grad_()
-    _shifts.append((shift, tangent.detach()))
-    with rgrad.enable_grad():
-        return tensor + shift
+    if primal.dtype != tangent.dtype:
+        raise RuntimeError(
+            f"Expected a tangent of the shape and dtype of the value, which is {primal.dtype}, got {tangent.dtype}"
+        )
+    with rgrad.enable_grad(), level._paused():
+        shift = _C.zeros_like(primal.detach()).requires_grad_()
+        dual = _Dual.apply(primal, shift, in_place)
+    ctx = _ctx_of(dual.grad_fn)
+    ctx.level, ctx.shift, ctx.tangent, ctx.primal = level, shift, tangent, None if in_place else primal
+    level.duals.append(weakref.ref(ctx))
+    return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value and the tangent of a tensor; neither has a history.
+    """The value and the tangent of a tensor, which have no tangents.
 
     Args:
         tensor: any tensor.
@@ -123,19 +451,89 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
     Returns:
         Both; the tangent is None outside of a level, and for a tensor that follows from no dual tensor.
+
+    Raises:
+        NotImplementedError: an operation behind the tensor has a backward that cannot be differentiated.
     """
-    if not _shifts or level not in (None, 0) or not tensor.requires_grad:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"unpack_dual(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
+    current = _dual.level
+    if current is not None and level not in (None, 0):
+        raise RuntimeError(f"Invalid level given to unpack_dual: {level} is not entered")
+    if current is None or not current.has_tangent(tensor):
         return UnpackedDualTensor(tensor, None)
-    inputs = [shift for shift, _ in _shifts]
-    with rgrad.enable_grad():
-        v = rgrad.zeros_like(tensor).requires_grad_()
-        grads = rgrad.autograd.grad(tensor, inputs, v, create_graph=True, allow_unused=True)
-    reached = [(grad, tangent) for grad, (_, tangent) in zip(grads, _shifts, strict=True) if grad is not None]
-    if not reached:
-        return UnpackedDualTensor(tensor, None)
-    varying = [(grad, tangent) for grad, tangent in reached if grad.requires_grad]
-    found: Tensor | None = None
-    if varying:
-        outputs, tangents = (list(part) for part in zip(*varying, strict=True))
-        (found,) = rgrad.autograd.grad(outputs, [v], tangents, allow_unused=True)
-    return UnpackedDualTensor(tensor.detach(), rgrad.zeros_like(tensor) if found is None else found.detach())
+    keep = _C.is_grad_enabled()
+    tangent = _tangent(current, tensor, keep)
+    with current._paused():
+        node = tensor.grad_fn
+        primal = _ctx_of(node).primal if _is_dual(node) else None
+        history = keep and _has_history(tensor)
+        if not history:
+            primal = tensor.detach()
+        elif primal is None or not primal.requires_grad or primal.grad_fn is not None:
+            primal = _Severed.apply(tensor if primal is None else primal)
+        else:
+            primal = primal.view_as(primal)
+    return UnpackedDualTensor(primal, tangent)
+
+
+def _tangent(level: _Level, tensor: Tensor, keep: bool) -> Tensor | None:
+    """The tangent of a tensor that may have one: see Note [Tangents by two backward passes]."""
+    global _sweeping
+    node = tensor.grad_fn
+    if _is_dual(node) and _ctx_of(node).level is level:
+        tangent = _ctx_of(node).tangent
+        return tangent if keep or not tangent.requires_grad else tangent.detach()
+    duals = level.live()
+    keep = keep and (_has_history(tensor) or any(d.tangent.requires_grad for d in duals))
+    with rgrad.enable_grad(), level._paused():
+        # Elements that differ, so that terms which do not cancel in general do not cancel in v.
+        v = _C.arange(tensor.numel(), dtype=_C.float32, device=tensor.device).mul_(0.7).add_(0.3).cos_()
+        v = v.to(tensor.dtype).view(tensor.shape).requires_grad_()
+        _sweeping = True
+        try:
+            swept = _C._grad((tensor,), [d.shift for d in duals], (v,), True, True, True, False)
+        finally:
+            _sweeping = False
+        reached = [(g, d.tangent) for g, d in zip(swept, duals, strict=True) if g is not None]
+        if not reached:
+            return None
+        varying = [(g, t) for g, t in reached if g.requires_grad]
+        found: Tensor | None = None
+        if varying:
+            outputs, tangents = (tuple(part) for part in zip(*varying, strict=True))
+            (found,) = _C._grad(outputs, (v,), tangents, True, keep, True, False)
+        tangent = _C.zeros_like(tensor.detach()) if found is None else found
+        _check_product(reached, v, tangent)
+        memory = tangent.untyped_storage().data_ptr()
+        if any(t.untyped_storage().data_ptr() == memory for _, t in reached):
+            # Backward passes the tangent of an input on as it is; programs may write to what they get.
+            tangent = tangent.clone()
+        if not keep or not tangent.requires_grad:
+            return tangent.detach()
+        return _Severed.apply(tangent)
+
+
+# Relative errors of the product of `_check_product` that rounding explains, for types with few digits and others.
+_ROUNDING = {_C.float16: 0.05, _C.bfloat16: 0.2}
+
+
+def _check_product(swept: Sequence[tuple[Tensor, Tensor]], v: Tensor, tangent: Tensor) -> None:
+    """Raises if v^T J t differs between J^T v, of the first pass, and J t, of the second."""
+
+    def product(a: Tensor, b: Tensor) -> tuple[float, float]:
+        terms = a.detach().cpu().double() * b.detach().cpu().double()
+        return float(terms.sum()), float(terms.abs().sum())
+
+    first = [product(g, t) for g, t in swept]
+    second, size = product(v, tangent)
+    size += sum(magnitude for _, magnitude in first)
+    difference = abs(sum(value for value, _ in first) - second)
+    # Terms that cancel leave what rounding left of them, which has nothing to do with the size of the result.
+    noise = 1e4 * rgrad.finfo(v.dtype).eps * sum(float(t.detach().abs().sum()) for t in (v, *(t for _, t in swept)))
+    # NaN compares as False: what is not finite tells nothing.
+    if difference > _ROUNDING.get(v.dtype, 1e-3) * size + noise:
+        raise NotImplementedError(
+            "Trying to use forward AD with an operation that does not support it: its backward is not recorded as a "
+            "function of the gradient, so that no tangent can be computed by differentiating it."
+        )

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from rgrad import _C
 from rgrad._C import Tensor
 
+from . import _dual
+
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any
@@ -23,6 +25,9 @@ class FunctionCtx:
     _dirty: tuple = ()
     _non_differentiable: tuple = ()
     _materialize = True
+    _saved_for_forward: tuple = ()
+    # Whether `jvp` is running.
+    _in_jvp = False
     # The positions of tensors among the outputs and the number of outputs, unless all outputs are tensors.
     _output_places: tuple[list[int], int] | None = None
     needs_input_grad: tuple[bool, ...] = ()
@@ -40,7 +45,13 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Has no effect: tensors for `jvp` are not saved, since there is no forward-mode differentiation."""
+        """Saves tensors for `jvp`, in which they are the `saved_tensors`."""
+        for i, t in enumerate(tensors):
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(
+                    f"save_for_forward can only save variables, but argument {i} is of type {type(t).__name__}"
+                )
+        self._saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Marks inputs that forward has written in place."""
@@ -77,7 +88,9 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """The saved tensors."""
+        """The saved tensors: in `jvp` those of `save_for_forward`, elsewhere those of `save_for_backward`."""
+        if self._in_jvp:
+            return self._saved_for_forward
         saved = self.__dict__.get("_saved")
         return () if saved is None else saved.unpack()
 
@@ -218,9 +231,9 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The forward-mode derivative; unused here."""
+        """Computes tangents by output from tangents by input, which are None for inputs that are no tensors."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to call it; nothing else here does."
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
@@ -238,16 +251,25 @@ class Function(metaclass=FunctionMeta):
             args = _placed(cls.forward, args, kwargs, plain)
         ctx = cls._backward_cls()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        recorded = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+        if _dual.level is not None and _dual.level.active:
+            return _dual.level.apply(cls, ctx, args)
+        return cls._record(ctx, args, cls._call_forward(ctx, args))
+
+    @classmethod
+    def _call_forward(cls, ctx: FunctionCtx, args: tuple) -> Any:
         before = _C._set_grad_enabled(False)
         try:
-            if plain:
-                output = cls.forward(ctx, *args)
-            else:
-                output = cls.forward(*args)
-                cls.setup_context(ctx, args, output)
+            if cls.setup_context is Function.setup_context:
+                return cls.forward(ctx, *args)
+            output = cls.forward(*args)
+            cls.setup_context(ctx, args, output)
+            return output
         finally:
             _C._set_grad_enabled(before)
+
+    @classmethod
+    def _record(cls, ctx: FunctionCtx, args: tuple, output: Any) -> Any:
+        recorded = _C.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
         if isinstance(output, Tensor):
             return _C._record_function(ctx, _call_backward, args, (output,), recorded)[0]
         if not isinstance(output, tuple):
@@ -281,9 +303,7 @@ def _placed(forward: Callable, args: tuple, kwargs: dict[str, Any], plain: bool)
                 raise TypeError(f"forward() got multiple values for argument '{name}'")
         elif name in left:
             if len(placed) < i:
-                raise TypeError(
-                    f"forward() missing required argument: '{names[len(placed)]}' (position {len(placed)})"
-                )
+                raise TypeError(f"forward() missing required argument: '{names[len(placed)]}' (position {len(placed)})")
             placed.append(left.pop(name))
     if left:
         raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(left))}'")

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from rgrad import _C
 
+from . import _dual
+
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any, Self, TypeVar, overload
@@ -110,6 +112,8 @@ class _Recording(_Switch):
 
     def __exit__(self, *exc: object) -> None:
         _C._set_grad_enabled(self._before)
+        if _dual.level is not None:
+            _dual.level.switched()
 
 
 class _Fixed(_Recording):
@@ -140,6 +144,8 @@ class no_grad(_Fixed):
 
     def __enter__(self) -> None:
         self._before = _C._set_grad_enabled(False)
+        if _dual.level is not None:
+            _dual.level.switched()
 
 
 class enable_grad(_Fixed):
@@ -147,6 +153,8 @@ class enable_grad(_Fixed):
 
     def __enter__(self) -> None:
         self._before = _C._set_grad_enabled(True)
+        if _dual.level is not None:
+            _dual.level.switched()
 
 
 class set_grad_enabled(_Recording, _ModeSwitch):
@@ -159,13 +167,19 @@ class set_grad_enabled(_Recording, _ModeSwitch):
             )
         self.mode = mode
         self._before = _C._set_grad_enabled(mode)
+        if _dual.level is not None:
+            _dual.level.switched()
 
     def __call__(self, f: F) -> F:
         _C._set_grad_enabled(self._before)
+        if _dual.level is not None:
+            _dual.level.switched()
         return super().__call__(f)
 
     def __enter__(self) -> None:
         _C._set_grad_enabled(self.mode)
+        if _dual.level is not None:
+            _dual.level.switched()
 
     def __repr__(self) -> str:
         return f"{__name__}.set_grad_enabled(mode={self.mode})"
@@ -189,11 +203,15 @@ class inference_mode(_ModeSwitch):
 
     def __enter__(self) -> None:
         self._before = _C._set_inference_mode(self.mode), _C._set_grad_enabled(not self.mode)
+        if _dual.level is not None:
+            _dual.level.switched()
 
     def __exit__(self, *exc: object) -> None:
         inference, grad = self._before
         _C._set_inference_mode(inference)
         _C._set_grad_enabled(grad)
+        if _dual.level is not None:
+            _dual.level.switched()
 
 
 class _unsafe_preserve_version_counter:

@@ -145,6 +145,106 @@ def test_a_wrong_derivative_is_shown_with_both_jacobians(fast_mode):
     assert not gradcheck(Wrong.apply, double(2), fast_mode=fast_mode, raise_exception=False)
 
 
+class Tripled(Function):
+    """Twice its input, with a right backward and a tangent that is chosen."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2, None
+
+    @staticmethod
+    def jvp(ctx, dx, _):
+        return dx * ctx.factor if isinstance(ctx.factor, (int, float)) else ctx.factor(dx)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_gradcheck_compares_forward_mode_where_it_is_asked_to(fast_mode):
+    x, y = double(2, 3), double(3)
+    modes = {"check_forward_ad": True, "fast_mode": fast_mode}
+    assert gradcheck(lambda a, b: ((a * b).sin(), a.exp().sum(0)), (x, y), **modes, check_batched_forward_grad=True)
+    assert gradcheck(Tripled.apply, (x, 2), **modes)
+    assert gradcheck(Tripled.apply, (x, 3), fast_mode=fast_mode)
+    message = "Jacobian computed with forward mode mismatch for output 0 with respect to input 0"
+    for backward in (True, False):
+        with pytest.raises(GradcheckError, match=message):
+            gradcheck(Tripled.apply, (x, 3), **modes, check_backward_ad=backward, check_undefined_grad=False)
+    # Only the second of two outputs and of two inputs is wrong.
+    with pytest.raises(GradcheckError, match="forward mode mismatch for output 1 with respect to input 1"):
+        gradcheck(lambda a, b: (a + b, Tripled.apply(b, 3)), (x, double(2, 3)), **modes)
+    assert not gradcheck(Tripled.apply, (x, 3), **modes, raise_exception=False)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_gradgradcheck_compares_tangents_of_gradients(fast_mode):
+    x, y = double(2, 3), double(3)
+    for backward in (True, False):
+        assert gradgradcheck(
+            lambda a, b: ((a * b).sin(), a.exp()),
+            (x, y),
+            check_fwd_over_rev=True,
+            check_rev_over_rev=backward,
+            check_undefined_grad=backward,
+            fast_mode=fast_mode,
+        )
+
+    class WrongSecond(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return Tripled.apply(1.5 * g * x**2, 3)
+
+        @staticmethod
+        def jvp(ctx, dx):
+            return dx
+
+    with pytest.raises(GradcheckError, match="forward mode mismatch"):
+        gradgradcheck(WrongSecond.apply, x, check_fwd_over_rev=True, fast_mode=fast_mode)
+
+
+def test_gradcheck_wants_a_jvp_that_is_linear_and_repeatable():
+    class Sum(Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.set_materialize_grads(False)
+            return a + b
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, g
+
+        @staticmethod
+        def jvp(ctx, da, db):
+            # Wrong where there is no tangent.
+            return 3 * da if db is None else 3 * db if da is None else da + db
+
+    x = double(2)
+    with pytest.raises(GradcheckError, match="tangent of zeros"):
+        gradcheck(Sum.apply, (x, double(2)), check_forward_ad=True, check_backward_ad=False)
+    calls = []
+
+    def draws(d):
+        calls.append(d)
+        return d * (2 + 1e-3 * len(calls))
+
+    with pytest.raises(GradcheckError, match="testing batched forward gradient"):
+        gradcheck(
+            lambda a: Tripled.apply(a, draws), x, check_forward_ad=True, check_batched_forward_grad=True, rtol=0.5
+        )
+    for arguments in ({"check_forward_ad": False, "check_backward_ad": False}, {"check_batched_forward_grad": True}):
+        with pytest.raises(AssertionError):
+            gradcheck(torch.sin, x, **arguments)
+
+
 def test_gradcheck_leaves_its_inputs_as_they_were():
     x = double(2, 2)
     before = x.detach().clone()

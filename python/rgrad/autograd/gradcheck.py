@@ -176,9 +176,10 @@ def _close(a: Tensor, b: Tensor, rtol: float, atol: float) -> bool:
     return _C.allclose(a.to(common), b.to(a.device, common), rtol, atol)
 
 
-def _mismatch(output: int, input: int, numerical: Tensor, analytical: Tensor) -> str:
+def _analytical_mismatch(output: int, input: int, numerical: Tensor, analytical: Tensor, mode: str = "") -> str:
+    start = f"Jacobian computed {mode}mismatch" if mode else "Jacobian mismatch"
     return (
-        f"Jacobian mismatch for output {output:d} with respect to input {input:d},\n"
+        f"{start} for output {output:d} with respect to input {input:d},\n"
         f"numerical:{numerical}\nanalytical:{analytical}\n"
     )
 
@@ -195,7 +196,7 @@ def _compare_matrices(check: _Check, outputs: Sequence[Tensor], all_outputs: Seq
         analytical = _analytical_jacobian(check, output, _unit_vectors(output))
         for j, a in enumerate(analytical):
             if not _close(a, numerical[j][k], check.rtol, check.atol):
-                raise GradcheckError(_mismatch(i, j, numerical[j][k], a))
+                raise GradcheckError(_analytical_mismatch(i, j, numerical[j][k], a))
 
 
 def _direction(like: Tensor, generator: _C.Generator) -> Tensor:
@@ -227,7 +228,15 @@ def _compare_products(check: _Check, outputs: Sequence[Tensor], all_outputs: Seq
             # An error of atol in every element of J adds up to this in v'Ju.
             atol = check.atol * float(u.sum()) * float(v.sum())
             if not _close(a, n, check.rtol, atol):
-                raise GradcheckError(_mismatch(i, j, n, a) + _in_slow_mode(check, outputs, all_outputs, i, j))
+                tracked = [k for k, o in enumerate(all_outputs) if o.requires_grad]
+                raise GradcheckError(
+                    _analytical_mismatch(i, j, n, a)
+                    + _in_slow_mode(
+                        check,
+                        _numerical_jacobian(check, check.points[j], all_outputs)[tracked[i]],
+                        _analytical_jacobian(check, outputs[i], _unit_vectors(outputs[i]))[j],
+                    )
+                )
 
 
 _FAST_FAILED_ALONE = """
@@ -236,11 +245,8 @@ their random combination is not. Pass fast_mode=False to judge the elements one 
 """.strip()
 
 
-def _in_slow_mode(check: _Check, outputs: Sequence[Tensor], all_outputs: Sequence[Tensor], i: int, j: int) -> str:
+def _in_slow_mode(check: _Check, numerical: Tensor, analytical: Tensor) -> str:
     """The matrices behind a differing number, for the message."""
-    tracked = [k for k, o in enumerate(all_outputs) if o.requires_grad]
-    numerical = _numerical_jacobian(check, check.points[j], all_outputs)[tracked[i]]
-    analytical = _analytical_jacobian(check, outputs[i], _unit_vectors(outputs[i]))[j]
     text = (
         "\nThese are products v'Ju with random u and v, as fast_mode=True compares. The Jacobians themselves:\n\n"
         f"Numerical:\n{numerical}\nAnalytical:\n{analytical}\n\n"
@@ -316,6 +322,18 @@ def _check_batched(check: _Check, outputs: Sequence[Tensor]) -> None:
                 )
 
 
+def _check_forward(
+    check: _Check, all_outputs: Sequence[Tensor], fast_mode: bool, undefined: bool, batched: bool
+) -> None:
+    from . import _forward_check  # loaded when it is asked for, as is forward mode
+
+    (_forward_check.compare_products if fast_mode else _forward_check.compare_matrices)(check, all_outputs)
+    if undefined:
+        _forward_check.check_undefined(check)
+    if batched:
+        _forward_check.check_batched(check)
+
+
 # The name of a parameter and the value that the caller gave.
 _Flag = tuple[str, bool]
 
@@ -357,12 +375,13 @@ def gradcheck(
         rtol: relative tolerance.
         raise_exception: raise if the check fails, rather than return False.
         nondet_tol: how much two backward runs may differ.
-        check_undefined_grad: whether backward must support missing gradients of some outputs.
+        check_undefined_grad: whether backward must support missing gradients of some outputs, and forward mode
+            missing tangents of some inputs.
         check_grad_dtypes: whether gradients must have the dtype of their inputs.
         check_batched_grad: whether gradients of a batch must equal those of its members.
-        check_batched_forward_grad: of forward mode; tangents are computed by backward passes here, so True is refused.
-        check_forward_ad: of forward mode; tangents are computed by backward passes here, so True is refused.
-        check_backward_ad: whether to check anything.
+        check_batched_forward_grad: whether tangents of a batch must equal those of its members.
+        check_forward_ad: whether to compare the tangents of `forward_ad` with finite differences too.
+        check_backward_ad: whether to compare the gradients.
         fast_mode: compare one random combination of the derivatives rather than each.
         masked: of sparse tensors, which this library does not have.
 
@@ -385,19 +404,23 @@ def gradcheck(
             ("check_batched_forward_grad", check_batched_forward_grad): forward,
         },
     )
-    if check_forward_ad:
-        raise NotImplementedError("gradcheck(check_forward_ad=True): tangents are computed by backward passes here")
     check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
         _check_inputs(check.inputs)
         all_outputs = check.call()
         outputs = _differentiable(all_outputs)
-        (_compare_products if fast_mode else _compare_matrices)(check, outputs, all_outputs)
+        if check_backward_ad:
+            (_compare_products if fast_mode else _compare_matrices)(check, outputs, all_outputs)
+        elif not outputs:
+            _compare_matrices(check, outputs, all_outputs)
+        if check_forward_ad and outputs:
+            _check_forward(check, all_outputs, fast_mode, check_undefined_grad, check_batched_forward_grad)
         if check_batched_grad:
             _check_batched(check, outputs)
-        _check_linear_in_gradient(check, outputs)
-        if check_undefined_grad:
-            _check_undefined(check)
+        if check_backward_ad:
+            _check_linear_in_gradient(check, outputs)
+            if check_undefined_grad:
+                _check_undefined(check)
     except GradcheckError:
         if raise_exception:
             raise
@@ -439,8 +462,8 @@ def gradgradcheck(
         check_undefined_grad: as for :func:`gradcheck`.
         check_grad_dtypes: as for :func:`gradcheck`.
         check_batched_grad: as for :func:`gradcheck`.
-        check_fwd_over_rev: of forward mode; tangents are computed by backward passes here, so True is refused.
-        check_rev_over_rev: whether to check anything.
+        check_fwd_over_rev: whether to compare the tangents of gradients with finite differences.
+        check_rev_over_rev: whether to compare the gradients of gradients.
         fast_mode: as for :func:`gradcheck`.
         masked: of sparse tensors, which this library does not have.
 
@@ -465,6 +488,9 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         here, weighted = args[: len(points)], args[len(points) :]
+        for i in differentiated:
+            # Forward mode passes inputs without a history.
+            here[i].requires_grad_()
         roots = _differentiable(func(*here))
         wanted = [here[i] for i in differentiated]
         found = grad(roots, wanted, weighted, create_graph=True, allow_unused=True)

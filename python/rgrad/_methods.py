@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from operator import attrgetter
 
 from rgrad._C import Tensor
@@ -115,6 +116,47 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
     self.grad = value
 
 
+def _volatile(self: Tensor) -> bool:
+    warnings.warn("volatile was removed: it is False for every tensor", stacklevel=2)
+    return False
+
+
+def _set_volatile(self: Tensor, value: bool) -> None:
+    warnings.warn("volatile was removed and now has no effect: use no_grad() instead", stacklevel=2)
+
+
+def _backward_hooks(self: Tensor) -> Any:
+    return self.__dict__["_hooks_by_name"] if "_hooks_by_name" in self.__dict__ else _HOOKS.__get__(self)
+
+
+def _set_backward_hooks(self: Tensor, value: Any) -> None:
+    """Makes the hooks of a dict those of the tensor, as programs do that restore a tensor; None changes nothing."""
+    if value is None:
+        return
+    self.__dict__["_hooks_by_name"] = value
+    if self.requires_grad:
+        from rgrad.autograd.function import _run_hook_dict
+
+        self.register_hook(lambda grad: _run_hook_dict(value, grad))
+
+
+def _keep_backward_hooks(self: Tensor) -> NoReturn:
+    raise RuntimeError("Deletion of _backward_hooks is not allowed")
+
+
+_HOOKS = Tensor._backward_hooks  # type: ignore[attr-defined]
+
+
+def _set_grad_fn(self: Tensor, value: None) -> None:
+    if value is not None:
+        raise RuntimeError("_grad_fn can be only set to None")
+    self.detach_()
+
+
+def _keep_grad_fn(self: Tensor) -> NoReturn:
+    raise RuntimeError("Deletion of _grad_fn not allowed: use detach_() instead.")
+
+
 def install() -> None:
     """Adds the methods and attributes to Tensor."""
     from . import _absent_names
@@ -132,11 +174,19 @@ def install() -> None:
         setattr(Tensor, name, refusal)
     Tensor.imag = property(_imag)  # type: ignore[attr-defined]
     Tensor._grad = property(attrgetter("grad"), _set_grad)  # type: ignore[attr-defined]
+    Tensor._grad_fn = property(attrgetter("grad_fn"), _set_grad_fn, _keep_grad_fn)  # type: ignore[attr-defined]
+    Tensor.volatile = property(_volatile, _set_volatile)  # type: ignore[attr-defined]
+    Tensor._backward_hooks = property(  # type: ignore[attr-defined]
+        _backward_hooks, _set_backward_hooks, _keep_backward_hooks
+    )
     Tensor.name = None  # type: ignore[attr-defined]
     Tensor.const_data_ptr = Tensor.data_ptr  # type: ignore[attr-defined]
 
 
 _OWN = (to_dense, dense_dim, sparse_dim, dim_order, module_load, record_stream)
+
+
+_PROPERTIES = ("imag", "_grad", "_grad_fn", "volatile", "name", "const_data_ptr")
 
 
 def names() -> set[str]:
@@ -145,4 +195,4 @@ def names() -> set[str]:
 
     refused = (name for names in _absent_names.METHODS.values() for name in names)
     called = (name for names in NAMES_OF.values() for name in names)
-    return {*called, *refused, *NOT, *_LAYOUTS, *(m.__name__ for m in _OWN), "imag", "_grad", "name", "const_data_ptr"}
+    return {*called, *refused, *NOT, *_LAYOUTS, *(m.__name__ for m in _OWN), *_PROPERTIES}

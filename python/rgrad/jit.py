@@ -176,3 +176,7 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], An
 def wait(future: Callable[[], Any]) -> Any:
     """The result of a function that was passed to `fork`."""
     return future()
+
+
+# The names that older programs use.
+_fork, _wait = fork, wait

@@ -329,3 +329,79 @@ def test_grad_dtype_is_of_leaves_and_dtypes():
 def test_checkpoint_sequential_wants_no_more_segments_than_functions():
     with pytest.raises(ValueError, match="must not be zero"):
         torch.utils.checkpoint.checkpoint_sequential([torch.sin, torch.cos], 3, leaf(2), use_reentrant=False)
+
+
+def test_the_node_of_a_tensor_under_its_private_name_can_only_be_taken_away():
+    y = leaf(2) * 2
+    assert y._grad_fn is y.grad_fn
+    with pytest.raises(RuntimeError, match="can be only set to None"):
+        y._grad_fn = y.grad_fn
+    with pytest.raises(RuntimeError, match="Deletion of _grad_fn not allowed"):
+        del y._grad_fn
+    y._grad_fn = None
+    assert y.grad_fn is None and not y.requires_grad
+
+
+def test_a_tensor_is_never_volatile_and_warns_of_it():
+    x = leaf(2)
+    with pytest.warns(UserWarning, match="volatile was removed"):
+        assert x.volatile is False
+    with pytest.warns(UserWarning, match="volatile was removed"):
+        x.volatile = True
+
+
+def test_hooks_that_are_set_as_a_dict_run_on_tensors_that_require_gradients():
+    from collections import OrderedDict
+
+    x, plain = leaf(2), torch.ones(2)
+    hooks = OrderedDict([("double", lambda g: g * 2)])
+    x._backward_hooks = plain._backward_hooks = hooks
+    assert x._backward_hooks is hooks and plain._backward_hooks is hooks
+    hooks["add"] = lambda g: g + 1
+    (x * plain * 3).sum().backward()
+    assert x.grad.tolist() == [7.0, 7.0]
+    fresh = leaf(2)
+    fresh._backward_hooks = None
+    assert fresh._backward_hooks is None
+    with pytest.raises(RuntimeError, match="not allowed"):
+        del fresh._backward_hooks
+
+
+def test_the_core_tells_whether_hooks_of_saved_tensors_may_be_used():
+    core = torch._C._autograd
+    assert core._saved_tensors_hooks_is_enabled()
+    with torch.autograd.graph.disable_saved_tensors_hooks("outer"):
+        with torch.autograd.graph.disable_saved_tensors_hooks("inner"):
+            assert core._saved_tensors_hooks_get_disabled_error_message() == "inner"
+        assert core._saved_tensors_hooks_get_disabled_error_message() == "outer"
+        assert not core._saved_tensors_hooks_is_enabled()
+        with pytest.raises(RuntimeError, match="outer"):
+            core._push_saved_tensors_default_hooks(lambda t: t, lambda t: t)
+    core._saved_tensors_hooks_disable("by the core")
+    assert not core._saved_tensors_hooks_is_enabled()
+    core._saved_tensors_hooks_enable()
+    assert core._saved_tensors_hooks_get_disabled_error_message() is None
+
+
+def test_the_core_has_the_class_of_accumulators_and_functions_that_stop_gradients():
+    functions = torch._C._functions
+    x = leaf(2)
+    assert isinstance((x * 2).grad_fn.next_functions[0][0], functions.AccumulateGrad)
+    y = functions.UndefinedGrad()(x * 2)
+    assert y.requires_grad and torch.equal(y, x * 2)
+    y.sum().backward()
+    assert x.grad is None
+    a, b = functions.DelayedError("not twice", 2)(x * 2, x * 3)
+    assert a.grad_fn.name() == "Error" and a.grad_fn is b.grad_fn
+    with pytest.raises(RuntimeError, match="not twice"):
+        (a + b).sum().backward()
+    with pytest.raises(AttributeError, match="no attribute 'Other'"):
+        functions.Other  # noqa: B018
+
+
+def test_a_weak_reference_tells_whether_a_tensor_still_exists():
+    x = leaf(2)
+    reference = torch._C._WeakTensorRef(x)
+    assert not reference.expired()
+    del x
+    assert reference.expired()

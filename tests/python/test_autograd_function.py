@@ -348,3 +348,49 @@ def test_the_node_that_refuses_a_second_derivative_has_pytorchs_name():
     assert g.grad_fn.name() == "torch::autograd::Error"
     with pytest.raises(RuntimeError, match="trying to differentiate twice"):
         g.sum().backward()
+
+
+def test_marking_a_tensor_that_was_no_input_as_written_to_warns():
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x * 2
+            ctx.mark_dirty(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.warns(UserWarning, match="received a tensor that was not an input"):
+        Wrong.apply(torch.ones(2, requires_grad=True).clone())
+
+
+def test_an_inplace_function_is_a_function_with_a_setting():
+    class Add(torch.autograd.function.InplaceFunction):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.mark_dirty(a)
+            return a.add_(b), b + 2
+
+        @staticmethod
+        def backward(ctx, ga, gb):
+            return ga, ga + gb
+
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        assert Add(inplace=True).inplace
+    x, y = torch.zeros(2), torch.ones(2, requires_grad=True)
+    q, p = Add.apply(x, y)
+    assert q is x
+    (q + p).sum().backward()
+    assert y.grad.tolist() == [2.0, 2.0]
+
+
+def test_what_is_saved_for_forward_must_be_tensors():
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_forward(3)
+
+    with pytest.raises(TypeError, match="argument 0 is of type int"):
+        Wrong.apply(torch.ones(2))

@@ -245,6 +245,32 @@ def test_gradcheck_wants_a_jvp_that_is_linear_and_repeatable():
             gradcheck(torch.sin, x, **arguments)
 
 
+def test_a_backward_that_needs_every_gradient_fails_with_a_warning():
+    def needs_gradient(x):
+        y = x.clone()
+        y.register_hook(hook)
+        return y
+
+    def hook(g):
+        if g is None:
+            raise RuntimeError("no gradient")
+
+    with (
+        pytest.warns(UserWarning, match="New undefined gradient support checking feature"),
+        pytest.raises(GradcheckError, match="Expected backward function to handle undefined output grads"),
+    ):
+        gradcheck(needs_gradient, double(2))
+
+
+def test_the_basis_of_several_tensors_has_a_row_for_every_element():
+    from rgrad.autograd.functional import _construct_standard_basis_for
+
+    tensors = double(2, 3), double(), torch.ones(2)
+    blocks = _construct_standard_basis_for(tensors, (6, 1, 2))
+    assert [b.dtype for b in blocks] == [torch.float64, torch.float64, torch.float32]
+    assert torch.equal(torch.cat([b.double() for b in blocks], 1), torch.eye(9, dtype=torch.float64))
+
+
 def test_gradcheck_leaves_its_inputs_as_they_were():
     x = double(2, 2)
     before = x.detach().clone()

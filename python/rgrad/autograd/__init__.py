@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import types
-
 from rgrad import _C
 
-from . import functional, graph
+from . import _core_names, functional, graph
 from ._backward import backward, grad
 from .function import Function
 from .grad_mode import (
@@ -49,9 +47,7 @@ __all__ = [
 
 backward.__module__ = grad.__module__ = __name__
 
-# Where PyTorch keeps the class of `node._raw_saved_self`.
-_C._autograd = types.SimpleNamespace(SavedTensor=_C.SavedTensor, Node=_C.Node)
-
+_core_names.install()
 
 SavedTensor = _C.SavedTensor
 

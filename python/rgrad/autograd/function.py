@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "once_differentiable"]
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "once_differentiable"]
 
 
 class FunctionCtx:
@@ -233,7 +233,7 @@ class Function(metaclass=FunctionMeta):
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Computes tangents by output from tangents by input, which are None for inputs that are no tensors."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+            "You must implement the jvp function for custom autograd.Function: forward mode AD came to one without."
         )
 
     @staticmethod
@@ -269,6 +269,11 @@ class Function(metaclass=FunctionMeta):
 
     @classmethod
     def _record(cls, ctx: FunctionCtx, args: tuple, output: Any) -> Any:
+        if any(not any(d is a for a in args) for d in ctx._dirty):
+            warnings.warn(
+                "ctx.mark_dirty() received a tensor that was not an input: it marks inputs that forward wrote to.",
+                stacklevel=3,
+            )
         recorded = _C.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
         if isinstance(output, Tensor):
             return _C._record_function(ctx, _call_backward, args, (output,), recorded)[0]
@@ -282,6 +287,18 @@ class Function(metaclass=FunctionMeta):
         tensors = tuple(output[i] for i in places)
         passed = dict(zip(places, _C._record_function(ctx, _call_backward, args, tensors, recorded), strict=True))
         return tuple(passed.get(i, o) for i, o in enumerate(output))
+
+
+class InplaceFunction(Function):
+    """A function that may write its result to its input: `Function` with a setting, for older programs.
+
+    Args:
+        inplace: kept as an attribute.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 def _placed(forward: Callable, args: tuple, kwargs: dict[str, Any], plain: bool) -> tuple:

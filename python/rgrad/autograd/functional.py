@@ -344,15 +344,38 @@ def _check_forward_mode(create_graph: bool, strict: bool, vectorize: bool) -> No
         )
 
 
+def _construct_standard_basis_for(tensors: Tensors, tensor_numels: tuple[int, ...]) -> Tensors:
+    """The unit vectors of all elements of several tensors, a row each, as a matrix for each tensor.
+
+    Args:
+        tensors: any, of any dtypes.
+        tensor_numels: their numbers of elements, n_i.
+
+    Returns:
+        Matrices of shape (n_1 + n_2 + …, n_i), with the dtypes and devices of the tensors.
+    """
+    if not tensors or len(tensors) != len(tensor_numels):
+        raise AssertionError("Expected a number of elements for each of at least one tensor")
+    total, start, blocks = sum(tensor_numels), 0, []
+    for tensor, size in zip(tensors, tensor_numels, strict=True):
+        block = tensor.new_zeros(total, size)
+        block.diagonal(-start).fill_(1)
+        blocks.append(block)
+        start += size
+    return tuple(blocks)
+
+
 def _jacobian_by_columns(func: Callable[..., Any], inputs: Any) -> Any:
     """The Jacobian by forward products with the unit vectors of the inputs."""
     in_tuple, points = _as_tuple(inputs, "inputs", "jacobian")
     out_tuple, outputs = True, ()
     columns: list[list[Tensors]] = [[] for _ in points]
-    for i, point in enumerate(points):
-        for k in range(point.nelement()):
-            unit = tuple(_C.zeros_like(p) for p in points)
-            unit[i].view(-1)[k] = 1
+    sizes = tuple(point.nelement() for point in points)
+    basis = _construct_standard_basis_for(points, sizes)
+    for i, size in enumerate(sizes):
+        for k in range(size):
+            row = sum(sizes[:i]) + k
+            unit = tuple(block[row].view(point.shape) for block, point in zip(basis, points, strict=True))
             result, column = jvp(func, points, unit)
             out_tuple, outputs = _as_tuple(result, _OUTPUTS, "jacobian")
             columns[i].append(_as_tuple(column, _OUTPUTS, "jacobian")[1])

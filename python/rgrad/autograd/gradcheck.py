@@ -286,6 +286,14 @@ class _Undefined(Function):
         return None
 
 
+def _warn_of_undefined() -> None:
+    warnings.warn(
+        "Backwards compatibility: New undefined gradient support checking feature is enabled by default, which older "
+        "backward functions may fail.",
+        stacklevel=4,
+    )
+
+
 def _check_undefined(check: _Check) -> None:
     """Backward must treat missing gradients of some or all outputs as zeros."""
     count = len(_differentiable(check.call()))
@@ -295,11 +303,13 @@ def _check_undefined(check: _Check) -> None:
         try:
             found = grad(roots, check.points, [_C.zeros_like(o) for o in roots], allow_unused=True)
         except RuntimeError as error:
+            _warn_of_undefined()
             raise GradcheckError(
                 "Expected backward function to handle undefined output grads: it must take None for the gradient of "
                 "an output that nothing was computed from. check_undefined_grad=False leaves this check out."
             ) from error
         if any(g is not None and not bool((g == 0).all()) for g in found):
+            _warn_of_undefined()
             raise GradcheckError(
                 "Expected all input grads to be undefined or zero when all output grads are undefined or zero: "
                 "backward must be linear. check_undefined_grad=False leaves this check out."

@@ -11,12 +11,15 @@ import contextlib
 import enum
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from rgrad import overrides
 from rgrad._absent import absent_class
+from rgrad.autograd.profiler_util import DeviceType as DeviceType
+from rgrad.autograd.profiler_util import EventList, FunctionEvent
 
 __all__ = [
     "DeviceType",
@@ -52,13 +55,6 @@ class ProfilerAction(enum.Enum):
     WARMUP = 1
     RECORD = 2
     RECORD_AND_SAVE = 3
-
-
-class DeviceType(enum.Enum):
-    """The device of an event."""
-
-    CPU = 0
-    CUDA = 1
 
 
 def kineto_available() -> bool:
@@ -125,16 +121,34 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
 
 
 class _Call:
-    """A call or a marked block: its name, start and end (nanoseconds), nesting depth, and the time of nested
-    calls.
-    """
+    """A call or a marked block: its name, start and end (nanoseconds), and the thread that made it."""
 
-    __slots__ = ("children", "depth", "end", "name", "shapes", "start")
+    __slots__ = ("end", "name", "shapes", "start", "thread")
 
-    def __init__(self, name: str, depth: int, shapes: Any = None) -> None:
-        self.name, self.depth, self.shapes = name, depth, shapes
+    def __init__(self, name: str, shapes: Any = None) -> None:
+        self.name, self.shapes, self.thread = name, shapes, threading.get_ident()
         self.start = self.end = time.perf_counter_ns()
-        self.children = 0
+
+
+# The names of functions in profiles, by function.
+_names: dict[Any, str] = {}
+
+
+def _name_of(func: Any) -> str:
+    """The name in a profile: "aten::add" as in PyTorch for an operation, else the path of the function."""
+    try:
+        return _names[func]
+    except (KeyError, TypeError):
+        pass
+    from rgrad import ops
+
+    name = overrides.resolve_name(func) or getattr(func, "__name__", str(func))
+    last = name.rpartition(".")[2]
+    if not last.startswith("_") and hasattr(ops.aten, last):
+        name = f"aten::{last}"
+    with contextlib.suppress(TypeError):
+        _names[func] = name
+    return name
 
 
 class _Recorder(overrides.TorchFunctionMode):
@@ -142,24 +156,18 @@ class _Recorder(overrides.TorchFunctionMode):
 
     def __init__(self, shapes: bool) -> None:
         self.calls: list[_Call] = []
-        self.open: list[_Call] = []
         self.shapes = shapes
 
     def begin(self, name: str, shapes: Any = None) -> _Call:
-        call = _Call(name, len(self.open), shapes)
+        call = _Call(name, shapes)
         self.calls.append(call)
-        self.open.append(call)
         return call
 
     def finish(self, call: _Call) -> None:
         call.end = time.perf_counter_ns()
-        while self.open and self.open.pop() is not call:
-            pass
-        if self.open:
-            self.open[-1].children += call.end - call.start
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = overrides.resolve_name(func) or getattr(func, "__name__", str(func))
+        name = _name_of(func)
         shapes = [list(a.shape) if hasattr(a, "shape") else [] for a in args] if self.shapes else None
         call = self.begin(name, shapes)
         try:
@@ -193,68 +201,6 @@ class record_function(contextlib.ContextDecorator):
             recorder.finish(call)
 
 
-class FunctionEventAvg:
-    """The calls of one name: their number, and their times in microseconds with and without nested calls."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.count = 0
-        self.cpu_time_total = self.self_cpu_time_total = 0.0
-        self.input_shapes: Any = []
-
-    @property
-    def cpu_time(self) -> float:
-        """Mean time of a call in microseconds."""
-        return self.cpu_time_total / self.count if self.count else 0.0
-
-    def __repr__(self) -> str:
-        return f"<FunctionEventAvg key={self.key} cpu_time={self.cpu_time:.3f}us calls={self.count}>"
-
-
-class EventList(list[Any]):
-    """A list of events; `table` formats it."""
-
-    def total_average(self) -> FunctionEventAvg:
-        """The sum over all events."""
-        total = FunctionEventAvg("Total")
-        for event in self:
-            total.count += event.count
-            total.cpu_time_total += event.self_cpu_time_total
-            total.self_cpu_time_total += event.self_cpu_time_total
-        return total
-
-    def table(self, sort_by: str | None = None, row_limit: int = 100, **layout: Any) -> str:
-        """Formats a table with one line per event.
-
-        Args:
-            sort_by: an attribute such as "cpu_time_total" or "self_cpu_time_total"; the largest value comes first.
-            row_limit: largest number of lines.
-            layout: column widths of PyTorch; ignored.
-        """
-        events: Iterable[Any] = self
-        if sort_by is not None:
-            events = sorted(self, key=lambda event: getattr(event, sort_by, 0.0), reverse=True)
-        whole = self.total_average().self_cpu_time_total
-        heads = ("Name", "Self CPU %", "Self CPU", "CPU total", "CPU time avg", "# of Calls")
-        rows = []
-        for event in list(events)[: None if row_limit < 0 else row_limit]:
-            share = f"{100 * event.self_cpu_time_total / whole:.2f}%" if whole else "-"
-            times = (event.self_cpu_time_total, event.cpu_time_total, event.cpu_time)
-            rows.append((event.key, share, *map(_time, times), str(event.count)))
-        widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
-        rule = "  ".join("-" * width for width in widths)
-        padded = [[cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in (heads, *rows)]
-        lines = ["  ".join(row) for row in padded]
-        return "\n".join([rule, lines[0], rule, *lines[1:], rule, f"Self CPU time total: {_time(whole)}", ""])
-
-
-def _time(microseconds: float) -> str:
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= size:
-            return f"{microseconds / size:.3f}{unit}"
-    return f"{microseconds:.3f}us"
-
-
 class profile:
     """Measures the calls in a block, or in the steps that a schedule selects.
 
@@ -272,7 +218,7 @@ class profile:
         >>> with torch.profiler.profile() as prof:
         ...     y = torch.ones(3) + 1
         >>> sorted(event.key for event in prof.key_averages())
-        ['torch.Tensor.add', 'torch.ones']
+        ['aten::add', 'aten::ones']
     """
 
     def __init__(
@@ -356,25 +302,16 @@ class profile:
             group_by_input_shape: whether to separate calls with different shapes; needs `record_shapes`.
             group_by_stack_n: ignored, because stacks are not recorded.
         """
-        found: dict[Any, FunctionEventAvg] = {}
-        for call in self._recorder.calls:
-            key = (call.name, repr(call.shapes)) if group_by_input_shape else call.name
-            event = found.setdefault(key, FunctionEventAvg(call.name))
-            event.count += 1
-            event.cpu_time_total += (call.end - call.start) / 1e3
-            event.self_cpu_time_total += (call.end - call.start - call.children) / 1e3
-            event.input_shapes = call.shapes if group_by_input_shape else []
-        return EventList(found.values())
+        return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def events(self) -> EventList:
         """The calls, ungrouped."""
+        threads: dict[int, int] = {}
         found = EventList()
-        for call in self._recorder.calls:
-            event = FunctionEventAvg(call.name)
-            event.count, event.input_shapes = 1, call.shapes
-            event.cpu_time_total = (call.end - call.start) / 1e3
-            event.self_cpu_time_total = (call.end - call.start - call.children) / 1e3
-            found.append(event)
+        for number, call in enumerate(self._recorder.calls, 1):
+            thread = threads.setdefault(call.thread, len(threads) + 1)
+            found.append(FunctionEvent(number, call.name, thread, call.start / 1e3, call.end / 1e3, call.shapes or []))
+        found._populate_cpu_children()
         return found
 
     def export_chrome_trace(self, path: str) -> None:

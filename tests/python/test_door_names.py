@@ -22,7 +22,7 @@ def test_marks_for_a_compiler_leave_functions_and_modules_as_they_are():
     assert jit.script(module) is module and jit.script(double) is double and jit.unused(double) is double
     assert jit.ignore(double) is double and jit.ignore(drop=True)(double) is double and jit.export(double) is double
     assert jit.annotate(int, 3) == 3 and not jit.is_scripting() and not jit.is_tracing()
-    assert jit.wait(jit.fork(double, 2)) == 4
+    assert jit.wait(jit.fork(double, 2)) == jit._wait(jit._fork(double, 2)) == 4
     seen = []
     assert jit.trace(seen.append, (1,)) == seen.append and seen == [1]
     assert not isinstance(module, jit.ScriptModule)

@@ -54,6 +54,8 @@ SavedTensor = _C.SavedTensor
 # Names that other modules have, which are loaded when one is looked up.
 _FROM = {
     "forward_ad": "",
+    "profiler": "",
+    "profiler_util": "",
     "DeviceType": "profiler",
     "ProfilerActivity": "profiler",
     "kineto_available": "profiler",
@@ -66,6 +68,14 @@ _FROM = {
 def is_view_replay_enabled() -> bool:
     """False: gradients of views that were written to in place are found without replaying the views."""
     return False
+
+
+def _profiler_enabled() -> bool:
+    """Whether a profile is being recorded."""
+    import sys
+
+    profiler = sys.modules.get("rgrad.profiler")
+    return profiler is not None and bool(profiler._active)
 
 
 def __getattr__(name: str) -> Any:

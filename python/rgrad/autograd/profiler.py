@@ -7,10 +7,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from rgrad import profiler as _profiler
-from rgrad.profiler import EventList, record_function
-from rgrad.profiler import FunctionEventAvg as FunctionEvent
+from rgrad.profiler import kineto_available, record_function
 
-__all__ = ["EventList", "FunctionEvent", "emit_nvtx", "profile", "record_function"]
+from .profiler_util import EventList, FunctionEvent, FunctionEventAvg, Interval
+
+__all__ = [
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "Interval",
+    "emit_nvtx",
+    "kineto_available",
+    "profile",
+    "record_function",
+]
 
 
 class profile(_profiler.profile):
@@ -35,8 +45,23 @@ class profile(_profiler.profile):
         return self
 
     def table(self, *args: Any, **kwargs: Any) -> str:
-        """A text with a line for each call."""
+        """A text with a line for each call; the arguments are those of `EventList.table`."""
         return self.events().table(*args, **kwargs)
+
+    def __str__(self) -> str:
+        return self.table() if self._recorder.calls else ""
+
+    def __repr__(self) -> str:
+        return repr(self.events())
+
+    def total_average(self) -> FunctionEventAvg:
+        """The sum over all calls."""
+        return self.events().total_average()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """The time of all calls in microseconds, none counted twice."""
+        return self.events().self_cpu_time_total
 
     @property
     def function_events(self) -> EventList:

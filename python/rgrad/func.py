@@ -1,4 +1,4 @@
-"""Functions made of functions: gradients, and calls over a dimension; and calls of modules with other parameters."""
+"""Functions made of functions: derivatives, and calls over a dimension; and calls of modules with other parameters."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from typing import Any
 import rgrad
 from rgrad import Tensor
 from rgrad import autograd as _autograd
+from rgrad._jacobians import _leaves_of, hessian, jacfwd, jacrev, jvp, linearize
+from rgrad.autograd.forward_ad import _has_history
 from rgrad.nn.utils.stateless import functional_call
 from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-__all__ = ["functional_call", "grad", "grad_and_value", "stack_module_state", "vjp", "vmap"]
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
 
 _Function = Callable[..., Any]
 
 # How many derivatives are being computed around the current call.
 _levels = 0
-
-
-def _leaves_of(values: Any) -> Any:
-    """The same with tensors of which a derivative may be taken, and that keep what history they have."""
-
-    def make(t: Any) -> Any:
-        if not isinstance(t, Tensor):
-            return t
-        return t.view_as(t) if t.requires_grad else t.detach().requires_grad_()
-
-    return tree_map(make, values)
 
 
 def grad_and_value(func: _Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> _Function:
@@ -48,8 +51,7 @@ def grad_and_value(func: _Function, argnums: int | tuple[int, ...] = 0, has_aux:
         global _levels
         numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         numbers = tuple(n % len(args) for n in numbers)
-        given = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, Tensor)]
-        keeps = _levels > 0 or (rgrad.is_grad_enabled() and any(t.requires_grad for t in given))
+        recording = rgrad.is_grad_enabled()
         _levels += 1
         try:
             with rgrad.enable_grad():
@@ -61,6 +63,7 @@ def grad_and_value(func: _Function, argnums: int | tuple[int, ...] = 0, has_aux:
                     raise RuntimeError(f"grad: expected the function to return a tensor of one number, got {found}")
                 leaves, spec = tree_flatten([chosen[n] for n in numbers])
                 inputs = [t for t in leaves if isinstance(t, Tensor)]
+                keeps = _levels > 1 or (recording and _has_history(value, inputs))
                 grads = [None] * len(inputs)
                 if value.requires_grad:
                     grads = list(_autograd.grad(value, inputs, create_graph=keeps, allow_unused=True))
@@ -116,7 +119,8 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
     value = made[0] if has_aux else made
     leaves, spec = tree_flatten(inputs)
     outputs = [t for t in tree_flatten(value)[0] if isinstance(t, Tensor)]
-    keeps = any(t.requires_grad for t in tree_flatten(primals)[0] if isinstance(t, Tensor))
+    given = [t for t in leaves if isinstance(t, Tensor)]
+    keeps = rgrad.is_grad_enabled() and any(_has_history(o, given) for o in outputs)
 
     def product(cotangents: Any) -> Any:
         vectors = [t for t in tree_flatten(cotangents)[0] if isinstance(t, Tensor)]
@@ -124,7 +128,8 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
         grads = [None] * len(leaves)
         if pairs:
             outs, into = zip(*pairs, strict=True)
-            grads = _autograd.grad(outs, leaves, into, retain_graph=True, create_graph=keeps, allow_unused=True)
+            kept = keeps or (rgrad.is_grad_enabled() and any(v.requires_grad for v in vectors))
+            grads = _autograd.grad(outs, leaves, into, retain_graph=True, create_graph=kept, allow_unused=True)
         found = [rgrad.zeros_like(t) if g is None else g for t, g in zip(leaves, grads, strict=True)]
         return tree_unflatten(found, spec)
 

@@ -90,6 +90,18 @@ def test_a_dual_tensor_shares_memory_and_version_with_its_value():
         assert fwAD.unpack_dual(x).tangent is None
 
 
+def test_a_tangent_of_another_layout_is_copied():
+    with fwAD.dual_level():
+        for x in (t(1.0, 2.0, 3.0)[:2], t(1.0, 9.0, 2.0)[::2]):
+            dx = t(0.5, 0.25)
+            tangent = fwAD.unpack_dual(fwAD.make_dual(x, dx)).tangent
+            assert tangent is not dx and torch.equal(tangent, dx)
+            tangent.mul_(2)
+            assert dx.tolist() == [0.5, 0.25]
+        empty = torch.empty(0, 3), torch.empty(3, 0).t()
+        assert fwAD.unpack_dual(fwAD.make_dual(*empty)).tangent is empty[1]
+
+
 def test_a_tensor_that_has_a_tangent_gets_no_second_one():
     with fwAD.dual_level():
         dual = fwAD.make_dual(t(1.0), t(1.0))

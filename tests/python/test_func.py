@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 import rgrad as torch
-from rgrad.func import grad, grad_and_value, stack_module_state, vjp, vmap
+from rgrad.func import (
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stack_module_state,
+    vjp,
+    vmap,
+)
 
 
 def test_gradients_of_functions_nest_and_leave_no_history():
@@ -103,3 +114,105 @@ def test_futures_have_their_values_when_they_are_set():
         wait_all([first, second])
     with pytest.raises(RuntimeError, match="only once"):
         first.set_result(4)
+
+
+def _outputs(a, b):
+    return {"product": a * b, "more": (a.sin().sum(), b * 2)}
+
+
+def test_a_derivative_in_a_direction_is_the_product_with_the_jacobian():
+    x, v = torch.tensor([0.5, 2.0]), torch.tensor([1.0, -3.0])
+    value, derivative, more = jvp(lambda a: (a**3, "more"), (x,), (v,), has_aux=True)
+    assert torch.equal(value, x**3) and torch.allclose(derivative, 3 * x**2 * v) and more == "more"
+    value, derivative = jvp(_outputs, (x, x), (v, v))
+    assert torch.allclose(derivative["product"], 2 * x * v)
+    assert torch.allclose(derivative["more"][0], (x.cos() * v).sum()) and torch.equal(derivative["more"][1], 2 * v)
+    assert not derivative["product"].requires_grad and not value["product"].requires_grad
+    constant = jvp(lambda a: torch.ones(2), (x,), (v,))
+    assert constant[1].tolist() == [0.0, 0.0]
+    with torch.no_grad():
+        assert torch.allclose(jvp(torch.sin, (x,), (v,))[1], x.cos() * v)
+
+
+def test_derivatives_in_directions_nest():
+    x, v = torch.tensor([0.5, 2.0]), torch.tensor([1.0, -3.0])
+    assert torch.allclose(jvp(lambda a: jvp(torch.sin, (a,), (v,))[1], (x,), (v,))[1], -x.sin() * v * v)
+    assert torch.allclose(grad(lambda a: jvp(torch.sin, (a,), (v,))[1].sum())(x), -x.sin() * v)
+    # By a tensor that the function knows, and by the direction.
+    assert torch.equal(grad(lambda w: jvp(lambda a: a * w, (x,), (v,))[1].sum())(x), v)
+    assert torch.equal(grad(lambda w: vjp(lambda a: a * w, x)[1](v)[0].sum())(x), v)
+    assert torch.equal(grad(lambda d: jvp(lambda a: a * a, (x,), (d,))[1].sum())(v), 2 * x)
+    assert torch.equal(grad(lambda d: vjp(lambda a: a * a, x)[1](d)[0].sum())(v), 2 * x)
+    w = torch.ones(2, requires_grad=True)
+    for found in (grad(lambda a: (a * w).sum())(x), jvp(lambda a: a * w, (x,), (v,))[1], jacrev(lambda a: a * w)(x)):
+        (g,) = torch.autograd.grad(found.sum(), w)
+        assert g.shape == (2,) and g.abs().sum() > 0
+
+
+def test_a_linearized_function_is_called_once():
+    calls = []
+
+    def f(a, b):
+        calls.append(1)
+        return a.sin() * b
+
+    x, v = torch.tensor([0.5, 2.0]), torch.tensor([1.0, -3.0])
+    value, derivative = linearize(f, x, v)
+    for da, db in ((v, x), (x, x)):
+        assert torch.allclose(derivative(da, db), x.cos() * da * v + x.sin() * db)
+    assert torch.equal(value, x.sin() * v) and len(calls) == 1
+    with pytest.raises(RuntimeError, match="to have the same argspec as the primals"):
+        derivative(v)
+    with pytest.raises(RuntimeError, match="doesn't match the shape"):
+        derivative(torch.ones(3), v)
+
+
+@pytest.mark.parametrize("jacobian", [jacfwd, jacrev])
+def test_jacobians_have_a_block_for_every_output_and_input(jacobian):
+    x, y = torch.tensor([0.5, 2.0, 3.0]), torch.tensor([1.0, -3.0, 2.0])
+    assert torch.equal(jacobian(lambda a: a * a)(x), torch.diag(2 * x))
+    assert torch.equal(jacobian(lambda a: a.outer(a))(x)[0, 1], torch.tensor([2.0, 0.5, 0.0]))
+    found = jacobian(_outputs)(x, y)
+    assert torch.equal(found["product"], torch.diag(y)) and torch.allclose(found["more"][0], x.cos())
+    assert torch.equal(found["more"][1], torch.zeros(3, 3))
+    by_x, by_y = jacobian(_outputs, argnums=(0, 1))(x, y)["product"]
+    assert torch.equal(by_x, torch.diag(y)) and torch.equal(by_y, torch.diag(x))
+    matrix, more = jacobian(lambda p: (p["a"] * p["b"], "more"), has_aux=True)({"a": x, "b": y})
+    assert torch.equal(matrix["a"], torch.diag(y)) and torch.equal(matrix["b"], torch.diag(x)) and more == "more"
+    with torch.no_grad():
+        assert torch.equal(jacobian(lambda a: a * a)(x), torch.diag(2 * x))
+    assert jacobian(lambda a: a * 2)(torch.ones(0)).shape == (0, 0)
+    w = torch.ones(3, requires_grad=True)
+    jacobian(lambda a: a * a)(w).sum().backward()
+    assert w.grad.tolist() == [2, 2, 2]
+
+
+def test_a_hessian_has_all_second_derivatives():
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    assert torch.equal(hessian(lambda a: (a**3).sum())(x), torch.diag(6 * x))
+    blocks = hessian(lambda a, b: (a * a * b).sum(), argnums=(0, 1))(x, y)
+    expected = torch.diag(2 * y), torch.diag(2 * x), torch.diag(2 * x), torch.zeros(2, 2)
+    assert all(torch.equal(a, b) for a, b in zip((*blocks[0], *blocks[1]), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: jvp(torch.sin, x, x), RuntimeError, "Expected primals to be a tuple"),
+        (lambda x: jvp(torch.sin, (x,), x), RuntimeError, "to have the same python structure"),
+        (lambda x: jvp(torch.sin, (x,), (x[:1],)), RuntimeError, "has a different size"),
+        (lambda x: jvp(torch.sin, (x,), (x.double(),)), RuntimeError, "to have the dtype torch.float32"),
+        (lambda x: jvp(torch.sin, (), ()), RuntimeError, "at least one Tensor"),
+        (lambda x: jvp(torch.sin, (x.long(),), (x.long(),)), ValueError, "Expected primal to be floating point"),
+        (lambda x: jvp(lambda a: 3, (x,), (x,)), RuntimeError, "to return only tensors, got unsupported type"),
+        (lambda x: jvp(torch.sin, (x,), (x,), has_aux=True), RuntimeError, "output of function f should be a tuple"),
+        (lambda x: jvp(lambda a: torch.ones(1), (x,), (x,), strict=True), RuntimeError, "independent of the inputs"),
+        (lambda x: jacrev(torch.sin, argnums=1)(x), RuntimeError, "Got argnum=1, but only 1 positional inputs"),
+        (lambda x: jacfwd(torch.sin, argnums=())(x), RuntimeError, "argnums must be non-empty"),
+        (lambda x: jacfwd(torch.sin, argnums="a")(x), RuntimeError, "argnums must be int or Tuple"),
+        (lambda x: jacrev(torch.sin, chunk_size=0), ValueError, "`chunk_size` should be greater than 0"),
+    ],
+)
+def test_derivatives_of_what_is_no_function_of_tensors_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.ones(2))

@@ -15,6 +15,7 @@ means for programs:
   passes, and raises NotImplementedError.
 - Under `no_grad`, operations on dual tensors are recorded with respect to the shifts only.
 - The gradients of `autograd.grad` have tangents even without ``create_graph``; those of `backward` have none.
+- A `backward` without ``retain_graph`` frees what tangents are computed from: unpack before it.
 - A custom `Function` needs `jvp`, which is called at once: its results are dual tensors of their own.
 - Hooks on tensors that change gradients change tangents too; in PyTorch they do not.
 """
@@ -179,9 +180,9 @@ def _nodes(x: Tensor) -> Iterator[Any]:
             waiting += [edge for edge, _ in node.next_functions]
 
 
-def _has_history(x: Tensor) -> bool:
-    """Whether a tensor depends on a leaf that requires grad other than the shifts."""
-    seen: set[Any] = set()
+def _has_history(x: Tensor, leaves: Sequence[Tensor] = ()) -> bool:
+    """Whether a tensor depends on a leaf that requires grad other than the shifts and the given ones."""
+    seen: set[Any] = {_C._gradient_edge(leaf)[0] for leaf in leaves if leaf.is_leaf}
     waiting = [_C._gradient_edge(x)[0]] if x.requires_grad else []
     while waiting:
         node = waiting.pop()
@@ -394,7 +395,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
     Args:
         tensor: the value, floating point.
-        tangent: of the same shape and dtype.
+        tangent: of the same shape and dtype. If it also has the same strides, `unpack_dual` returns this tensor, else
+            a copy.
         level: the number of the level, which is 0.
 
     Returns:
@@ -420,7 +422,18 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             raise RuntimeError(f"The {name} given to make_dual has a forward gradient at the same level 0 already")
     if not _C.is_grad_enabled():
         tensor, tangent = tensor.detach(), tangent if not tangent.requires_grad else tangent.detach()
+    if tensor.shape == tangent.shape and not _same_layout(tensor, tangent):
+        tangent = tangent.clone()
     return _made(current, tensor, tangent)
+
+
+def _same_layout(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of the same shape have their elements at the same places of memory of the same size."""
+    if one.numel() == 0:
+        return True
+    strides = zip(one.shape, one.stride(), other.stride(), strict=True)
+    same_strides = all(size == 1 or a == b for size, a, b in strides)
+    return same_strides and one.untyped_storage().nbytes() == other.untyped_storage().nbytes()
 
 
 def _made(level: _Level, primal: Tensor, tangent: Tensor, in_place: bool = False) -> Tensor:
@@ -487,9 +500,7 @@ def _tangent(level: _Level, tensor: Tensor, keep: bool) -> Tensor | None:
     duals = level.live()
     keep = keep and (_has_history(tensor) or any(d.tangent.requires_grad for d in duals))
     with rgrad.enable_grad(), level._paused():
-        # Elements that differ, so that terms which do not cancel in general do not cancel in v.
-        v = _C.arange(tensor.numel(), dtype=_C.float32, device=tensor.device).mul_(0.7).add_(0.3).cos_()
-        v = v.to(tensor.dtype).view(tensor.shape).requires_grad_()
+        v = _probe(tensor)
         _sweeping = True
         try:
             swept = _C._grad((tensor,), [d.shift for d in duals], (v,), True, True, True, False)
@@ -504,7 +515,7 @@ def _tangent(level: _Level, tensor: Tensor, keep: bool) -> Tensor | None:
             outputs, tangents = (tuple(part) for part in zip(*varying, strict=True))
             (found,) = _C._grad(outputs, (v,), tangents, True, keep, True, False)
         tangent = _C.zeros_like(tensor.detach()) if found is None else found
-        _check_product(reached, v, tangent)
+        _check_product(reached, [(v, tangent)])
         memory = tangent.untyped_storage().data_ptr()
         if any(t.untyped_storage().data_ptr() == memory for _, t in reached):
             # Backward passes the tangent of an input on as it is; programs may write to what they get.
@@ -518,21 +529,26 @@ def _tangent(level: _Level, tensor: Tensor, keep: bool) -> Tensor | None:
 _ROUNDING = {_C.float16: 0.05, _C.bfloat16: 0.2}
 
 
-def _check_product(swept: Sequence[tuple[Tensor, Tensor]], v: Tensor, tangent: Tensor) -> None:
-    """Raises if v^T J t differs between J^T v, of the first pass, and J t, of the second."""
+def _probe(like: Tensor) -> Tensor:
+    """A vector v for the pass of J^T v, of elements that differ: terms that do not cancel in general do not in v."""
+    v = _C.arange(like.numel(), dtype=_C.float32, device=like.device).mul_(0.7).add_(0.3).cos_()
+    return v.to(like.dtype).view(like.shape).requires_grad_()
 
-    def product(a: Tensor, b: Tensor) -> tuple[float, float]:
-        terms = a.detach().cpu().double() * b.detach().cpu().double()
-        return float(terms.sum()), float(terms.abs().sum())
 
-    first = [product(g, t) for g, t in swept]
-    second, size = product(v, tangent)
-    size += sum(magnitude for _, magnitude in first)
-    difference = abs(sum(value for value, _ in first) - second)
+def _check_product(first: Sequence[tuple[Tensor, Tensor]], second: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Raises if v^T J t differs between the pairs of J^T v and t, of the first pass, and those of v and J t."""
+
+    def product(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
+        terms = [a.detach().cpu().double() * b.detach().cpu().double() for a, b in pairs]
+        return sum(float(t.sum()) for t in terms), sum(float(t.abs().sum()) for t in terms)
+
+    (one, size), (other, other_size) = product(first), product(second)
+    dtype = second[0][0].dtype
     # Terms that cancel leave what rounding left of them, which has nothing to do with the size of the result.
-    noise = 1e4 * rgrad.finfo(v.dtype).eps * sum(float(t.detach().abs().sum()) for t in (v, *(t for _, t in swept)))
+    given = [t for _, t in first] + [v for v, _ in second]
+    noise = 1e4 * rgrad.finfo(dtype).eps * sum(float(t.detach().abs().sum()) for t in given)
     # NaN compares as False: what is not finite tells nothing.
-    if difference > _ROUNDING.get(v.dtype, 1e-3) * size + noise:
+    if abs(one - other) > _ROUNDING.get(dtype, 1e-3) * (size + other_size) + noise:
         raise NotImplementedError(
             "Trying to use forward AD with an operation that does not support it: its backward is not recorded as a "
             "function of the gradient, so that no tangent can be computed by differentiating it."

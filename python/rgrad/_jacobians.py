@@ -1,0 +1,308 @@
+"""Derivatives of functions in directions, and whole Jacobians: `jvp`, `linearize`, `jacfwd`, `jacrev`, `hessian`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import rgrad
+from rgrad import _C, Tensor
+from rgrad.autograd.forward_ad import _check_product, _has_history, _probe
+from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+_Function = Callable[..., Any]
+
+
+def _leaves_of(values: Any) -> Any:
+    """The same with tensors of which a derivative may be taken, and that keep what history they have."""
+
+    def make(t: Any) -> Any:
+        if not isinstance(t, Tensor):
+            return t
+        return t.view_as(t) if t.requires_grad else t.detach().requires_grad_()
+
+    return tree_map(make, values)
+
+
+class _Recorded:
+    """A call of a function, of which derivatives are then taken.
+
+    Args:
+        func: the function.
+        primals: its arguments, as a tuple.
+        has_aux: whether it returns a pair of its result and anything.
+        named: the function of this module that was called, for messages.
+    """
+
+    def __init__(self, func: _Function, primals: tuple[Any, ...], has_aux: bool, named: str) -> None:
+        for given in tree_flatten(primals)[0]:
+            if isinstance(given, Tensor) and not given.is_floating_point():
+                raise ValueError(f"Expected primal to be floating point or complex, but got: {given.dtype}")
+        with rgrad.enable_grad():
+            self.arguments = _leaves_of(primals)
+            made = func(*self.arguments)
+        if has_aux and not (isinstance(made, tuple) and len(made) == 2):
+            raise RuntimeError(f"{named}: output of function f should be a tuple: (output, aux) if has_aux is True")
+        value, aux = made if has_aux else (made, None)
+        self.inputs: list[Tensor] = [t for t in tree_flatten(self.arguments)[0] if isinstance(t, Tensor)]
+        self.outputs, self.spec = tree_flatten(value)
+        for output in self.outputs:
+            if not isinstance(output, Tensor):
+                raise RuntimeError(
+                    f"{named}: expected f(*primals) to return only tensors, got unsupported type {type(output)}"
+                )
+        # Results may depend on tensors that `func` knows, as well as on its arguments.
+        self.keeps = _C.is_grad_enabled() and any(_has_history(o, self.inputs) for o in self.outputs)
+        self.aux = self.shown(aux)
+        self.value = self.shown(value)
+        # Vectors v for the outputs and J^T v for the inputs, computed when the first direction is asked for.
+        self._probes: list[Tensor] = []
+        self._swept: Sequence[Tensor | None] = ()
+
+    def shown(self, values: Any) -> Any:
+        """What the caller gets: without a history, unless the arguments had one."""
+        return tree_map(lambda t: t.detach() if isinstance(t, Tensor) and not self.keeps else t, values)
+
+    def push(self, tangents: Sequence[Tensor], keep: bool) -> list[Tensor]:
+        """The derivatives of the outputs in a direction, given by a tangent for each input.
+
+        See Note [Tangents by two backward passes] of `rgrad.autograd.forward_ad`.
+        """
+        roots = [o for o in self.outputs if o.requires_grad]
+        if not roots:
+            return [_C.zeros_like(o) for o in self.outputs]
+        with rgrad.enable_grad():
+            if not self._probes:
+                self._probes = [_probe(o) for o in roots]
+                self._swept = _C._grad(roots, self.inputs, self._probes, True, True, True, False)
+            reached = [(g, t) for g, t in zip(self._swept, tangents, strict=True) if g is not None]
+            varying = [(g, t) for g, t in reached if g.requires_grad]
+            found: Sequence[Tensor | None] = [None] * len(roots)
+            if varying:
+                swept, given = zip(*varying, strict=True)
+                found = _C._grad(swept, self._probes, given, True, keep, True, False)
+        pushed = [_C.zeros_like(o) if t is None else t for o, t in zip(roots, found, strict=True)]
+        _check_product(reached, list(zip(self._probes, pushed, strict=True)))
+        of_roots = iter(pushed)
+        return [next(of_roots) if o.requires_grad else _C.zeros_like(o) for o in self.outputs]
+
+    def rows(self, output: Tensor) -> list[Tensor]:
+        """The Jacobian of an output, with a block for each input."""
+        with rgrad.enable_grad():
+            elements = output.reshape(-1).unbind() if output.requires_grad else ()
+        found = [_C._grad((e,), self.inputs, (None,), True, self.keeps, True, False) for e in elements]
+        blocks = []
+        for i, point in enumerate(self.inputs):
+            rows = [_C.zeros_like(point) if row[i] is None else row[i] for row in found]
+            shape = (*output.shape, *point.shape)
+            blocks.append(_C.stack(rows).view(shape) if rows else point.new_zeros(shape))
+        return blocks
+
+    def columns(self) -> list[list[Tensor]]:
+        """The Jacobians of all outputs, by columns; for each output a list with a block for each input."""
+        blocks: list[list[Tensor]] = [[] for _ in self.outputs]
+        for i, point in enumerate(self.inputs):
+            columns = []
+            for k in range(point.numel()):
+                tangents = [_C.zeros_like(p.detach()) for p in self.inputs]
+                tangents[i].view(-1)[k] = 1
+                columns.append(self.push(tangents, self.keeps))
+            for o, output in enumerate(self.outputs):
+                shape = (*output.shape, *point.shape)
+                made = _C.stack([column[o] for column in columns], -1) if columns else output.new_zeros(shape)
+                blocks[o].append(made.view(shape))
+        return blocks
+
+
+def jvp(func: _Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """The value of a function, and its derivative in a direction: the product of its Jacobian with a vector.
+
+    It is computed by two backward passes, so what `func` does must be differentiable twice; calls may be nested.
+
+    Args:
+        func: returns a tensor or a container of them; with `has_aux` a pair of that and anything.
+        primals: a tuple of its arguments: tensors and containers of them.
+        tangents: the direction, with a tensor for each in `primals`, of its shape and dtype.
+        strict: whether a result that depends on no argument is an error (by default its derivative is zero).
+        has_aux: whether there is more than the value.
+
+    Returns:
+        (value, derivative), with `has_aux` (value, derivative, more).
+
+    Example:
+        >>> import rgrad as torch
+        >>> torch.func.jvp(torch.sin, (torch.tensor(0.0),), (torch.tensor(2.0),))
+        (tensor(0.), tensor(2.))
+    """
+    named = "jvp(f, primals, tangents)"
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{named}: Expected primals to be a tuple, with which f can be called as f(*primals)")
+    points, spec = tree_flatten(primals)
+    if not any(isinstance(p, Tensor) for p in points):
+        raise RuntimeError(f"{named}: Expected primals to contain at least one Tensor.")
+    directions, other = tree_flatten(tangents)
+    if spec != other:
+        raise RuntimeError(
+            f"{named}: Expected primals and tangents to have the same python structure, got {spec} and {other}"
+        )
+    _check_shapes(points, directions)
+    call = _Recorded(func, primals, has_aux, named)
+    if strict and not all(o.requires_grad for o in call.outputs):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs, which strict=True "
+            "does not allow"
+        )
+    call.keeps = call.keeps or (_C.is_grad_enabled() and any(t.requires_grad for t in directions))
+    derivative = call.shown(tree_unflatten(call.push(directions, call.keeps), call.spec))
+    return (call.value, derivative, call.aux) if has_aux else (call.value, derivative)
+
+
+def _check_shapes(points: Sequence[Any], directions: Sequence[Any]) -> None:
+    for i, (point, tangent) in enumerate(zip(points, directions, strict=True)):
+        if point.shape != tangent.shape:
+            raise RuntimeError(
+                f"Trying to set a forward gradient that has a different size than its tensor: tangent:{i} with shape "
+                f"{tangent.shape} doesn't match the shape {point.shape}"
+            )
+        if point.dtype != tangent.dtype:
+            raise RuntimeError(f"Expected tangent:{i} to have the dtype {point.dtype} of its value: {tangent.dtype}")
+
+
+def linearize(func: _Function, *primals: Any) -> tuple[Any, _Function]:
+    """The value of a function, and its derivative as a function of the direction, which does not call `func` again.
+
+    Args:
+        func: returns a tensor or a container of them.
+        primals: its arguments: tensors and containers of them.
+
+    Returns:
+        (value, derivative): `derivative` takes a tangent for each argument.
+
+    Example:
+        >>> import rgrad as torch
+        >>> value, derivative = torch.func.linearize(torch.sin, torch.tensor(0.0))
+        >>> derivative(torch.tensor(2.0)), derivative(torch.tensor(3.0))
+        (tensor(2.), tensor(3.))
+    """
+    call = _Recorded(func, primals, False, "linearize(f, *primals)")
+    points, spec = tree_flatten(primals)
+
+    def derivative(*tangents: Any) -> Any:
+        directions, other = tree_flatten(tangents)
+        if other != spec:
+            raise RuntimeError(f"Expected the tangents {other} to have the same argspec as the primals {spec}")
+        _check_shapes(points, directions)
+        return call.shown(tree_unflatten(call.push(directions, call.keeps), call.spec))
+
+    return call.value, derivative
+
+
+def _record(
+    func: _Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, named: str
+) -> _Recorded:
+    """A call as a function of the arguments that `argnums` selects."""
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    for n in numbers:
+        if not -len(args) <= n < len(args):
+            raise RuntimeError(f"Got argnum={n}, but only {len(args)} positional inputs")
+
+    def of_chosen(*chosen: Any) -> Any:
+        given = list(args)
+        for n, value in zip(numbers, chosen, strict=True):
+            given[n] = value
+        return func(*given, **kwargs)
+
+    return _Recorded(of_chosen, tuple(args[n] for n in numbers), has_aux, named)
+
+
+def _assembled(call: _Recorded, blocks: list[list[Tensor]], argnums: Any, has_aux: bool) -> Any:
+    """Jacobians as PyTorch arranges them: in place of each output, one block for each input."""
+    spec = tree_flatten(call.arguments)[1]
+    made = []
+    for row in blocks:
+        by_argument = tree_unflatten(row, spec)
+        made.append(by_argument[0] if isinstance(argnums, int) else by_argument)
+    found = call.shown(tree_unflatten(made, call.spec))
+    return (found, call.aux) if has_aux else found
+
+
+def jacrev(
+    func: _Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> _Function:
+    """A function that returns the Jacobian of another, computed by rows: a backward pass for each element of results.
+
+    Args:
+        func: takes tensors and returns a tensor or a container of them; with `has_aux` a pair of that and anything.
+        argnums: by which arguments the derivative is taken; they may be containers of tensors.
+        has_aux: whether there is more than the value.
+        chunk_size: accepted; rows are computed one by one.
+
+    Returns:
+        A function of the same arguments. In place of each result it has a tensor of shape
+        ``(*result.shape, *argument.shape)``, or a container of them.
+
+    Example:
+        >>> import rgrad as torch
+        >>> torch.func.jacrev(lambda x: x**2)(torch.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
+    """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @functools.wraps(func)
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        call = _record(func, args, kwargs, argnums, has_aux, "vjp(f, *primals)")
+        return _assembled(call, [call.rows(o) for o in call.outputs], argnums, has_aux)
+
+    return derived
+
+
+def jacfwd(
+    func: _Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> _Function:
+    """A function that returns the Jacobian of another, computed by columns: two passes for each element of arguments.
+
+    Args:
+        func: as for `jacrev`.
+        argnums: as for `jacrev`.
+        has_aux: as for `jacrev`.
+        randomness: accepted; `func` is called once, so all columns are of the same random numbers.
+
+    Returns:
+        As `jacrev`.
+
+    Example:
+        >>> import rgrad as torch
+        >>> torch.func.jacfwd(lambda x: x.sum() * x)(torch.tensor([1.0, 2.0]))
+        tensor([[4., 1.],
+                [2., 5.]])
+    """
+
+    @functools.wraps(func)
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        call = _record(func, args, kwargs, argnums, has_aux, "jvp(f, primals, tangents)")
+        return _assembled(call, call.columns(), argnums, has_aux)
+
+    return derived
+
+
+def hessian(func: _Function, argnums: int | tuple[int, ...] = 0) -> _Function:
+    """A function that returns the second derivatives of another, as `jacfwd` of `jacrev`.
+
+    Args:
+        func: takes tensors and returns a tensor or a container of them.
+        argnums: by which arguments the derivatives are taken.
+
+    Example:
+        >>> import rgrad as torch
+        >>> torch.func.hessian(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)

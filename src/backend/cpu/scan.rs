@@ -108,7 +108,9 @@ struct CumProdInt<T>(std::marker::PhantomData<fn(T)>);
 /// Elements compared with the current extremum at a time.
 const CHUNK: usize = 32;
 /// Elements that are summed among themselves before being added to the cumulative sum.
-const GROUP: usize = 4;
+const GROUP: usize = 8;
+/// Elements of a group that are summed in one vector of float64.
+const HALF: usize = GROUP / 2;
 
 /// Sums are accumulated in float64, as in PyTorch: a float32 cumulative sum would drift.
 impl<T: Real> Scan for CumSum<T> {
@@ -142,20 +144,25 @@ impl<T: Real> Scan for CumSum<T> {
 fn sum_rows<T: Real, const REVERSE: bool>(x: &[T], n: usize, out: &mut [T]) {
     for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
         // The sum of the groups before, once for each lane of a vector.
-        let mut sum = [0.0; GROUP];
+        let mut sum = [0.0; HALF];
         let groups = n / GROUP;
         for k in 0..groups {
             let start = if REVERSE { n - (k + 1) * GROUP } else { k * GROUP };
             let (x, out) = (&x[start..start + GROUP], &mut out[start..start + GROUP]);
             let place = |l: usize| if REVERSE { GROUP - 1 - l } else { l };
-            let term = |l: usize| x[place(l)].to_f64();
-            let pair = term(0) + term(1);
-            let within = [term(0), pair, pair + term(2), pair + (term(2) + term(3))];
-            for l in 0..GROUP {
-                out[place(l)] = T::of(sum[l] + within[l]);
+            let half = |from: usize| {
+                let term = |l: usize| x[place(from + l)].to_f64();
+                let pair = term(0) + term(1);
+                [term(0), pair, pair + term(2), pair + (term(2) + term(3))]
+            };
+            let first = half(0);
+            let second = half(HALF).map(|s| first[HALF - 1] + s);
+            for l in 0..HALF {
+                out[place(l)] = T::of(sum[l] + first[l]);
+                out[place(HALF + l)] = T::of(sum[l] + second[l]);
             }
             for lane in &mut sum {
-                *lane += within[GROUP - 1];
+                *lane += second[HALF - 1];
             }
         }
         let mut sum = sum[0];

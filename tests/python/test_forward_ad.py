@@ -170,6 +170,30 @@ def test_tangents_pass_operations_under_no_grad(switch):
     assert torch._C._len_torch_function_stack() == 0
 
 
+def test_writes_under_no_grad_change_tangents_and_meet_nothing_that_was_saved():
+    x, dx = t(0.3, 1.2, -0.4), t(1.0, -2.0, 0.5)
+
+    def f(x):
+        y = x.softmax(0)
+        y[0] = y[1] * 2
+        y.exp_().mul_(3)
+        y[1:].mul_(x[:2])
+        z = torch.zeros(3, dtype=torch.float64)
+        z.add_(y)
+        return torch.cat([z.view(3, 1).squeeze(), y.chunk(3)[2]])
+
+    step = 1e-6
+    expected = (f(x + step * dx) - f(x - step * dx)) / (2 * step)
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(x, dx)
+        with torch.no_grad():
+            y = f(dual)
+            whole = dual * 2
+            whole.T[0].mul_(3)
+        assert torch.allclose(fwAD.unpack_dual(y).tangent, expected, rtol=1e-7, atol=1e-8)
+        assert fwAD.unpack_dual(whole).tangent.tolist() == [6.0, -4.0, 1.0]
+
+
 def test_a_level_may_end_under_no_grad_with_another_mode_inside():
     class Seen(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):

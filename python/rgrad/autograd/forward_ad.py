@@ -119,8 +119,9 @@ class _Level:
 
     def apply(self, cls: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
         """Calls a custom function with arguments of which some may have tangents."""
-        own = cls.__module__.partition(".")[0] == "rgrad" or not any(map(self.has_tangent, args))
-        if own:
+        # Functions of this library need no jvp; they are also known by the name of the package in whose place it is.
+        own = cls.__module__.partition(".")[0] in ("rgrad", "torch")
+        if own or not any(map(self.has_tangent, args)):
             with self._paused():
                 return cls._record(ctx, args, cls._call_forward(ctx, args))
         return _apply_with_jvp(self, cls, ctx, args)
@@ -230,17 +231,36 @@ def _record_duals(level: _Level) -> Any:
             in_place = name == "__setitem__" or name.startswith("__i") or (name.endswith("_") and name[-2:] != "__")
             before, level.recording = _C._set_grad_enabled(True), True
             try:
-                if not in_place:
-                    args, kwargs = tree_map(
-                        lambda x: _without_history(x) if isinstance(x, Tensor) and x.requires_grad else x,
-                        (args, kwargs),
-                    )
-                return func(*args, **kwargs)
+                result = func(*args, **kwargs)
+                if in_place:
+                    _settle(level, args[0])
+                    return result
+                return tree_map(lambda x: _settled(level, x, (args, kwargs)), result)
             finally:
                 level.recording = False
                 _C._set_grad_enabled(before)
 
     return RecordDuals()
+
+
+def _settled(level: _Level, x: Any, given: Any) -> Any:
+    """A result as a dual tensor of its own, so that later writes do not meet what was saved for its tangent.
+
+    Views stay connected with their base, which has to see what is written to them.
+    """
+    from rgrad.utils._pytree import tree_leaves
+
+    if not isinstance(x, Tensor) or x._is_view() or any(x is arg for arg in tree_leaves(given)):
+        return x
+    return _without_history(x)
+
+
+def _settle(level: _Level, x: Tensor) -> None:
+    """As `_settled`, for a tensor that was written in place."""
+    if not x._is_view() and level.has_tangent(x):
+        tangent = _tangent(level, x, keep=False)
+        if tangent is not None:
+            _made(level, x, tangent, in_place=True)
 
 
 def _leave(mode: Any) -> None:

@@ -144,6 +144,15 @@ def _keep_backward_hooks(self: Tensor) -> NoReturn:
     raise RuntimeError("Deletion of _backward_hooks is not allowed")
 
 
+def _repr(self: Tensor, **options: Any) -> str:
+    """The text of a tensor; within a level of forward mode, with its tangent."""
+    from rgrad.autograd import _dual
+
+    text = _REPR(self, **options)
+    return text if _dual.level is None else _dual.level.shown(self, text)
+
+
+_REPR = Tensor.__repr__
 _HOOKS = Tensor._backward_hooks  # type: ignore[attr-defined]
 
 
@@ -172,6 +181,7 @@ def install() -> None:
         setattr(Tensor, name, _of_sparse(name, layout))
     for name, refusal in _absent_names.methods().items():
         setattr(Tensor, name, refusal)
+    Tensor.__repr__ = _repr
     Tensor.imag = property(_imag)  # type: ignore[attr-defined]
     Tensor._grad = property(attrgetter("grad"), _set_grad)  # type: ignore[attr-defined]
     Tensor._grad_fn = property(attrgetter("grad_fn"), _set_grad_fn, _keep_grad_fn)  # type: ignore[attr-defined]

@@ -90,6 +90,19 @@ def test_a_dual_tensor_shares_memory_and_version_with_its_value():
         assert fwAD.unpack_dual(x).tangent is None
 
 
+def test_the_text_of_a_dual_tensor_shows_its_tangent():
+    x = torch.tensor([1.0, 2.0])
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(x, torch.tensor([0.5, 0.25]))
+        assert repr(dual) == str(dual) == f"{dual}" == "tensor([1., 2.], tangent=tensor([0.5000, 0.2500]))"
+        assert repr(dual * 2) == "tensor([2., 4.], tangent=tensor([1.0000, 0.5000]))"
+        assert repr(x) == "tensor([1., 2.])" and "tangent" not in repr(fwAD.unpack_dual(dual))[:40]
+        wide = fwAD.make_dual(torch.zeros(2, 12), torch.ones(2, 12))
+        lines = repr(wide).splitlines()
+        assert lines[2].startswith("       tangent=tensor([[1., 1.") and lines[3].startswith(" " * 8 + "[1., 1.")
+    assert "tangent" not in repr(dual)
+
+
 def test_a_tangent_of_another_layout_is_copied():
     with fwAD.dual_level():
         for x in (t(1.0, 2.0, 3.0)[:2], t(1.0, 9.0, 2.0)[::2]):

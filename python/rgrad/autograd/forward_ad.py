@@ -133,6 +133,17 @@ class _Level:
         found = _C._grad(roots, wanted, grads, True, True, allow_unused, materialize)
         return tuple(g if g is None else _without_history(g) for g in found)
 
+    def shown(self, x: Tensor, text: str) -> str:
+        """The text of a tensor with that of its tangent."""
+        if not self.has_tangent(x):
+            return text
+        primal, tangent = unpack_dual(x)
+        with self._paused():
+            start, second = repr(primal)[:-1] + ", ", f"tangent={tangent!r})"
+        if len(start.rpartition("\n")[2]) + len(second.partition("\n")[0]) > rgrad.get_printoptions()["linewidth"]:
+            start = start[:-1] + "\n" + " " * len("tensor(")
+        return start + second
+
     def _paused(self) -> _Pause:
         return _Pause(self)
 

@@ -123,7 +123,8 @@ class _Level:
         own = cls.__module__.partition(".")[0] in ("rgrad", "torch")
         if own or not any(map(self.has_tangent, args)):
             with self._paused():
-                return cls._record(ctx, args, cls._call_forward(ctx, args))
+                recorded = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+                return cls._record(ctx, args, cls._call_forward(ctx, args), recorded)
         return _apply_with_jvp(self, cls, ctx, args)
 
     def grad(
@@ -297,7 +298,8 @@ def _apply_with_jvp(level: _Level, cls: Any, ctx: FunctionCtx, args: tuple[Any, 
         made = cls._call_forward(ctx, args)
         produced = [(o, o._base if isinstance(o, Tensor) and o._is_view() else None) for o in _as_tuple(made)]
         dirty, fixed = ctx._dirty, ctx._non_differentiable
-        output = cls._record(ctx, args, made)
+        recorded = _C.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args)
+        output = cls._record(ctx, args, made, recorded)
         given = tuple(
             _C.zeros_like(x) if ctx._materialize and t is None and isinstance(x, Tensor) and x.dtype.is_floating_point
             else t

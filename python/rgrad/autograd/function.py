@@ -253,7 +253,8 @@ class Function(metaclass=FunctionMeta):
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         if _dual.level is not None and _dual.level.active:
             return _dual.level.apply(cls, ctx, args)
-        return cls._record(ctx, args, cls._call_forward(ctx, args))
+        recorded = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+        return cls._record(ctx, args, cls._call_forward(ctx, args), recorded)
 
     @classmethod
     def _call_forward(cls, ctx: FunctionCtx, args: tuple) -> Any:
@@ -268,13 +269,12 @@ class Function(metaclass=FunctionMeta):
             _C._set_grad_enabled(before)
 
     @classmethod
-    def _record(cls, ctx: FunctionCtx, args: tuple, output: Any) -> Any:
-        if any(not any(d is a for a in args) for d in ctx._dirty):
+    def _record(cls, ctx: FunctionCtx, args: tuple, output: Any, recorded: bool) -> Any:
+        if ctx._dirty and any(not any(d is a for a in args) for d in ctx._dirty):
             warnings.warn(
                 "ctx.mark_dirty() received a tensor that was not an input: it marks inputs that forward wrote to.",
                 stacklevel=3,
             )
-        recorded = _C.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
         if isinstance(output, Tensor):
             return _C._record_function(ctx, _call_backward, args, (output,), recorded)[0]
         if not isinstance(output, tuple):

@@ -77,7 +77,7 @@ class _Recorded:
                 self._probes = [_probe(o) for o in roots]
                 self._swept = _C._grad(roots, self.inputs, self._probes, True, True, True, False)
             reached = [(g, t) for g, t in zip(self._swept, tangents, strict=True) if g is not None]
-            varying = [(g, t) for g, t in reached if g.requires_grad]
+            varying = [(g, t) for g, t in reached if g.requires_grad and g.numel()]
             found: Sequence[Tensor | None] = [None] * len(roots)
             if varying:
                 swept, given = zip(*varying, strict=True)

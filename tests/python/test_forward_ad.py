@@ -150,6 +150,16 @@ def test_views_of_a_dual_tensor_and_writes_to_them_carry_tangents():
         assert fwAD.unpack_dual(kept).tangent is None and kept.tolist() == dual.tolist()
 
 
+def test_tensors_without_elements_pass_no_tangent_on():
+    empty = torch.empty(0, dtype=torch.float64)
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(empty, empty)
+        # The gradient of the norm is divided by a power of the norm, which is 0.
+        assert fwAD.unpack_dual(torch.linalg.norm(dual, 3)).tangent.item() == 0.0
+        assert fwAD.unpack_dual(dual * 2).tangent.shape == (0,)
+    assert torch.func.jvp(lambda x: torch.linalg.norm(x, 3), (empty,), (empty,))[1].item() == 0.0
+
+
 def test_detached_tensors_have_no_tangents():
     with fwAD.dual_level():
         dual = fwAD.make_dual(t(1.0), t(1.0))

@@ -17,6 +17,7 @@ means for programs:
 - The gradients of `autograd.grad` have tangents even without ``create_graph``; those of `backward` have none.
 - A `backward` without ``retain_graph`` frees what tangents are computed from: unpack before it.
 - A custom `Function` needs `jvp`, which is called at once: its results are dual tensors of their own.
+- The tangent is what the backward implies, also where that is not the derivative: `max_unpool` with an index twice.
 - Hooks on tensors that change gradients change tangents too; in PyTorch they do not.
 """
 
@@ -542,7 +543,8 @@ def _tangent(level: _Level, tensor: Tensor, keep: bool) -> Tensor | None:
         reached = [(g, d.tangent) for g, d in zip(swept, duals, strict=True) if g is not None]
         if not reached:
             return None
-        varying = [(g, t) for g, t in reached if g.requires_grad]
+        # A tensor without elements passes no tangent on; what it is multiplied by may be infinite.
+        varying = [(g, t) for g, t in reached if g.requires_grad and g.numel()]
         found: Tensor | None = None
         if varying:
             outputs, tangents = (tuple(part) for part in zip(*varying, strict=True))

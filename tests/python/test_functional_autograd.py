@@ -192,6 +192,31 @@ def test_gradgradcheck_compares_tangents_of_gradients(fast_mode):
             fast_mode=fast_mode,
         )
 
+    class Thrifty(Function):
+        """The square, which computes only gradients that are asked for."""
+
+        @staticmethod
+        def forward(x):
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x * g if ctx.needs_input_grad[0] else None
+
+        @staticmethod
+        def jvp(ctx, dx):
+            (x,) = ctx.saved_tensors
+            return 2 * x * dx
+
+    assert gradgradcheck(Thrifty.apply, x, check_fwd_over_rev=True, fast_mode=fast_mode)
+    assert gradcheck(Thrifty.apply, x, check_forward_ad=True, fast_mode=fast_mode)
+
     class WrongSecond(Function):
         @staticmethod
         def forward(ctx, x):

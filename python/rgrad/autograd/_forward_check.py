@@ -27,12 +27,16 @@ Tangents = list[Tensor | None]
 
 def _push(check: _Check, tangents: dict[int, Tensor]) -> Tangents:
     """The tangents of the outputs, for tangents of the inputs by position; other inputs have none."""
-    inputs = [x.detach() if isinstance(x, Tensor) and x.requires_grad else x for x in check.inputs]
+    inputs = list(check.inputs)
+    for place in check.places:
+        # Without a history, as forward mode needs none; a function that differentiates its inputs does.
+        inputs[place] = inputs[place].detach().requires_grad_(check.differentiates)
     with forward_ad.dual_level():
         for place, tangent in tangents.items():
             inputs[place] = forward_ad.make_dual(inputs[place], tangent)
         outputs = _as_tuple(check.func(*inputs))
-        pushed = [forward_ad.unpack_dual(o).tangent if isinstance(o, Tensor) else None for o in outputs]
+        with rgrad.no_grad():
+            pushed = [forward_ad.unpack_dual(o).tangent if isinstance(o, Tensor) else None for o in outputs]
     return [None if t is None else t.detach() for t in pushed]
 
 

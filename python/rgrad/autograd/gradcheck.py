@@ -27,7 +27,7 @@ class GradcheckError(RuntimeError):
     """A derivative that does not agree with finite differences, or breaks another rule of backward."""
 
 
-class _Check(namedtuple("_Check", "func inputs eps atol rtol nondet_tol check_grad_dtypes")):
+class _Check(namedtuple("_Check", "func inputs eps atol rtol nondet_tol check_grad_dtypes differentiates")):
     """The arguments of one call of `gradcheck`."""
 
     __slots__ = ()
@@ -38,6 +38,8 @@ class _Check(namedtuple("_Check", "func inputs eps atol rtol nondet_tol check_gr
     rtol: float
     nondet_tol: float
     check_grad_dtypes: bool
+    # Whether `func` computes gradients by its inputs.
+    differentiates: bool
 
     @property
     def places(self) -> list[int]:
@@ -418,7 +420,8 @@ def gradcheck(
             ("check_batched_forward_grad", check_batched_forward_grad): forward,
         },
     )
-    check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    differentiates = isinstance(func, _Gradients)
+    check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes, differentiates)
     try:
         _check_inputs(check.inputs)
         all_outputs = check.call()
@@ -440,6 +443,25 @@ def gradcheck(
             raise
         return False
     return True
+
+
+class _Gradients:
+    """The gradients of a function, as a function of its inputs and of the weights of its outputs.
+
+    Args:
+        func: the function.
+        count: its number of inputs.
+        places: the inputs by which it is differentiated.
+    """
+
+    def __init__(self, func: Callable[..., Any], count: int, places: Sequence[int]) -> None:
+        self.func, self.count, self.places = func, count, places
+
+    def __call__(self, *args: Any) -> tuple[Tensor, ...]:
+        points, weights = args[: self.count], args[self.count :]
+        roots = _differentiable(self.func(*points))
+        found = grad(roots, [points[i] for i in self.places], weights, create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None)
 
 
 def gradgradcheck(
@@ -499,19 +521,8 @@ def gradgradcheck(
     else:
         weights = _as_tuple(grad_outputs)
     differentiated = [i for i, x in enumerate(points) if isinstance(x, Tensor) and x.requires_grad]
-
-    def gradients(*args: Any) -> tuple[Tensor, ...]:
-        here, weighted = args[: len(points)], args[len(points) :]
-        for i in differentiated:
-            # Forward mode passes inputs without a history.
-            here[i].requires_grad_()
-        roots = _differentiable(func(*here))
-        wanted = [here[i] for i in differentiated]
-        found = grad(roots, wanted, weighted, create_graph=True, allow_unused=True)
-        return tuple(g for g in found if g is not None)
-
     return gradcheck(
-        gradients,
+        _Gradients(func, len(points), differentiated),
         points + weights,
         eps=eps,
         atol=atol,

@@ -364,3 +364,17 @@ def test_a_backward_that_hides_its_gradient_raises_rather_than_give_a_wrong_tang
         # A derivative of zero is none that hides.
         z = fwAD.make_dual(t(1.5, 2.5), t(1.0, 1.0)).floor()
         assert fwAD.unpack_dual(z).tangent.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_tangents_on_a_gpu_are_those_of_the_cpu(gpu, dtype):
+    x, dx = torch.linspace(0.1, 0.9, 12).view(3, 4), torch.linspace(-1, 1, 12).view(3, 4)
+
+    def f(x):
+        return (x @ x.t()).softmax(1).log()
+
+    with fwAD.dual_level():
+        expected = fwAD.unpack_dual(f(fwAD.make_dual(x, dx))).tangent
+        found = fwAD.unpack_dual(f(fwAD.make_dual(x.to(gpu, dtype), dx.to(gpu, dtype)))).tangent
+    assert found.device.type == gpu.type and found.dtype is dtype
+    assert torch.allclose(found.cpu().float(), expected, atol=1e-5 if dtype is torch.float32 else 2e-2)

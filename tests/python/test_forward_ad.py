@@ -230,6 +230,29 @@ def test_a_level_may_end_under_no_grad_with_another_mode_inside():
     assert torch._C._len_torch_function_stack() == 0
 
 
+def test_a_thread_under_no_grad_does_not_disturb_another():
+    import threading
+
+    entered, leave, found = threading.Event(), threading.Event(), []
+
+    def work(dual):
+        with torch.no_grad():
+            entered.set()
+            assert leave.wait(10)
+            found.append(fwAD.unpack_dual(dual * 3).tangent.tolist())
+
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(t(2.0), t(1.0))
+        thread = threading.Thread(target=work, args=(dual,))
+        thread.start()
+        assert entered.wait(10)
+        with torch.no_grad():
+            assert fwAD.unpack_dual(dual * 2).tangent.tolist() == [2.0]
+        leave.set()
+        thread.join()
+        assert found == [[3.0]] and fwAD.unpack_dual(dual * 2).tangent.tolist() == [2.0]
+
+
 def test_gradients_have_tangents():
     x = t(2.0).requires_grad_()
     with fwAD.dual_level():

@@ -23,6 +23,7 @@ means for programs:
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -52,8 +53,14 @@ class UnpackedDualTensor(NamedTuple):
 # The number of the level that is entered, which is 0, or -1.
 _current_level = -1
 
-# Whether the pass to the shifts is running, in which no gradient goes on to the values of dual tensors.
-_sweeping = False
+
+class _Sweep(threading.local):
+    """Whether this thread runs the pass to the shifts, in which no gradient goes on to the values of dual tensors."""
+
+    running = False
+
+
+_sweep = _Sweep()
 
 
 class _Dual(Function):
@@ -68,7 +75,7 @@ class _Dual(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return None if _sweeping else g, g, None
+        return None if _sweep.running else g, g, None
 
 
 class _Severed(Function):
@@ -80,24 +87,26 @@ class _Severed(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor | None:
-        return None if _sweeping else g
+        return None if _sweep.running else g
 
 
-class _Level:
-    """The dual tensors of a level, and what it does to calls in it."""
+class _Level(threading.local):
+    """The dual tensors of a level, and what it does to calls in it; what is an attribute of it is that of a thread."""
 
-    def __init__(self) -> None:
-        self.duals: list[weakref.ref[Any]] = []
-        # False while the forward or the jvp of a custom function runs, in which tensors have no tangents.
-        self.active = True
-        # The mode that is entered while grad mode is off, and whether it is handling a call.
-        self.mode: Any = None
-        self.recording = False
+    # False while the forward or the jvp of a custom function runs, in which tensors have no tangents.
+    active = True
+    # The mode that is entered while grad mode is off, and whether it is handling a call.
+    mode: Any = None
+    recording = False
+
+    def __init__(self, duals: list[weakref.ref[Any]]) -> None:
+        # One list for all threads.
+        self.duals = duals
 
     def live(self) -> list[Any]:
         """The contexts of dual tensors that the graphs still hold."""
         found = [(reference, reference()) for reference in self.duals]
-        self.duals = [reference for reference, ctx in found if ctx is not None]
+        self.duals[:] = [reference for reference, ctx in found if ctx is not None]
         return [ctx for _, ctx in found if ctx is not None]
 
     def has_tangent(self, x: Any) -> bool:
@@ -238,7 +247,12 @@ def _record_duals(level: _Level) -> Any:
             name = getattr(func, "__name__", "")
             if name == "__get__" and not any(func.__self__ is getattr(Tensor, n) for n in ("T", "mT")):
                 return func(*args, **kwargs)
-            off = _C.is_inference_mode_enabled() or _C.is_grad_enabled() or name in _NOT_RECORDED
+            off = (
+                _dual.level is not level
+                or _C.is_inference_mode_enabled()
+                or _C.is_grad_enabled()
+                or name in _NOT_RECORDED
+            )
             if off or not any(level.has_tangent(x) for x in tree_leaves((args, kwargs))):
                 return func(*args, **kwargs)
             in_place = name == "__setitem__" or name.startswith("__i") or (name.endswith("_") and name[-2:] != "__")
@@ -378,7 +392,7 @@ def enter_dual_level() -> int:
     global _current_level
     if _dual.level is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _dual.level = _Level()
+    _dual.level = _Level([])
     _current_level = 0
     _dual.level.switched()
     return 0
@@ -526,7 +540,6 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 def _tangent(level: _Level, tensor: Tensor, keep: bool) -> Tensor | None:
     """The tangent of a tensor that may have one: see Note [Tangents by two backward passes]."""
-    global _sweeping
     node = tensor.grad_fn
     if _is_dual(node) and _ctx_of(node).level is level:
         tangent = _ctx_of(node).tangent
@@ -535,11 +548,11 @@ def _tangent(level: _Level, tensor: Tensor, keep: bool) -> Tensor | None:
     keep = keep and (_has_history(tensor) or any(d.tangent.requires_grad for d in duals))
     with rgrad.enable_grad(), level._paused():
         v = _probe(tensor)
-        _sweeping = True
+        _sweep.running = True
         try:
             swept = _C._grad((tensor,), [d.shift for d in duals], (v,), True, True, True, False)
         finally:
-            _sweeping = False
+            _sweep.running = False
         reached = [(g, d.tangent) for g, d in zip(swept, duals, strict=True) if g is not None]
         if not reached:
             return None

@@ -135,7 +135,9 @@ class _Level(threading.local):
             with self._paused():
                 recorded = _C.is_grad_enabled() and any(ctx.needs_input_grad)
                 return cls._record(ctx, args, cls._call_forward(ctx, args), recorded)
-        return _apply_with_jvp(self, cls, ctx, args)
+        from ._custom_jvp import apply_with_jvp  # which uses what is below
+
+        return apply_with_jvp(self, cls, ctx, args)
 
     def grad(
         self, roots: Sequence[Any], wanted: Sequence[Any], grads: Sequence[Any], allow_unused: bool, materialize: bool
@@ -299,82 +301,6 @@ def _leave(mode: Any) -> None:
         inner.append(last)
     for other in reversed(inner):
         _push_mode(other)
-
-
-# Custom functions.
-
-
-def _apply_with_jvp(level: _Level, cls: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
-    """Calls forward and jvp, and returns dual tensors."""
-    tangents = [_tangent(level, x, keep=_C.is_grad_enabled()) if level.has_tangent(x) else None for x in args]
-    # As if dual tensors did not require grad.
-    ctx.needs_input_grad = tuple(isinstance(x, Tensor) and _has_history(x) for x in args)
-    with level._paused():
-        made = cls._call_forward(ctx, args)
-        produced = [(o, o._base if isinstance(o, Tensor) and o._is_view() else None) for o in _as_tuple(made)]
-        dirty, fixed = ctx._dirty, ctx._non_differentiable
-        recorded = _C.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args)
-        output = cls._record(ctx, args, made, recorded)
-        given = tuple(
-            _C.zeros_like(x) if ctx._materialize and t is None and isinstance(x, Tensor) and x.dtype.is_floating_point
-            else t
-            for x, t in zip(args, tangents, strict=True)
-        )  # fmt: skip
-        ctx._in_jvp = True  # type: ignore[attr-defined]
-        try:
-            found = _as_tuple(cls.jvp(ctx, *given))
-        finally:
-            ctx._in_jvp = False  # type: ignore[attr-defined]
-    outputs = _as_tuple(output)
-    if len(found) != len(outputs):
-        raise RuntimeError(
-            f"Function's jvp returned an invalid number of forward gradients (expected {len(outputs)} but got "
-            f"{len(found)})"
-        )
-    duals = []
-    for i, (o, (raw, base), t) in enumerate(zip(outputs, produced, found, strict=True)):
-        if t is not None and not isinstance(t, Tensor):
-            raise RuntimeError(f"expected Variable or None (got {type(t).__name__}) for grad output {i}.")
-        if not isinstance(o, Tensor) or not o.dtype.is_floating_point or any(raw is x for x in fixed):
-            duals.append(o)
-            continue
-        in_place = any(raw is x for x in dirty)
-        _check_aliasing(args, given, raw, base, t, in_place)
-        if t is None:
-            duals.append(o if in_place else _Severed.apply(o))
-        else:
-            duals.append(_made(level, o, t, in_place))
-    return duals[0] if not isinstance(output, tuple) else tuple(duals)
-
-
-def _check_aliasing(args: Any, tangents: Any, raw: Tensor, base: Tensor | None, t: Any, in_place: bool) -> None:
-    """Tangents must be views, or be written in place, where the results are."""
-    for x, given in zip(args, tangents, strict=True):
-        if not isinstance(x, Tensor) or not isinstance(given, Tensor):
-            continue
-        if in_place:
-            if raw is x and t is not given:
-                raise RuntimeError(
-                    "An inplace custom Function is not modifying the forward mode gradients inplace: where forward "
-                    "writes to an input, jvp must write to the tangent of that input and return it."
-                )
-            continue
-        start = "A custom Function's forward is returning a view (or an input as-is) but the jvp is "
-        if raw is x or (base is not None and base is x):
-            if t is None or t is given or not t._is_view():
-                raise RuntimeError(start + "not returning a view.")
-            if t._base is not given and t._base is not given._base:
-                raise RuntimeError(start + "not returning a view of the given tangent, as forward does of its input.")
-        elif base is not None and base is x._base and (t is None or not _same_base(t, given)):
-            raise RuntimeError(start + "not returning a view of the same base as the tangent of the input.")
-
-
-def _same_base(view: Tensor, other: Tensor) -> bool:
-    return view._is_view() and view._base is (other if other._base is None else other._base)
-
-
-def _as_tuple(x: Any) -> tuple[Any, ...]:
-    return x if isinstance(x, tuple) else (x,)
 
 
 # Levels.

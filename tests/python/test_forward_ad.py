@@ -263,6 +263,8 @@ def test_gradients_have_tangents():
             assert fwAD.unpack_dual(g).primal.tolist() == [12.0]
             assert fwAD.unpack_dual(g).tangent.tolist() == [12.0]
             assert fwAD.unpack_dual(g).primal.requires_grad == create_graph
+        (g,) = torch.autograd.grad(dual**3, dual, t(1.0, 2.0).view(2, 1), is_grads_batched=True)
+        assert fwAD.unpack_dual(g).tangent.tolist() == [[12.0], [24.0]]
         (dual**3).sum().backward()
         assert x.grad.tolist() == [12.0]
 

@@ -86,14 +86,17 @@ def grad(
     grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)[: len(roots)]
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    level = _dual.level
+    has_tangents = level is not None and any(map(level.has_tangent, (*roots, *grads)))
     if is_grads_batched:
-        found = _grad_batched(roots, wanted, grads, retain_graph, create_graph, allow_unused)
+        # What is not recorded has no tangents.
+        found = _grad_batched(roots, wanted, grads, retain_graph, create_graph or has_tangents, allow_unused)
         # As typed in PyTorch; None is possible where `allow_unused` was asked for.
         return tuple(  # pyright: ignore[reportReturnType]
             _C.zeros_like(t) if g is None and materialize_grads else g for g, t in zip(found, wanted, strict=True)
         )
-    if _dual.level is not None and not create_graph and any(map(_dual.level.has_tangent, (*roots, *grads))):
-        found = _dual.level.grad(roots, wanted, grads, allow_unused, materialize_grads)
+    if level is not None and has_tangents and not create_graph:
+        found = level.grad(roots, wanted, grads, allow_unused, materialize_grads)
         return found  # pyright: ignore[reportReturnType]
     return tuple(_C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, materialize_grads))
 

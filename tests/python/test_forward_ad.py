@@ -230,6 +230,30 @@ def test_a_level_may_end_under_no_grad_with_another_mode_inside():
     assert torch._C._len_torch_function_stack() == 0
 
 
+def test_a_mode_is_entered_only_where_a_program_switches_recording_off():
+    class Switches(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            with torch.enable_grad():
+                y = x * 2
+            return y.detach()
+
+        @staticmethod
+        def jvp(ctx, dx):
+            with torch.no_grad():
+                return dx * 2
+
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(t(1.0), t(1.0))
+        assert fwAD.unpack_dual(Switches.apply(dual) * dual).tangent.tolist() == [4.0]
+        assert torch._C._len_torch_function_stack() == 0
+        assert torch.autograd.gradcheck(torch.sin, t(1.0).requires_grad_()) and not torch.is_inference_mode_enabled()
+        with torch.no_grad():
+            assert torch._C._len_torch_function_stack() == 1
+            fwAD.unpack_dual(dual * 2)
+            assert torch._C._len_torch_function_stack() == 1
+
+
 def test_a_thread_under_no_grad_does_not_disturb_another():
     import threading
 

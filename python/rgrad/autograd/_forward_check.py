@@ -35,8 +35,12 @@ def _push(check: _Check, tangents: dict[int, Tensor]) -> Tangents:
         for place, tangent in tangents.items():
             inputs[place] = forward_ad.make_dual(inputs[place], tangent)
         outputs = _as_tuple(check.func(*inputs))
-        with rgrad.no_grad():
+        # Not `no_grad`, for which a level enters a mode.
+        before = _C._set_grad_enabled(False)
+        try:
             pushed = [forward_ad.unpack_dual(o).tangent if isinstance(o, Tensor) else None for o in outputs]
+        finally:
+            _C._set_grad_enabled(before)
     return [None if t is None else t.detach() for t in pushed]
 
 

@@ -54,13 +54,8 @@ class UnpackedDualTensor(NamedTuple):
 _current_level = -1
 
 
-class _Sweep(threading.local):
-    """Whether this thread runs the pass to the shifts, in which no gradient goes on to the values of dual tensors."""
-
-    running = False
-
-
-_sweep = _Sweep()
+def _sweeping() -> bool:
+    return _dual.level is not None and _dual.level.sweeping
 
 
 class _Dual(Function):
@@ -75,7 +70,7 @@ class _Dual(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return None if _sweep.running else g, g, None
+        return None if _sweeping() else g, g, None
 
 
 class _Severed(Function):
@@ -87,7 +82,7 @@ class _Severed(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor | None:
-        return None if _sweep.running else g
+        return None if _sweeping() else g
 
 
 class _Level(threading.local):
@@ -95,6 +90,8 @@ class _Level(threading.local):
 
     # False while the forward or the jvp of a custom function runs, in which tensors have no tangents.
     active = True
+    # Whether the pass to the shifts runs, in which no gradient goes on to the values of dual tensors.
+    sweeping = False
     # The mode that is entered while grad mode is off, and whether it is handling a call.
     mode: Any = None
     recording = False
@@ -117,7 +114,7 @@ class _Level(threading.local):
 
     def switched(self) -> None:
         """Called after grad mode was set: without it, dual tensors need a mode to be recorded at all."""
-        if self.recording:
+        if self.recording or not self.active:
             return
         wanted = _dual.level is self and not _C.is_grad_enabled() and not _C.is_inference_mode_enabled()
         if wanted and self.mode is None:
@@ -172,6 +169,16 @@ class _Pause:
 
     def __exit__(self, *exc: object) -> None:
         self._level.active = self._before
+
+
+class _Recording:
+    """A block in which grad mode is on, whatever the program has set: no level is told of it."""
+
+    def __enter__(self) -> None:
+        self._before = _C._set_grad_enabled(True)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self._before)
 
 
 # The graph.
@@ -420,7 +427,7 @@ def _made(level: _Level, primal: Tensor, tangent: Tensor, in_place: bool = False
         raise RuntimeError(
             f"Expected a tangent of the shape and dtype of the value, which is {primal.dtype}, got {tangent.dtype}"
         )
-    with rgrad.enable_grad(), level._paused():
+    with _Recording(), level._paused():
         shift = _C.zeros_like(primal.detach()).requires_grad_()
         dual = _Dual.apply(primal, shift, in_place)
     ctx = _ctx_of(dual.grad_fn)
@@ -472,13 +479,13 @@ def _tangent(level: _Level, tensor: Tensor, keep: bool) -> Tensor | None:
         return tangent if keep or not tangent.requires_grad else tangent.detach()
     duals = level.live()
     keep = keep and (_has_history(tensor) or any(d.tangent.requires_grad for d in duals))
-    with rgrad.enable_grad(), level._paused():
+    with _Recording(), level._paused():
         v = _probe(tensor)
-        _sweep.running = True
+        level.sweeping = True
         try:
             swept = _C._grad((tensor,), [d.shift for d in duals], (v,), True, True, True, False)
         finally:
-            _sweep.running = False
+            level.sweeping = False
         reached = [(g, d.tangent) for g, d in zip(swept, duals, strict=True) if g is not None]
         if not reached:
             return None

@@ -328,6 +328,9 @@ def _placed(forward: Callable, args: tuple, kwargs: dict[str, Any], plain: bool)
 
 
 def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
+    if _dual.level is not None and _dual.level.sweeping and all(g is None for g in grads):
+        # Behind a dual tensor: nothing is asked of a backward, which there need not be.
+        return (None,) * len(ctx.needs_input_grad)
     cls = ctx._forward_cls  # type: ignore[attr-defined]
     f = cls.backward
     if cls.vjp is not Function.vjp:

@@ -185,8 +185,16 @@ pub fn checked_numel(shape: &[usize]) -> Result<usize> {
 ///
 /// # Errors
 /// `RuntimeError` when it does not fit.
-#[inline]
+#[inline(always)]
 pub fn dense_numel(shape: &[usize]) -> Result<usize> {
+    let (n, bits) = shape.iter().fold((1usize, 0), |(n, bits), &d| (n.wrapping_mul(d), bits | d));
+    // The product of sizes below 2^b each is below 2^(b * rank).
+    let fits = (usize::BITS - bits.leading_zeros()) as usize * shape.len() < 59;
+    if fits { Ok(n) } else { large_numel(shape) }
+}
+
+#[cold]
+fn large_numel(shape: &[usize]) -> Result<usize> {
     match checked_numel(shape) {
         Ok(n) if n <= isize::MAX as usize / 16 => Ok(n),
         _ if shape.contains(&0) => Err(Error::Runtime("Stride calculation overflowed".into())),
@@ -218,6 +226,12 @@ pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
 impl Layout {
     #[inline]
     pub fn contiguous(shape: Dims) -> Layout {
+        Layout::row_major(shape)
+    }
+
+    /// [`Layout::contiguous`], always inlined.
+    #[inline(always)]
+    pub(crate) fn row_major(shape: Dims) -> Layout {
         let strides = shape.contiguous_strides();
         Layout { shape, strides, offset: 0 }
     }

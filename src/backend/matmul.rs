@@ -8,9 +8,21 @@ use crate::error::Result;
 /// operands have any non-negative strides, the bias is a dense row (for a matrix, not for a batch), the result is
 /// dense.
 pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
+    let device = same_device([out, a, b])?;
+    if let Some(bias) = bias {
+        same_device([out, bias])?;
+    }
+    if !a.is_aligned() || !b.is_aligned() {
+        return product_of_copies(a, b, bias, out);
+    }
+    of(device)?.matmul(a, b, bias, out)
+}
+
+/// [`product`] of operands of which at least one is misaligned.
+#[cold]
+fn product_of_copies(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     let (mut first, mut second) = (None, None);
-    let (a, b) = (a.aligned(&mut first)?, b.aligned(&mut second)?);
-    of(same_device([out, a, b].into_iter().chain(bias))?)?.matmul(a, b, bias, out)
+    product(a.aligned(&mut first)?, b.aligned(&mut second)?, bias, out)
 }
 
 /// The dtype in which products of `d` are computed.

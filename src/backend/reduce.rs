@@ -76,6 +76,7 @@ pub fn accumulate_dtype(x: View) -> Result<DType> {
 }
 
 /// Reduces `x` to `out`; both are dense.
+#[inline]
 pub fn fold(op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     of(same_device([out, x])?)?.reduce(op, x, d, out)
 }

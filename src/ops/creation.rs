@@ -243,7 +243,7 @@ fn sequence<S: Element>(n: usize, dtype: DType, at: impl Fn(usize) -> S + Sync) 
     }
     let out = Tensor::empty([n], S::DTYPE)?;
     memory::fill_by_position::<S>(out.raw(), at)?;
-    out.dense(dtype)
+    out.into_dense(dtype)
 }
 
 /// The number of steps from `start`, inclusive, to `end`, exclusive.

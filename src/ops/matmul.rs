@@ -3,6 +3,8 @@
 mod added;
 mod linear;
 
+use std::borrow::Cow;
+
 use smallvec::smallvec;
 
 use super::schema::{Args, Out};
@@ -19,9 +21,9 @@ pub(super) use added::record_added;
 
 /// A tensor with non-negative strides and the compute dtype, as the product kernels require.
 #[inline]
-fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
+fn operand(t: &Tensor, compute: DType) -> Result<Cow<'_, Tensor>> {
     let fits = t.dtype() == compute && t.strides().iter().all(|&s| s >= 0);
-    if fits { Ok(t.clone()) } else { t.copied(compute) }
+    Ok(if fits { Cow::Borrowed(t) } else { Cow::Owned(t.copied(compute)?) })
 }
 
 fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
@@ -59,10 +61,10 @@ fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let (m, n, dtype) = (a.shape()[0], b.shape()[1], a.dtype());
     let compute = compute_type(dtype);
     let (x, y) = (operand(a, compute)?, operand(b, compute)?);
-    let bias = bias.map(|t| t.dense(compute)).transpose()?;
+    let bias = bias.map(|t| t.as_dense(compute)).transpose()?;
     let out = x.new_empty([m, n])?;
-    matmul_kernel(x.raw(), y.raw(), bias.as_ref().map(Tensor::raw), out.raw())?;
-    out.dense(dtype)
+    matmul_kernel(x.raw(), y.raw(), bias.as_ref().map(|t| t.raw()), out.raw())?;
+    out.into_dense(dtype)
 }
 
 /// `a @ b` for each matrix of a batch; no history.
@@ -76,7 +78,7 @@ fn batched_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (x, y) = (operand(a, compute)?, operand(b, compute)?);
     let out = x.new_empty(shape)?;
     matmul_kernel(x.raw(), y.raw(), None, out.raw())?;
-    out.dense(dtype)
+    out.into_dense(dtype)
 }
 
 fn recorded_mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {

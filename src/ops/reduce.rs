@@ -9,6 +9,8 @@ mod ranks;
 mod select;
 mod table;
 
+use std::borrow::Cow;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::schema::{Args, Out};
@@ -77,7 +79,7 @@ pub fn last_run(mask: u64) -> u64 {
 
 /// The elements of `t`, dense, as `[outer, n, inner]` where n are the dimensions of `mask`. If these are not adjacent
 /// they are moved to the end.
-pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, ReduceDims)> {
+pub fn along(t: Cow<'_, Tensor>, mask: u64) -> Result<(Cow<'_, Tensor>, ReduceDims)> {
     let (shape, rank) = (t.shape(), t.rank());
     let mask = mask & all_dims(rank);
     if last_run(mask) == mask {
@@ -85,26 +87,27 @@ pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, ReduceDims)> {
         let last = first + mask.count_ones() as usize;
         let product = |r: std::ops::Range<usize>| shape[r].iter().product::<usize>();
         let d = ReduceDims::new(product(0..first), product(first..last), product(last..rank));
-        return Ok((t.dense(t.dtype())?, d));
+        let dense = if t.is_contiguous() { t } else { Cow::Owned(t.copied(t.dtype())?) };
+        return Ok((dense, d));
     }
     let inside = |d: &usize| mask >> d & 1 == 1;
     let order: Vec<usize> = (0..rank).filter(|d| !inside(d)).chain((0..rank).filter(inside)).collect();
     let moved = t.with_layout(t.layout().permute(&order)).copied(t.dtype())?;
-    let n = reduced_count(t, mask);
-    Ok((moved, ReduceDims::rows((0..rank).filter(|d| !inside(d)).map(|d| shape[d]).product(), n)))
+    let n = reduced_count(&t, mask);
+    Ok((Cow::Owned(moved), ReduceDims::rows((0..rank).filter(|d| !inside(d)).map(|d| shape[d]).product(), n)))
 }
 
 /// As [`along`], in `dtype`, for reductions that may process elements in any order: the elements are taken in memory
 /// order if the results keep their order.
-pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, ReduceDims)> {
+pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Cow<'_, Tensor>, ReduceDims)> {
     if !t.is_contiguous()
         && let Some(order) = t.layout().memory_order()
         && order.iter().filter(|&&d| mask >> d & 1 == 0).is_sorted()
     {
         let turned = (0..).zip(&order).map(|(to, d)| (mask >> d & 1) << to).sum();
-        return along(&t.with_layout(t.layout().permute(&order)).dense(dtype)?, turned);
+        return along(Cow::Owned(t.with_layout(t.layout().permute(&order)).into_dense(dtype)?), turned);
     }
-    along(&t.dense(dtype)?, mask)
+    along(t.as_dense(dtype)?, mask)
 }
 
 /// The compute type of a floating point kernel with results of `dtype`.
@@ -113,12 +116,13 @@ pub fn compute_float(dtype: DType) -> DType {
 }
 
 /// Reduces floating point numbers over the dimensions of a mask, in `dtype`, without history.
+#[inline]
 fn folded(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result<Tensor> {
     let compute = compute_float(dtype);
     let (x, d) = along_memory(t, mask, compute)?;
     let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), compute, t.device())?;
     kernels::fold(f, x.raw(), d, out.raw())?;
-    out.dense(dtype)
+    out.into_dense(dtype)
 }
 
 /// As `folded`, for sums and products of integers, which are computed in int64 with wraparound.
@@ -131,7 +135,7 @@ fn folded_integers(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, result: DT
     let (x, d) = along_memory(&x, mask, if bytes { DType::Bool } else { DType::I64 })?;
     let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::I64, t.device())?;
     kernels::fold(f, x.raw(), d, out.raw())?;
-    out.dense(result)
+    out.into_dense(result)
 }
 
 /// The number of elements reduced into each result.
@@ -335,7 +339,7 @@ fn mean_named(
     let compute = compute_float(result);
     let out = raw_sum(t, mask, keepdim, compute)?;
     rows::div.call_inplace(&[(&out).into(), n.into()], &[])?;
-    let out = out.dense(result)?.laid_as(format)?;
+    let out = out.into_dense(result)?.laid_as(format)?;
     record(out, &[t], |_| MeanBackward { node, shape: t.shape().clone(), mask, n })
 }
 

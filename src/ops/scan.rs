@@ -41,7 +41,7 @@ fn summed(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Result
         kernels::scan(Running::Sum, x.raw(), d, reverse, out.raw())?;
         out
     };
-    record(out.dense(result)?, &[t], |_| CumsumBackward { dim, reverse })
+    record(out.into_dense(result)?, &[t], |_| CumsumBackward { dim, reverse })
 }
 
 fn cumsum_impl(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
@@ -95,7 +95,7 @@ fn cumprod_impl(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> 
         kernels::scan(Running::Product, x.raw(), d, false, out.raw())?;
         out
     };
-    record(out.dense(result)?, &[t], |y| CumprodBackward {
+    record(out.into_dense(result)?, &[t], |y| CumprodBackward {
         input: SavedTensor::input(t),
         result: SavedTensor::output(y),
         dim,
@@ -190,7 +190,7 @@ fn logcumsumexp_impl(t: &Tensor, dim: usize) -> Result<Tensor> {
     let compute = compute_float(t.dtype());
     let (x, out) = (t.dense(compute)?, t.empty_as(compute)?);
     kernels::scan(Running::LogSumExp, x.raw(), lanes(t.shape(), dim), false, out.raw())?;
-    record(out.dense(t.dtype())?, &[t], |y| LogcumsumexpBackward {
+    record(out.into_dense(t.dtype())?, &[t], |y| LogcumsumexpBackward {
         input: SavedTensor::input(t),
         result: SavedTensor::output(y),
         dim,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bail;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::MemoryFormat;
 use crate::ops::autocast::CastPolicy;
 use crate::ops::pointwise::PointwiseOp;
@@ -184,7 +184,7 @@ macro_rules! accessors {
         pub fn $name(&self, i: usize) -> Result<$ty> {
             match &self.values[i] {
                 $pat => Ok($out),
-                _ => bail!(Type, "{}(): argument {} must be {}", self.name, i + 1, $what),
+                _ => Err(self.must_be(i, $what)),
             }
         }
         /// As above; None if the argument is None.
@@ -214,11 +214,16 @@ impl<'a> Args<'a> {
         generator opt_generator: Value::Generator(g) => g, &Arc<Generator>, "torch.Generator";
     }
 
+    #[cold]
+    fn must_be(&self, i: usize, what: &str) -> Error {
+        Error::Type(format!("{}(): argument {} must be {what}", self.name, i + 1))
+    }
+
     /// A list of tensors and None.
     pub fn some_tensors(&self, i: usize) -> Result<&[Option<Tensor>]> {
         match &self.values[i] {
             Value::OptTensors(v) => Ok(v),
-            _ => bail!(Type, "{}(): argument {} must be a list of Tensors", self.name, i + 1),
+            _ => Err(self.must_be(i, "a list of Tensors")),
         }
     }
 
@@ -236,7 +241,7 @@ impl<'a> Args<'a> {
         match &self.values[i] {
             Value::Tensor(t) => Ok(Arg::T(t)),
             Value::Number(s) => Ok(Arg::S(*s)),
-            _ => bail!(Type, "{}(): argument {} must be Tensor or Number", self.name, i + 1),
+            _ => Err(self.must_be(i, "Tensor or Number")),
         }
     }
 

@@ -164,11 +164,11 @@ fn search_impl(
     let out = values.empty_as(DType::I64)?;
     if n == 0 || out.numel() == 0 {
         crate::backend::copy::fill(out.raw(), 0i64.into())?;
-        return out.dense(if narrow { DType::I32 } else { DType::I64 });
+        return out.into_dense(if narrow { DType::I32 } else { DType::I64 });
     }
     let order = order.as_ref().map(Tensor::raw);
     kernels::searchsorted(x.raw(), n, order, v.raw(), m, right, out.raw())?;
-    out.dense(if narrow { DType::I32 } else { DType::I64 })
+    out.into_dense(if narrow { DType::I32 } else { DType::I64 })
 }
 
 fn searchsorted(a: &Args) -> Result<Out> {

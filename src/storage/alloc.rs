@@ -73,6 +73,35 @@ impl<const N: usize> Bins<N> {
         }
         Bins { limit, head: [const { Cell::new(null_mut()) }; N], count: [const { Cell::new(0) }; N] }
     }
+
+    /// Takes a block of a class; null if there is none.
+    #[inline(always)]
+    fn take(&self, class: usize) -> *mut u8 {
+        let p = self.head[class].get();
+        if !p.is_null() {
+            // SAFETY: a block in a bin holds the pointer to the next one in its first word.
+            self.head[class].set(unsafe { p.cast::<*mut u8>().read() });
+            self.count[class].set(self.count[class].get() - 1);
+        }
+        p
+    }
+
+    /// Keeps a block; false if its list is full.
+    ///
+    /// # Safety
+    /// `p` is a block of this class that nobody uses.
+    #[inline(always)]
+    unsafe fn keep(&self, class: usize, p: *mut u8) -> bool {
+        let n = self.count[class].get();
+        if n >= self.limit[class] {
+            return false;
+        }
+        // SAFETY: the block is at least 64 bytes, aligned, and unused.
+        unsafe { p.cast::<*mut u8>().write(self.head[class].get()) };
+        self.head[class].set(p);
+        self.count[class].set(n + 1);
+        true
+    }
 }
 
 /// The sizes of all classes in a const context, where closures cannot be called.
@@ -142,7 +171,7 @@ fn system_alloc(size: usize) -> *mut u8 {
 pub fn alloc(size: usize) -> *mut u8 {
     let (class, size) = class_of(size);
     if size <= LOCAL_MAX {
-        let mut p = take_local(&BINS, class);
+        let mut p = BINS.with(|b| b.take(class));
         if p.is_null() {
             return_at_thread_end();
             p = system_alloc(size);
@@ -176,7 +205,8 @@ pub unsafe fn free(p: *mut u8, size: usize) {
     }
     if size <= LOCAL_MAX {
         // SAFETY: the caller handed over the block, so nobody else uses it.
-        if !unsafe { keep_local(&BINS, class, p) } {
+        let kept = BINS.with(|b| unsafe { b.keep(class, p) });
+        if !kept {
             // SAFETY: the block came from the system allocator with this layout.
             unsafe { System.dealloc(p, system_layout(size)) };
         }
@@ -184,36 +214,6 @@ pub unsafe fn free(p: *mut u8, size: usize) {
         // SAFETY: as above.
         unsafe { keep_shared(class, size, p) };
     }
-}
-
-#[inline]
-fn take_local<const N: usize>(bins: &'static Local<N>, class: usize) -> *mut u8 {
-    bins.with(|b| {
-        let p = b.head[class].get();
-        if !p.is_null() {
-            // SAFETY: a block in a bin holds the pointer to the next one in its first word.
-            b.head[class].set(unsafe { p.cast::<*mut u8>().read() });
-            b.count[class].set(b.count[class].get() - 1);
-        }
-        p
-    })
-}
-
-/// # Safety
-/// `p` is a block of this class that nobody uses.
-#[inline]
-unsafe fn keep_local<const N: usize>(bins: &'static Local<N>, class: usize, p: *mut u8) -> bool {
-    bins.with(|b| {
-        let n = b.count[class].get();
-        if n >= b.limit[class] {
-            return false;
-        }
-        // SAFETY: the block is at least 64 bytes, aligned, and unused.
-        unsafe { p.cast::<*mut u8>().write(b.head[class].get()) };
-        b.head[class].set(p);
-        b.count[class].set(n + 1);
-        true
-    })
 }
 
 #[cold]
@@ -320,7 +320,7 @@ fn empty_local() {
 fn empty<const N: usize>(bins: &'static Local<N>, layout: fn(usize) -> Layout) {
     for class in 0..N {
         loop {
-            let p = take_local(bins, class);
+            let p = bins.with(|b| b.take(class));
             if p.is_null() {
                 break;
             }
@@ -387,7 +387,7 @@ unsafe impl GlobalAlloc for SmallObjects {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() <= OBJECT_MAX && layout.align() <= OBJECT_ALIGN {
             let class = class_of_object(layout.size());
-            let p = take_local(&OBJECTS, class);
+            let p = OBJECTS.with(|b| b.take(class));
             // SAFETY: the layout has a non-zero size.
             return if p.is_null() { unsafe { System.alloc(object_layout(class)) } } else { p };
         }
@@ -401,7 +401,8 @@ unsafe impl GlobalAlloc for SmallObjects {
         if layout.size() <= OBJECT_MAX && layout.align() <= OBJECT_ALIGN {
             let class = class_of_object(layout.size());
             // SAFETY: the block came from `alloc` under the same class, and is unused from now on.
-            if !unsafe { keep_local(&OBJECTS, class, p) } {
+            let kept = OBJECTS.with(|b| unsafe { b.keep(class, p) });
+            if !kept {
                 // SAFETY: it came from the system allocator with the layout of its class.
                 unsafe { System.dealloc(p, object_layout(class)) };
             }

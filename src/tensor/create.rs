@@ -1,5 +1,7 @@
 //! Constructors of tensors.
 
+use std::borrow::Cow;
+
 use super::Tensor;
 use crate::backend::{copy, memory};
 use crate::device::Device;
@@ -183,5 +185,18 @@ impl Tensor {
     /// This tensor if it is contiguous and of `dtype`, else a copy that is. For kernels: no history.
     pub fn dense(&self, dtype: DType) -> Result<Tensor> {
         if self.is_contiguous() && self.dtype() == dtype { Ok(self.clone()) } else { self.copied(dtype) }
+    }
+
+    /// As [`Tensor::dense`], of a tensor that is not needed afterwards.
+    #[inline]
+    pub fn into_dense(self, dtype: DType) -> Result<Tensor> {
+        if self.is_contiguous() && self.dtype() == dtype { Ok(self) } else { self.copied(dtype) }
+    }
+
+    /// As [`Tensor::dense`], borrowed if it is this tensor.
+    #[inline]
+    pub fn as_dense(&self, dtype: DType) -> Result<Cow<'_, Tensor>> {
+        let dense = self.is_contiguous() && self.dtype() == dtype;
+        Ok(if dense { Cow::Borrowed(self) } else { Cow::Owned(self.copied(dtype)?) })
     }
 }

@@ -105,10 +105,7 @@ impl Tensor {
 
     /// The same memory with another layout, without history or view relation.
     pub fn with_layout(&self, layout: Layout) -> Tensor {
-        self.with(|i| {
-            i.contiguous = super::is_dense(&i.storage, &layout, i.dtype);
-            i.layout = layout;
-        })
+        self.over_same_memory(layout, || None)
     }
 
     #[inline]

@@ -110,9 +110,10 @@ impl Tensor {
     }
 
     /// A contiguous tensor over new memory.
-    #[inline]
+    // The one place where results are made: everything is inlined here, so that the tensor is written where it stays.
+    #[inline(never)]
     fn dense_over(storage: Storage, shape: &Dims, dtype: DType) -> Tensor {
-        Tensor::from_known_parts(storage, || Layout::contiguous(shape.clone()), dtype, true)
+        Tensor::from_known_parts(storage, || Layout::row_major(shape.clone()), dtype, true)
     }
 
     #[inline(always)]
@@ -130,6 +131,23 @@ impl Tensor {
             counter: None,
             inference: inference_enabled(),
             view: None,
+            meta: OnceShared::empty(),
+            host: AtomicPtr::new(null_mut()),
+        }))
+    }
+
+    /// The same memory and version counter with another layout, without history.
+    #[inline(always)]
+    fn over_same_memory(&self, layout: Layout, view: impl FnOnce() -> Option<ViewOf>) -> Tensor {
+        let contiguous = is_dense(self.storage(), &layout, self.dtype());
+        Tensor(shared_strongly(|| Inner {
+            storage: self.0.storage.clone(),
+            layout,
+            dtype: self.0.dtype,
+            contiguous,
+            counter: self.0.counter.clone(),
+            inference: self.0.inference,
+            view: view(),
             meta: OnceShared::empty(),
             host: AtomicPtr::new(null_mut()),
         }))

@@ -1,35 +1,33 @@
 //! Views and their histories.
 
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32};
+use std::sync::atomic::AtomicU32;
 
 use smallvec::smallvec;
 
 use super::inplace::forbidden_write;
-use super::{Inner, Tensor, ViewKind, ViewOf, is_dense};
+use super::{Tensor, ViewKind, ViewOf};
 use crate::backend::copy;
 use crate::bail;
-use crate::dtype::{DType, Scalar};
+use crate::dtype::Scalar;
 use crate::error::Error;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, grad_enabled, inference_enabled, node as node_of, record};
 use crate::layout::Layout;
-use crate::storage::shared::{OnceShared, shared_strongly};
 
 /// A view of `t` with `layout`, recorded with the node that `make` returns.
 #[inline]
 pub fn as_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F) -> Result<Tensor> {
-    let out = plain_view(t, &layout, t.dtype(), ViewKind::Plain);
+    let out = plain_view(t, layout, ViewKind::Plain);
     record(out, &[t], |_| make())
 }
 
 /// View number `number` of several returned by one call, without history.
 pub fn multi_view(t: &Tensor, layout: Layout, number: usize) -> Tensor {
-    plain_view(t, &layout, t.dtype(), ViewKind::Multi(number as u32))
+    plain_view(t, layout, ViewKind::Multi(number as u32))
 }
 
-#[inline]
-fn plain_view(t: &Tensor, layout: &Layout, dtype: DType, kind: ViewKind) -> Tensor {
+#[inline(never)]
+fn plain_view(t: &Tensor, layout: Layout, kind: ViewKind) -> Tensor {
     let base = t.base().unwrap_or(t);
     let kind = match t.view_kind() {
         // A view of a view that may not be written may not be written either, for the same reason.
@@ -39,18 +37,8 @@ fn plain_view(t: &Tensor, layout: &Layout, dtype: DType, kind: ViewKind) -> Tens
         _ if !grad_enabled() => ViewKind::NoGrad,
         _ => kind,
     };
-    let (contiguous, seen) = (is_dense(t.storage(), layout, dtype), base.version());
-    Tensor(shared_strongly(|| Inner {
-        storage: t.0.storage.clone(),
-        contiguous,
-        layout: layout.clone(),
-        dtype,
-        counter: t.0.counter.clone(),
-        inference: t.0.inference,
-        view: Some(ViewOf { base: base.clone(), kind, seen: AtomicU32::new(seen) }),
-        meta: OnceShared::empty(),
-        host: AtomicPtr::new(null_mut()),
-    }))
+    let seen = base.version();
+    t.over_same_memory(layout, || Some(ViewOf { base: base.clone(), kind, seen: AtomicU32::new(seen) }))
 }
 
 /// Regenerates the `grad_fn` of a view whose memory was written in place since it was recorded.

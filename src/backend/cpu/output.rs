@@ -17,6 +17,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
 
 use crate::backend::View;
 use crate::dtype::{DType, Element};
@@ -37,11 +38,32 @@ thread_local! {
     static TAKEN: Claims = const { Claims { count: Cell::new(0), taken: [const { Cell::new((0, 0)) }; CLAIMS] } };
 }
 
+/// The claims of this thread, found once. The pointer is not Send.
+#[derive(Clone, Copy)]
+struct OfThread(NonNull<Claims>);
+
+impl OfThread {
+    #[inline(always)]
+    fn find() -> OfThread {
+        OfThread(TAKEN.with(|claims| NonNull::from(claims)))
+    }
+}
+
+impl Deref for OfThread {
+    type Target = Claims;
+
+    #[inline(always)]
+    fn deref(&self) -> &Claims {
+        // SAFETY: a thread-local variable without a destructor lives as long as its thread, which this value does not
+        // leave.
+        unsafe { self.0.as_ref() }
+    }
+}
+
 /// A claim of an address range, released on drop, on the thread that made it.
 struct Claim {
     start: usize,
-    /// Not Send: claims are recorded per thread.
-    stays: PhantomData<*mut ()>,
+    claims: OfThread,
 }
 
 impl Claims {
@@ -68,26 +90,28 @@ impl Claims {
     #[inline]
     fn release(&self, start: usize) {
         let last = self.count.get().saturating_sub(1);
-        if let Some(i) = self.taken[..=last].iter().rposition(|c| c.get().0 == start) {
+        // Claims mostly end in reverse order.
+        if self.taken[last].get().0 != start {
+            let Some(i) = self.taken[..last].iter().rposition(|c| c.get().0 == start) else { return };
             self.taken[i].set(self.taken[last].get());
-            self.count.set(last);
         }
+        self.count.set(last);
     }
 }
 
 impl Claim {
     #[inline]
     fn new(bytes: Range<usize>) -> Result<Claim> {
-        let start = bytes.start;
-        TAKEN.with(|claims| claims.take(bytes))?;
-        Ok(Claim { start, stays: PhantomData })
+        let (start, claims) = (bytes.start, OfThread::find());
+        claims.take(bytes)?;
+        Ok(Claim { start, claims })
     }
 }
 
 impl Drop for Claim {
     #[inline(never)]
     fn drop(&mut self) {
-        TAKEN.with(|claims| claims.release(self.start));
+        self.claims.release(self.start);
     }
 }
 

@@ -54,7 +54,7 @@ fn integer_power(base: Arg, exponent: Arg, common: DType) -> Result<Tensor> {
     let (base, exponent) = (expanded(&base)?, expanded(&exponent)?);
     let out = Tensor::empty_on(shape, DType::I64, device)?;
     integer_power_kernel(base.raw(), exponent.raw(), out.raw())?;
-    out.dense(common)
+    out.into_dense(common)
 }
 
 pub(super) fn pow_op(a: &Args) -> Result<Out> {

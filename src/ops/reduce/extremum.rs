@@ -45,13 +45,13 @@ fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<T
     let (x, d) = along_memory(t, mask, DType::I64)?;
     let out = x.new_empty(reduced_shape(t.shape(), mask, keepdim))?;
     kernels::fold(f, x.raw(), d, out.raw())?;
-    out.dense(t.dtype())
+    out.into_dense(t.dtype())
 }
 
 /// The extrema along `mask` and the index of the first occurrence of each, without history.
 fn located(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<(Tensor, Tensor)> {
     let compute = kernels::extremum_dtype(t.raw())?;
-    let (x, d) = along(&t.dense(compute)?, mask)?;
+    let (x, d) = along(t.as_dense(compute)?, mask)?;
     let shape = reduced_shape(t.shape(), mask, keepdim);
     let (values, indices) = (x.new_empty(shape.clone())?, Tensor::empty_on(shape, DType::I64, t.device())?);
     kernels::extremum(largest, x.raw(), d, values.raw(), indices.raw())?;

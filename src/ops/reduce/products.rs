@@ -118,7 +118,7 @@ fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result
     let (x, d) = along_memory(t, mask, kernels::truth_dtype(t.raw())?)?;
     let bytes = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::U8, t.device())?;
     kernels::fold(if every { ReduceOp::All } else { ReduceOp::Any }, x.raw(), d, bytes.raw())?;
-    bytes.dense(result)
+    bytes.into_dense(result)
 }
 
 /// Whether all elements are non-zero.

@@ -10,7 +10,7 @@ use crate::with_dtype;
 /// The matrix in the last two dimensions of the first batch entry.
 #[inline]
 fn matrix<'a, T: Element>(v: &View<'a>) -> matmul::MatRef<'a, T> {
-    let (data, strides) = (v.storage.slice::<T>(), &*v.layout.strides);
+    let (data, strides) = (v.storage.slice::<T>(), &v.layout.strides[..]);
     let r = strides.len();
     matmul::MatRef { data: &data[v.layout.offset.min(data.len())..], rs: strides[r - 2], cs: strides[r - 1] }
 }

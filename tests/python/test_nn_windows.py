@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import types
 
 import pytest
 
@@ -212,8 +213,8 @@ def test_the_functions_that_functional_offers_are_those_that_it_lists():
     offered = {
         name for name, value in vars(F).items() if callable(value) and not name.startswith("_") and name.islower()
     }
-    # Helpers of the modules, which programs have no use for.
-    assert offered - set(F.__all__) == {"laid_like", "lstm_layer"}
+    # A helper of the modules, which programs have no use for.
+    assert offered - set(F.__all__) == {"lstm_layer"}
     assert set(F.__all__) <= offered and list(F.__all__) == sorted(F.__all__)
     namespace: dict[str, object] = {}
     exec("from rgrad.nn.functional import *", namespace)
@@ -239,3 +240,19 @@ def test_corners_of_a_single_pixel_are_warned_of():
 def test_gradients_of_convolutions_are_found_by_the_functions_too():
     x, w = torch.randn(1, 2, 4, 4), torch.randn(3, 2, 3, 3)
     assert F.grad.conv2d_input(x.shape, w, torch.ones(1, 3, 2, 2)).shape == x.shape
+
+
+def test_functions_belong_to_the_module_in_which_programs_know_them():
+    written = [function for name in F.__all__ if isinstance(function := getattr(F, name), types.FunctionType)]
+    assert len(written) > 100
+    for function in written:
+        assert inspect.getmodule(function) is F
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert "def " in inspect.getsource(function)
+
+
+def test_functions_that_stand_before_the_core_s_have_its_signature():
+    table = {op["name"]: op["signatures"][0] for op in torch._C._op_table() if op["nn"]}
+    for function in (F.relu, F.cross_entropy, F.max_pool2d, F.layer_norm, F.huber_loss):
+        names = [part.partition(":")[0] for part in table[function.__name__].split(", ")]
+        assert list(inspect.signature(function).parameters) == names

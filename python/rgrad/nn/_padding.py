@@ -41,11 +41,37 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
             "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
+    _check_sizes(input, pad, mode)
     result = input if any(pad) else input.clone(memory_format=rgrad.contiguous_format)
     for place in range(spatial):
         dim = input.dim() - 1 - place
         result = _pad_dimension(result, dim, pad[2 * place], pad[2 * place + 1], mode)
     return result if mode == "circular" else laid_like(result, input)
+
+
+def _check_sizes(input: Tensor, pad: Sequence[int], mode: str) -> None:
+    """Refuses inputs without elements but for an empty batch, and results without elements along a dimension."""
+    spatial = len(pad) // 2
+    batched = input.dim() == spatial + 2
+    if mode != "circular" and 0 in input.shape[batched:]:
+        raise RuntimeError(
+            f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch size and other "
+            f"non-zero dimensions for input, but got: {list(input.shape)}"
+        )
+    before = input.shape[-spatial:]
+    after = [n + pad[-2 * d - 2] + pad[-2 * d - 1] for d, n in enumerate(before)]
+    if mode == "circular":
+        if min(after) < 0:
+            raise RuntimeError("Negative padding value is resulting in an empty dimension")
+    elif min(after) < 1:
+        old, new = (
+            [f"{name}: {n}" for name, n in zip("DHW"[-spatial:], sizes, strict=True)] for sizes in (before, after)
+        )
+        if spatial == 1:
+            raise RuntimeError(f"input ({old[0]}) is too small. Calculated output {new[0]}")
+        raise RuntimeError(
+            f"Calculated output {' '.join(new)} must be >= 1 in every dimension (input {', '.join(old)})"
+        )
 
 
 def _pad_dimension(input: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:

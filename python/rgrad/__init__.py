@@ -277,6 +277,7 @@ if TYPE_CHECKING:
         feature_alpha_dropout_ as feature_alpha_dropout_,
         feature_dropout as feature_dropout,
         feature_dropout_ as feature_dropout_,
+        _grid_sampler_2d_cpu_fallback as _grid_sampler_2d_cpu_fallback,
         grid_sampler as grid_sampler,
         grid_sampler_2d as grid_sampler_2d,
         grid_sampler_3d as grid_sampler_3d,
@@ -310,6 +311,7 @@ if TYPE_CHECKING:
         segment_reduce as segment_reduce,
     )
     from ._functions.views import (
+        _debug_has_internal_overlap as _debug_has_internal_overlap,
         conj_physical as conj_physical,
         conj_physical_ as conj_physical_,
         detach_copy as detach_copy,
@@ -571,6 +573,7 @@ _NAMES_OF = {
         "while_loop",
     ),
     "_functions.layers": (
+        "_grid_sampler_2d_cpu_fallback",
         "adaptive_max_pool1d",
         "affine_grid_generator",
         "alpha_dropout",
@@ -620,6 +623,7 @@ _NAMES_OF = {
         "rnn_tanh_cell",
     ),
     "_functions.views": (
+        "_debug_has_internal_overlap",
         "conj_physical",
         "conj_physical_",
         "detach_copy",
@@ -749,7 +753,7 @@ _NAMES_OF = {
     "version": ("compiled_with_cxx11_abi",),
 }
 # PyTorch's private modules that programs reach as attributes without importing them.
-_PRIVATE_MODULES = ("__config__", "__future__", "_dynamo", "_library", "_subclasses", "_tensor_str", "_utils")
+_PRIVATE_MODULES = ("_VF", "__config__", "__future__", "_dynamo", "_library", "_subclasses", "_tensor_str", "_utils")
 _FROM = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 

@@ -85,7 +85,20 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
         ...     return x + x
         >>> double(torch.ones(2))
         tensor([2., 2.])
+
+    Raises:
+        RuntimeError: a lazy module has parameters or buffers without a shape, which PyTorch can't compile.
     """
+    from rgrad.nn import Module
+    from rgrad.nn.parameter import is_lazy
+
+    for module in obj.modules() if builtins.isinstance(obj, Module) else ():
+        lacking = [name for name, value in (module._parameters | module._buffers).items() if is_lazy(value)]
+        if lacking:
+            kind = f"{type(module).__module__}.{type(module).__qualname__}"
+            raise RuntimeError(
+                f"'{kind}' has uninitialized parameters {', '.join(lacking)}. Did you forget to run a forward pass?"
+            )
     return obj
 
 

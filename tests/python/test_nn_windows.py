@@ -256,3 +256,26 @@ def test_functions_that_stand_before_the_core_s_have_its_signature():
     for function in (F.relu, F.cross_entropy, F.max_pool2d, F.layer_norm, F.huber_loss):
         names = [part.partition(":")[0] for part in table[function.__name__].split(", ")]
         assert list(inspect.signature(function).parameters) == names
+
+
+def test_grids_are_checked_before_they_are_sampled():
+    def sample(image, grid, **options):
+        return F.grid_sample(torch.ones(image), torch.zeros(grid), align_corners=False, **options)
+
+    for image, grid, why in (
+        ((1, 1, 2, 2), (2, 1, 1, 2), "grid and input to have same batch size"),
+        ((1, 2, 2), (1, 1, 1, 2), "grid to have size 1 in last dimension"),
+        ((1, 1, 0, 2), (1, 1, 1, 2), "input to have non-empty spatial dimensions"),
+        ((1, 1, 2, 2), (1, 1, 2), "4D input and grid with same number of dimensions"),
+        ((1, 2), (1, 0), "5D input and grid with same number of dimensions"),
+    ):
+        with pytest.raises(RuntimeError, match=f"expected {why}"):
+            sample(image, grid)
+    with pytest.raises(RuntimeError, match="expected scalar type Double but found Float"):
+        F.grid_sample(torch.ones(1, 1, 2, 2).double(), torch.zeros(1, 1, 1, 2), align_corners=False)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        F.grid_sample(torch.ones(1, 1, 2, 2).long(), torch.zeros(1, 1, 1, 2).long(), align_corners=False)
+    x, grid = torch.rand(1, 1, 3, 3), torch.rand(1, 2, 2, 2)
+    numbers = (F.GRID_SAMPLE_INTERPOLATION_MODES["nearest"], F.GRID_SAMPLE_PADDING_MODES["border"])
+    expected = F.grid_sample(x, grid, "nearest", "border", align_corners=True)
+    assert torch.equal(torch._grid_sampler_2d_cpu_fallback(x, grid, *numbers, True), expected)

@@ -56,6 +56,21 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
     return unsafe_split(input, split_size, dim)
 
 
+def _debug_has_internal_overlap(input: Tensor) -> int:
+    """Whether two elements lie at one place in memory: 0 if none do, 1 if some do, 2 if the strides leave it open."""
+    strides = sorted((stride, size) for stride, size in zip(input.stride(), input.shape, strict=True) if size > 1)
+    if 0 in input.shape:
+        return 0
+    if strides and strides[0][0] == 0:
+        return 1
+    expected = 1
+    for stride, size in strides:
+        if stride != expected:
+            return 2
+        expected *= size
+    return 0
+
+
 def isreal(input: Tensor) -> Tensor:
     """Whether each element is a real number: all are."""
     return rgrad.ones_like(input, dtype=rgrad.bool)

@@ -105,7 +105,16 @@ from ._pooling import (
     max_pool3d_with_indices,
 )
 from ._resample import interpolate, upsample, upsample_bilinear, upsample_nearest
-from ._sampling import affine_grid, grid_sample
+from ._sampling import (
+    GRID_SAMPLE_INTERPOLATION_MODES as GRID_SAMPLE_INTERPOLATION_MODES,
+)
+from ._sampling import (
+    GRID_SAMPLE_PADDING_MODES as GRID_SAMPLE_PADDING_MODES,
+)
+from ._sampling import (
+    affine_grid,
+    grid_sample,
+)
 from ._shuffles import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from ._windows import (
     fold,

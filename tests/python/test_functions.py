@@ -166,3 +166,38 @@ def test_segments_of_the_last_dimension_may_be_counted_from_the_end():
     assert torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 4]), axis=-1).tolist() == [1, 14]
     rows = torch.segment_reduce(x.view(2, 3), "max", offsets=torch.tensor([[0, 1, 3]] * 2), axis=-1)
     assert rows.tolist() == [[0, 2], [3, 5]]
+
+
+def test_a_softmax_leaves_out_what_a_mask_hides():
+    scores = torch.randn(2, 3, 4, 4)
+    square = torch.tensor([[False, True, False, True]] * 4)
+    keys = torch.tensor([[False, True, True, False], [True, False, False, False]])
+    full = torch.rand(scores.shape) < 0.5
+    for mask, kind in ((square, 0), (keys, 1), (full, 2), (full, None)):
+        hidden = keys[:, None, None].expand_as(scores) if kind == 1 else mask.expand_as(scores)
+        found = torch._masked_softmax(scores, mask, 3, kind)
+        weights = scores.exp() * ~hidden
+        torch.testing.assert_close(found, weights / weights.sum(3, keepdim=True), equal_nan=True)
+    for mask, kind, why in (
+        (square[:3], 0, r"mask_type == 0 mask shape should be \(L, L\)"),
+        (keys[:1], 1, r"mask_type == 1 mask shape should be \(B, L\)"),
+        (square, None, "mask_type == 2 mask shape should match input shape"),
+        (square.float(), 0, "Mask should be a boolean tensor"),
+    ):
+        with pytest.raises(RuntimeError, match=why):
+            torch._masked_softmax(scores, mask, 3, kind)
+
+
+def test_a_softmax_is_called_as_pytorch_s_kernels_are():
+    x = torch.randn(2, 3)
+    assert torch.equal(torch._softmax(x, 1, False), x.softmax(1))
+    assert torch.equal(torch._log_softmax(x, 0, False), x.log_softmax(0))
+    for function in (torch._softmax, torch._log_softmax):
+        with pytest.raises(RuntimeError, match="half to float conversion is not supported on CPU"):
+            function(x.half(), 0, True)
+
+
+def test_a_convolution_has_the_name_of_one_of_pytorch_s_implementations():
+    x, w = torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3)
+    expected = torch.conv2d(x, w, None, stride=2, padding=1)
+    assert torch.equal(torch._nnpack_spatial_convolution(x, w, None, padding=1, stride=2), expected)

@@ -468,6 +468,7 @@ if TYPE_CHECKING:
     from .serialization import load as load, save as save
     from .serialization._zip_file import PyTorchFileReader as PyTorchFileReader
     from .storage import (
+        _storage_classes as _storage_classes,
         BFloat16Storage as BFloat16Storage,
         BoolStorage as BoolStorage,
         ByteStorage as ByteStorage,
@@ -756,7 +757,7 @@ _NAMES_OF = {
     ),
     "serialization": ("load", "save"),
     "serialization._zip_file": ("PyTorchFileReader",),
-    "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "Storage", "TypedStorage"),
+    "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "Storage", "TypedStorage", "_storage_classes"),
     "types": ("DispatchKey", "SymBool", "SymFloat", "SymInt"),
     "version": ("compiled_with_cxx11_abi",),
 }

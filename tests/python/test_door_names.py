@@ -372,6 +372,11 @@ def test_names_of_tensors_of_one_dtype_are_no_base_classes():
             pass
 
 
+def test_scaling_of_gradients_is_asked_for_where_packages_ask():
+    program = "import torch.cuda.amp.common as c, torch; print(c is torch.cuda.amp.common"
+    assert _inside(program + ", c.amp_definitely_not_available() != torch.cuda.is_available())") == "True True"
+
+
 def test_a_lazy_module_is_not_compiled_before_its_shapes_are_known():
     model = torch.nn.Sequential(torch.nn.LazyLinear(2))
     with pytest.raises(RuntimeError, match=r"LazyLinear' has uninitialized parameters weight, bias. Did you forget"):

@@ -55,8 +55,8 @@ def _check_sizes(input: Tensor, pad: Sequence[int], mode: str) -> None:
     batched = input.dim() == spatial + 2
     if mode != "circular" and 0 in input.shape[batched:]:
         raise RuntimeError(
-            f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch size and other "
-            f"non-zero dimensions for input, but got: {list(input.shape)}"
+            f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor in which no dimension but the batch "
+            f"has size 0, but got: {list(input.shape)}"
         )
     before = input.shape[-spatial:]
     after = [n + pad[-2 * d - 2] + pad[-2 * d - 1] for d, n in enumerate(before)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import functools
 from collections.abc import Callable
-from typing import Any, Dict, Final, List, Optional, Tuple  # noqa: F401, UP035 - `jit.annotations` has them
+from typing import TYPE_CHECKING, Any, Dict, Final, List, Optional, Tuple  # noqa: F401, UP035 - `jit.annotations` has them
 
 from rgrad._absent import absent_class, absent_function
+
+if TYPE_CHECKING:
+    from rgrad.futures import Future
 
 __all__ = [
     "Attribute",
@@ -181,11 +183,17 @@ def is_tracing() -> bool:
     return False
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], Any]:
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
     """Calls a function immediately; `wait` returns its result."""
-    return functools.partial(_identity, func(*args, **kwargs))
+    from rgrad.futures import Future
+
+    future: Future[Any] = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
 
 
-def wait(future: Callable[[], Any]) -> Any:
+def wait(future: Future[Any]) -> Any:
     """The result of a function that was passed to `fork`."""
-    return future()
+    if future is None:
+        raise RuntimeError("Future can't be None")
+    return future.wait()

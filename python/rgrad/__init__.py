@@ -257,6 +257,16 @@ if TYPE_CHECKING:
         histogram as histogram,
         histogramdd as histogramdd,
     )
+    from ._functions.kernels import (
+        _grid_sampler_2d_cpu_fallback as _grid_sampler_2d_cpu_fallback,
+        _log_softmax as _log_softmax,
+        _masked_softmax as _masked_softmax,
+        _native_multi_head_attention as _native_multi_head_attention,
+        _nnpack_spatial_convolution as _nnpack_spatial_convolution,
+        _rowwise_prune as _rowwise_prune,
+        _softmax as _softmax,
+        _transform_bias_rescale_qkv as _transform_bias_rescale_qkv,
+    )
     from ._functions.layers import (
         adaptive_max_pool1d as adaptive_max_pool1d,
         affine_grid_generator as affine_grid_generator,
@@ -277,11 +287,6 @@ if TYPE_CHECKING:
         feature_alpha_dropout_ as feature_alpha_dropout_,
         feature_dropout as feature_dropout,
         feature_dropout_ as feature_dropout_,
-        _grid_sampler_2d_cpu_fallback as _grid_sampler_2d_cpu_fallback,
-        _log_softmax as _log_softmax,
-        _masked_softmax as _masked_softmax,
-        _nnpack_spatial_convolution as _nnpack_spatial_convolution,
-        _softmax as _softmax,
         grid_sampler as grid_sampler,
         grid_sampler_2d as grid_sampler_2d,
         grid_sampler_3d as grid_sampler_3d,
@@ -577,12 +582,17 @@ _NAMES_OF = {
         "sym_sum",
         "while_loop",
     ),
-    "_functions.layers": (
+    "_functions.kernels": (
         "_grid_sampler_2d_cpu_fallback",
         "_log_softmax",
         "_masked_softmax",
+        "_native_multi_head_attention",
         "_nnpack_spatial_convolution",
+        "_rowwise_prune",
         "_softmax",
+        "_transform_bias_rescale_qkv",
+    ),
+    "_functions.layers": (
         "adaptive_max_pool1d",
         "affine_grid_generator",
         "alpha_dropout",

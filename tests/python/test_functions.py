@@ -201,3 +201,47 @@ def test_a_convolution_has_the_name_of_one_of_pytorch_s_implementations():
     x, w = torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3)
     expected = torch.conv2d(x, w, None, stride=2, padding=1)
     assert torch.equal(torch._nnpack_spatial_convolution(x, w, None, padding=1, stride=2), expected)
+
+
+@pytest.mark.parametrize("mask_type", [None, 0, 1, 2])
+def test_attention_is_called_as_pytorch_s_kernel_is(mask_type):
+    layer = torch.nn.MultiheadAttention(8, 2, batch_first=True).double()
+    inputs = [torch.randn(3, 4, 8, dtype=torch.float64) for _ in range(3)]
+    keys = torch.tensor([[False, False, False, True]] * 3)
+    order = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    mask = {None: None, 0: order, 1: keys, 2: order.expand(3, 2, 4, 4)}[mask_type]
+    weights = (layer.in_proj_weight, layer.in_proj_bias, layer.out_proj.weight, layer.out_proj.bias)
+    for average in (True, False):
+        options = {"need_weights": True, "average_attn_weights": average}
+        masks = {"key_padding_mask": keys} if mask_type == 1 else {"attn_mask": order} if mask is not None else {}
+        expected = layer(*inputs, **options, **masks)
+        found = torch._native_multi_head_attention(*inputs, 8, 2, *weights, mask, mask_type=mask_type, **options)
+        torch.testing.assert_close(found, expected)
+    assert torch._native_multi_head_attention(*inputs, 8, 2, *weights, need_weights=False)[1] is None
+    with pytest.raises(RuntimeError, match="`embed_dim` must divide evenly by `num_heads`"):
+        torch._native_multi_head_attention(*inputs, 8, 3, *weights)
+
+
+def test_queries_keys_and_values_are_split_by_head():
+    packed, bias = torch.randn(2, 5, 12), torch.randn(12)
+    q, k, v = torch._transform_bias_rescale_qkv(packed, bias, 2)
+    assert q.shape == k.shape == v.shape == (2, 2, 5, 2)
+    whole = packed + bias
+    torch.testing.assert_close(q[1, 1], whole[1, :, 2:4] / math.sqrt(2))
+    torch.testing.assert_close(k[0, 0], whole[0, :, 4:6])
+    torch.testing.assert_close(v[0, 1], whole[0, :, 10:12])
+
+
+def test_rows_are_pruned_by_a_mask():
+    table, mask = torch.arange(8.0).reshape(4, 2), torch.tensor([True, False, False, True])
+    for dtype in (torch.int32, torch.int64):
+        rows, numbers = torch._rowwise_prune(table, mask, dtype)
+        assert rows.tolist() == [[0, 1], [6, 7]] and numbers.tolist() == [0, -1, -1, 1] and numbers.dtype == dtype
+    for arguments, why in (
+        ((table, mask[:2], torch.int32), "Number of elements in 'mask'"),
+        ((table, mask, torch.float32), "should be either int"),
+        ((table[0], mask, torch.int32), "should have 2 dimensions"),
+        ((table, mask.int(), torch.int32), "expected scalar type Bool but found Int"),
+    ):
+        with pytest.raises(RuntimeError, match=why):
+            torch._rowwise_prune(*arguments)

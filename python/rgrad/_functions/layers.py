@@ -6,7 +6,6 @@ mean, 2 for the sum; and where the functional form has a switch, these have two 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -355,7 +354,7 @@ def grid_sampler(
     return F.grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
 
 
-grid_sampler_2d = grid_sampler_3d = _grid_sampler_2d_cpu_fallback = grid_sampler
+grid_sampler_2d = grid_sampler_3d = grid_sampler
 
 
 # Embeddings and activations.
@@ -445,52 +444,3 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
             kind = value.type().rpartition(".")[2].removesuffix("Tensor")
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {kind}")
     return draw(*rgrad.broadcast_tensors(count, prob))
-
-
-# What PyTorch's modules and tests call of its implementation.
-
-
-def _softmax(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    """`rgrad.softmax`; of float16 in float32 if `half_to_float`, which only GPUs do."""
-    if half_to_float and not input.is_cuda:
-        raise RuntimeError("softmax with half to float conversion is not supported on CPU")
-    return input.softmax(dim, dtype=rgrad.float32 if half_to_float else None)
-
-
-def _log_softmax(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    """`rgrad.log_softmax`; of float16 in float32 if `half_to_float`, which only GPUs do."""
-    if half_to_float and not input.is_cuda:
-        raise RuntimeError("softmax with half to float conversion is not supported on CPU")
-    return input.log_softmax(dim, dtype=rgrad.float32 if half_to_float else None)
-
-
-def _masked_softmax(input: Tensor, mask: Tensor, dim: int | None = None, mask_type: int | None = None) -> Tensor:
-    """`softmax` over the elements at which a mask is False; 0 elsewhere, and NaN where it leaves no element.
-
-    Args:
-        input: of any shape; scores (B, heads, L, L) for the first two kinds of masks.
-        mask: bools: (L, L) of kind 0, (B, L) of kind 1, which masks keys, else of the input's shape.
-        dim: along which the results add up to 1; the last by default.
-        mask_type: the kind; a mask of the input's shape may be of any.
-    """
-    if mask.dtype != rgrad.bool:
-        raise RuntimeError("Mask should be a boolean tensor")
-    kind = 2 if mask_type is None else mask_type
-    if mask.shape != input.shape:
-        if input.dim() == 4 and kind == 0:
-            if mask.shape != (input.size(2), input.size(2)) or input.size(2) != input.size(3):
-                raise RuntimeError("For mask_type == 0 mask shape should be (L, L)")
-        elif input.dim() == 4 and kind == 1:
-            if mask.shape != (input.size(0), input.size(2)) or input.size(2) != input.size(3):
-                raise RuntimeError("For mask_type == 1 mask shape should be (B, L)")
-            mask = mask[:, None, None, :]
-        else:
-            raise RuntimeError("For mask_type == 2 mask shape should match input shape")
-    return input.masked_fill(mask, -math.inf).softmax(-1 if dim is None else dim)
-
-
-def _nnpack_spatial_convolution(
-    input: Tensor, weight: Tensor, bias: Tensor | None, padding: Any, stride: Any = 1
-) -> Tensor:
-    """`rgrad.conv2d`, by the name of one of PyTorch's implementations."""
-    return rgrad.conv2d(input, weight, bias, stride, padding)

@@ -258,6 +258,7 @@ if TYPE_CHECKING:
         histogramdd as histogramdd,
     )
     from ._functions.kernels import (
+        _aminmax as _aminmax,
         _grid_sampler_2d_cpu_fallback as _grid_sampler_2d_cpu_fallback,
         _log_softmax as _log_softmax,
         _masked_softmax as _masked_softmax,
@@ -583,6 +584,7 @@ _NAMES_OF = {
         "while_loop",
     ),
     "_functions.kernels": (
+        "_aminmax",
         "_grid_sampler_2d_cpu_fallback",
         "_log_softmax",
         "_masked_softmax",

@@ -245,3 +245,27 @@ def test_rows_are_pruned_by_a_mask():
     ):
         with pytest.raises(RuntimeError, match=why):
             torch._rowwise_prune(*arguments)
+
+
+def test_histograms_are_refused_what_does_not_fit_their_input():
+    x = torch.ones(3)
+    for arguments, options, why in (
+        ((x, torch.tensor(1)), {}, "input tensor and bins tensors should have the same dtype"),
+        ((x, x.reshape(1, 3)), {}, "bins tensor should have one dimension, but got 2"),
+        ((x, torch.tensor([])), {}, "bins tensor should have at least 1 element"),
+        ((x, 1), {"out": (torch.ones(1).double(), torch.ones(2))}, "and hist tensor should have the same dtype"),
+        ((x, 1), {"out": (torch.ones(1), torch.ones(2).double())}, "and bin_edges tensor should have the same dtype"),
+    ):
+        with pytest.raises(RuntimeError, match=why):
+            torch.histogram(*arguments, **options)
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        torch.histogram(x, x, range=(0, 1))
+
+
+def test_the_older_name_of_aminmax_warns_once():
+    x = torch.arange(6.0).reshape(2, 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [part.tolist() for part in torch._aminmax(x)] == [0, 5]
+        assert [part.tolist() for part in torch._aminmax(x, 1, True)] == [[[0], [3]], [[2], [5]]]
+    assert len(caught) == 1 and "_aminmax is deprecated" in str(caught[0].message)

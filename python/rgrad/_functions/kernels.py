@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import rgrad
@@ -141,6 +142,19 @@ def _native_multi_head_attention(
         average_attn_weights=average_attn_weights,
     )
     return result.transpose(0, 1), weights
+
+
+_warned_of_aminmax = False
+
+
+def _aminmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """`rgrad.aminmax`, with its arguments by position, and a warning once per process."""
+    global _warned_of_aminmax
+    if not _warned_of_aminmax or rgrad.is_warn_always_enabled():
+        _warned_of_aminmax = True
+        warnings.warn("_aminmax is deprecated: torch.aminmax is the function.", stacklevel=2)
+    least, greatest = rgrad.aminmax(input, dim=dim, keepdim=keepdim)
+    return least, greatest
 
 
 def _rowwise_prune(weight: Tensor, mask: Tensor, compressed_indices_dtype: Any) -> tuple[Tensor, Tensor]:

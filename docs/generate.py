@@ -1,4 +1,4 @@
-"""Writes the files that follow from the operation table: the stub `_C.pyi`, `special.py` and docs/ops.md.
+"""Writes the files that follow from the operation table: `_C.pyi`, `special.py`, `nn/_operations.py` and docs/ops.md.
 
     python docs/generate.py           # says which are stale, exit status 1 if any is
     python docs/generate.py --write   # rewrites them
@@ -593,6 +593,80 @@ def special(core: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
+# The core's functions of `nn` that get a function of Python: Note [Functions that take attributes].
+IN_PYTHON = (
+    *(f"max_pool{n}d" for n in "123"),
+    *("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardtanh", "hardswish", "hardsigmoid"),
+    *("softsign", "tanhshrink", "threshold", "dropout", "embedding", "batch_norm", "group_norm", "layer_norm"),
+    *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "kl_div", "nll_loss"),
+    *("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"),
+)
+
+
+def plain_type(t: str) -> str:
+    """The type of a signature's type outside the stub."""
+    return re.sub(r"\b_(int|float|bool|str)\b", r"\1", python_type(t)).replace("_Number", "float")
+
+
+def wrapped(head: str, parts: list[str], tail: str, indent: str) -> list[str]:
+    """A parameter or argument list on one line, on a line of its own, or one a line, as the formatter breaks it."""
+    if len(line := f"{indent}{head}({', '.join(parts)}){tail}") <= 120:
+        return [line]
+    if len(inner := f"{indent}    {', '.join(parts)}") <= 120:
+        return [f"{indent}{head}(", inner, f"{indent}){tail}"]
+    return [f"{indent}{head}(", *(f"{indent}    {part}," for part in parts), f"{indent}){tail}"]
+
+
+def forwarding(op: dict) -> list[str]:
+    """A function of Python with an operation's signature that calls the operation.
+
+    The older arguments of losses are turned into a reduction on the way, whose warning then points at the caller.
+    """
+    (signature,) = op["signatures"]
+    declared, arguments = [], []
+    older = "size_average" in signature
+    for part in split(signature):
+        name, _, rest = part.partition(":")
+        t, eq, default = (s.strip() for s in rest.partition("="))
+        declared.append(f"{name}: {'str' if name == 'reduction' else plain_type(t)}" + (f" = {default}" if eq else "").replace("'", '"'))
+        replaced = {"size_average": "None", "reduce": "None", "reduction": "choose(size_average, reduce, reduction)"}
+        arguments.append(replaced.get(name, name) if older else name)
+    result = "Any" if "return_indices" in signature else "Tensor"
+    return [
+        "@of_the_core",
+        *wrapped(f"def {op['name']}", declared, f" -> {result}:", ""),
+        f'    """{" ".join(op["doc"].split())}"""',
+        *wrapped(f"return _core.{op['name']}", arguments, "", "    "),
+    ]
+
+
+def operations(table: list[dict]) -> str:
+    """The text of `nn/_operations.py`."""
+    found = {op["name"]: op for op in table if op["nn"]}
+    lines = [
+        '"""Functions of Python, each a call of the core\'s of the same name: Note [Functions that take attributes].',
+        "",
+        "Written by docs/generate.py from the operation table: do not edit.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from collections.abc import Sequence",
+        "from typing import Any",
+        "",
+        "from rgrad import _C",
+        "",
+        "from . import _core",
+        "from ._forwarding import of_the_core",
+        "from ._reduction import choose",
+        "",
+        "Tensor = _C.Tensor",
+    ]
+    for name in sorted(IN_PYTHON):
+        lines += ["", "", *forwarding(found[name])]
+    return "\n".join(lines) + "\n"
+
+
 def page(table: list[dict]) -> str:
     """The text of docs/ops.md."""
     lines = [
@@ -623,6 +697,7 @@ def outputs() -> dict[Path, str]:
     return {
         ROOT / "python" / "rgrad" / "_C.pyi": stub(table, _C),
         ROOT / "python" / "rgrad" / "special.py": special(_C),
+        ROOT / "python" / "rgrad" / "nn" / "_operations.py": operations(table),
         ROOT / "docs" / "ops.md": page(table),
     }
 

@@ -257,6 +257,17 @@ if TYPE_CHECKING:
         histogram as histogram,
         histogramdd as histogramdd,
     )
+    from ._functions.kernels import (
+        _aminmax as _aminmax,
+        _grid_sampler_2d_cpu_fallback as _grid_sampler_2d_cpu_fallback,
+        _log_softmax as _log_softmax,
+        _masked_softmax as _masked_softmax,
+        _native_multi_head_attention as _native_multi_head_attention,
+        _nnpack_spatial_convolution as _nnpack_spatial_convolution,
+        _rowwise_prune as _rowwise_prune,
+        _softmax as _softmax,
+        _transform_bias_rescale_qkv as _transform_bias_rescale_qkv,
+    )
     from ._functions.layers import (
         adaptive_max_pool1d as adaptive_max_pool1d,
         affine_grid_generator as affine_grid_generator,
@@ -310,6 +321,7 @@ if TYPE_CHECKING:
         segment_reduce as segment_reduce,
     )
     from ._functions.views import (
+        _debug_has_internal_overlap as _debug_has_internal_overlap,
         conj_physical as conj_physical,
         conj_physical_ as conj_physical_,
         detach_copy as detach_copy,
@@ -462,6 +474,7 @@ if TYPE_CHECKING:
     from .serialization import load as load, save as save
     from .serialization._zip_file import PyTorchFileReader as PyTorchFileReader
     from .storage import (
+        _storage_classes as _storage_classes,
         BFloat16Storage as BFloat16Storage,
         BoolStorage as BoolStorage,
         ByteStorage as ByteStorage,
@@ -570,6 +583,17 @@ _NAMES_OF = {
         "sym_sum",
         "while_loop",
     ),
+    "_functions.kernels": (
+        "_aminmax",
+        "_grid_sampler_2d_cpu_fallback",
+        "_log_softmax",
+        "_masked_softmax",
+        "_native_multi_head_attention",
+        "_nnpack_spatial_convolution",
+        "_rowwise_prune",
+        "_softmax",
+        "_transform_bias_rescale_qkv",
+    ),
     "_functions.layers": (
         "adaptive_max_pool1d",
         "affine_grid_generator",
@@ -620,6 +644,7 @@ _NAMES_OF = {
         "rnn_tanh_cell",
     ),
     "_functions.views": (
+        "_debug_has_internal_overlap",
         "conj_physical",
         "conj_physical_",
         "detach_copy",
@@ -744,12 +769,12 @@ _NAMES_OF = {
     ),
     "serialization": ("load", "save"),
     "serialization._zip_file": ("PyTorchFileReader",),
-    "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "Storage", "TypedStorage"),
+    "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "Storage", "TypedStorage", "_storage_classes"),
     "types": ("DispatchKey", "SymBool", "SymFloat", "SymInt"),
     "version": ("compiled_with_cxx11_abi",),
 }
 # PyTorch's private modules that programs reach as attributes without importing them.
-_PRIVATE_MODULES = ("__config__", "__future__", "_dynamo", "_library", "_subclasses", "_tensor_str", "_utils")
+_PRIVATE_MODULES = ("_VF", "__config__", "__future__", "_dynamo", "_library", "_subclasses", "_tensor_str", "_utils")
 _FROM = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 

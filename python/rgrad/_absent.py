@@ -18,10 +18,12 @@ def refuse(name: str, why: str) -> NoReturn:
     raise NotImplementedError(f"{name} is not in rgrad: {why}")
 
 
-def absent_function(name: str, why: str) -> Callable[..., Any]:
-    """Returns a function that raises an error when called."""
+def absent_function(name: str, why: str, check: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Returns a function that raises an error when called: first those of `check`, which gets its arguments."""
 
     def function(*args: Any, **kwargs: Any) -> NoReturn:
+        if check is not None:
+            check(*args, **kwargs)
         refuse(name, why)
 
     function.__module__, _, function.__name__ = name.rpartition(".")

@@ -88,9 +88,34 @@ METHODS = {
 _WHY = {name: why for why, names in FUNCTIONS.items() for name in names}
 
 
+def _check_parts(real: Any = None, imag: Any = None, *, out: Any = None, **others: Any) -> None:
+    """Raises PyTorch's errors for what no complex tensor is made of, whatever the dtypes there are."""
+    from rgrad import Tensor, broadcast_shapes, float16, float32, float64
+
+    real, imag = others.get("abs", real), others.get("angle", imag)
+    if not isinstance(real, Tensor) or not isinstance(imag, Tensor):
+        return
+    first, second = (t.type().rpartition(".")[2].removesuffix("Tensor") for t in (real, imag))
+    if not {real.dtype, imag.dtype} <= {float16, float32, float64}:
+        raise NotImplementedError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {first} and {second}"
+        )
+    if first != second:
+        raise RuntimeError(f"Expected object of scalar type {first} but got scalar type {second} for second argument")
+    if isinstance(out, Tensor):
+        found = out.type().rpartition(".")[2].removesuffix("Tensor")
+        raise RuntimeError(
+            f"Expected object of scalar type Complex{first} but got scalar type {found} for argument 'out'"
+        )
+    broadcast_shapes(real.shape, imag.shape)
+
+
+_CHECKS = {"complex": _check_parts, "polar": _check_parts}
+
+
 def function(name: str) -> Callable[..., Any] | None:
     """The function of `rgrad` that only says why it is not there; None if the name is not known."""
-    return absent_function(f"torch.{name}", _WHY[name]) if name in _WHY else None
+    return absent_function(f"torch.{name}", _WHY[name], _CHECKS.get(name)) if name in _WHY else None
 
 
 def methods() -> dict[str, Callable[..., Any]]:

@@ -30,9 +30,12 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from multiprocessing import reduction, resource_sharer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rgrad import _C
+
+if TYPE_CHECKING:
+    from rgrad.storage import TypedStorage
 
 Tensor = _C.Tensor
 UntypedStorage = _C.UntypedStorage
@@ -279,12 +282,30 @@ def reduce_storage(storage: UntypedStorage) -> Any:
     return rebuild_storage, (whole,)
 
 
+def rebuild_typed_storage(storage: UntypedStorage, dtype: Any) -> TypedStorage:
+    """The storage of elements on memory that another process shares."""
+    from rgrad.storage import TypedStorage
+
+    return TypedStorage(wrap_storage=storage, dtype=dtype)
+
+
+def reduce_typed_storage(storage: TypedStorage) -> Any:
+    """How a storage of elements is sent: as an untyped one, after it moved to shared memory as a tensor does."""
+    untyped = storage._untyped_storage
+    if _CAN_SHARE and not getattr(_local, "copies", False) and untyped.device.type == "cpu" and untyped.nbytes():
+        whole = _on(untyped, _C.uint8, 0, (untyped.nbytes(),), (1,))
+        storage._untyped_storage = share_memory_(whole).untyped_storage()
+    return rebuild_typed_storage, (storage._untyped_storage, storage.dtype)
+
+
 def init_reductions() -> None:
     """Lets queues, pipes and processes of `multiprocessing` send tensors by shared memory."""
     from rgrad.nn.parameter import Parameter
+    from rgrad.storage import TypedStorage
 
     for kind in (Tensor, Parameter):
         reduction.register(kind, reduce_tensor)
     reduction.register(UntypedStorage, reduce_storage)
+    reduction.register(TypedStorage, reduce_typed_storage)
     # Imports now what a message needs: a queue's thread that imports during a fork leaves the child a locked module.
-    pickle.loads(pickle.dumps((rebuild_tensor, rebuild_storage, Tensor, Parameter, _C.float32)))
+    pickle.loads(pickle.dumps((rebuild_tensor, rebuild_storage, rebuild_typed_storage, Tensor, Parameter, _C.float32)))

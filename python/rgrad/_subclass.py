@@ -307,7 +307,7 @@ class DisableTorchFunction(_Disable):
 
 def _of_the_core() -> list[Callable[..., Any]]:
     """The functions of Python whose check is that of the core: Note [Functions that take attributes]."""
-    from rgrad.nn._operations import FUNCTIONS
+    from rgrad.nn._forwarding import FUNCTIONS
 
     return FUNCTIONS
 

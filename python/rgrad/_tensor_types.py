@@ -26,6 +26,13 @@ class tensortype:
     is_cuda = False
     is_sparse = False
 
+    def __new__(cls, name: str, *arguments: Any) -> tensortype:
+        # A class statement calls the type of its base with the class's name, bases and namespace.
+        if len(arguments) == 2:
+            (base,) = arguments[0]
+            raise TypeError(f"type 'torch.{base.__name__}' is not an acceptable base type")
+        return super().__new__(cls)
+
     def __init__(self, name: str, dtype: _C.dtype) -> None:
         self.__name__ = self.__qualname__ = name
         self.dtype = dtype

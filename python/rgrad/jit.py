@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import functools
 from collections.abc import Callable
-from typing import Any, Dict, Final, List, Optional, Tuple  # noqa: F401, UP035 - `jit.annotations` has them
+from typing import TYPE_CHECKING, Any, Dict, Final, List, Optional, Tuple  # noqa: F401, UP035 - `jit.annotations` has them
 
 from rgrad._absent import absent_class, absent_function
+
+if TYPE_CHECKING:
+    from rgrad.futures import Future
 
 __all__ = [
     "Attribute",
@@ -85,7 +87,20 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
         ...     return x + x
         >>> double(torch.ones(2))
         tensor([2., 2.])
+
+    Raises:
+        RuntimeError: a lazy module has parameters or buffers without a shape, which PyTorch can't compile.
     """
+    from rgrad.nn import Module
+    from rgrad.nn.parameter import is_lazy
+
+    for module in obj.modules() if builtins.isinstance(obj, Module) else ():
+        lacking = [name for name, value in (module._parameters | module._buffers).items() if is_lazy(value)]
+        if lacking:
+            kind = f"{type(module).__module__}.{type(module).__qualname__}"
+            raise RuntimeError(
+                f"'{kind}' has uninitialized parameters {', '.join(lacking)}. Did you forget to run a forward pass?"
+            )
     return obj
 
 
@@ -168,14 +183,20 @@ def is_tracing() -> bool:
     return False
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], Any]:
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
     """Calls a function immediately; `wait` returns its result."""
-    return functools.partial(_identity, func(*args, **kwargs))
+    from rgrad.futures import Future
+
+    future: Future[Any] = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
 
 
-def wait(future: Callable[[], Any]) -> Any:
+def wait(future: Future[Any]) -> Any:
     """The result of a function that was passed to `fork`."""
-    return future()
+    if future is None:
+        raise RuntimeError("Future can't be None")
+    return future.wait()
 
 
 # The names that older programs use.

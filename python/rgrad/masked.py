@@ -121,9 +121,12 @@ def sum(
 def prod(
     input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The product of the elements where `mask` is True; the arguments are those of `sum`."""
+    """The product of the elements where `mask` is True; the arguments are those of `sum`.
+
+    An empty list of dimensions is none of them here, as in PyTorch; an empty tuple is all.
+    """
     result = _filled(_cast(input, dtype), mask, 1)
-    for d in sorted(_dims(input, dim), reverse=True):
+    for d in () if isinstance(dim, list) and not dim else sorted(_dims(input, dim), reverse=True):
         result = rgrad.prod(result, d, keepdim)
     return result.to(rgrad.int64) if result.dtype == rgrad.bool else result
 

@@ -100,6 +100,17 @@ def _direction_numbers(dimension: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(m << (_BITS - 1 - k) for k, m in enumerate(row)) for row in rows)
 
 
+def _random_bits(seed: int, count: int) -> Tensor:
+    """PyTorch's random bits for a seed: the lowest ones of the numbers of a Mersenne Twister.
+
+    So a seed scrambles a sequence as it does in PyTorch. (Matsumoto and Nishimura, "Mersenne Twister", 1998.)
+    """
+    import numpy
+
+    numbers = numpy.random.RandomState(seed & 0xFFFFFFFF).randint(1 << 32, size=count, dtype=numpy.uint32)
+    return rgrad.from_numpy((numbers & 1).astype(numpy.int64))
+
+
 class SobolEngine:
     """Draws points of a Sobol sequence, which fill the unit cube more evenly than random ones.
 
@@ -137,17 +148,14 @@ class SobolEngine:
         self.num_generated = 0
 
     def _scramble(self) -> None:
-        generator = None
-        if self.seed is not None:
-            generator = rgrad.Generator()
-            generator.manual_seed(self.seed)
-        shape = (self.dimension, _BITS)
-        place = rgrad.arange(_BITS - 1, -1, -1, device="cpu")
-        shift = rgrad.randint(0, 2, shape, generator=generator, device="cpu")
-        self.shift = (shift << place).sum(1)
+        seed = int(rgrad.randint(1 << 32, ()).item()) if self.seed is None else self.seed
+        size = self.dimension * _BITS
+        bits = _random_bits(seed, size * (_BITS + 1))
+        self.shift = (bits[:size].view(self.dimension, _BITS) << rgrad.arange(_BITS, device="cpu")).sum(1)
         # Lower triangles with ones on the diagonal, applied to the bits of every direction number modulo 2.
-        lower = rgrad.randint(0, 2, (*shape, _BITS), generator=generator, device="cpu").tril(-1)
+        lower = bits[size:].view(self.dimension, _BITS, _BITS).tril(-1)
         lower = (lower + rgrad.eye(_BITS, dtype=rgrad.int64, device="cpu")).float()
+        place = rgrad.arange(_BITS - 1, -1, -1, device="cpu")
         bits = (self.sobolstate.unsqueeze(1) >> place.view(1, -1, 1)) & 1
         mixed = (lower @ bits.float()).long() & 1
         self.sobolstate = (mixed << place.view(1, -1, 1)).sum(1)

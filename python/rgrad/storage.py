@@ -52,11 +52,11 @@ class TypedStorage:
             raise _wrong_arguments("TypedStorage.__init__", RuntimeError, "Argument 'dtype' must be specified")
         elif type(dtype) is not _C.dtype:
             raise _wrong_arguments(
-                "TypedStorage.__init__", TypeError, f"'dtype' must be torch.dtype, not {type(dtype)}"
+                "TypedStorage.__init__", TypeError, f"Argument 'dtype' must be torch.dtype, not {type(dtype)}"
             )
         elif device is not None:
             raise _wrong_arguments(
-                "TypedStorage.__init__", RuntimeError, "Argument 'device' is not taken with 'wrap_storage'"
+                "TypedStorage.__init__", RuntimeError, "Argument 'device' should not be specified with 'wrap_storage'"
             )
         else:
             storage = _checked_untyped("TypedStorage.__init__", wrap_storage)
@@ -104,6 +104,7 @@ class TypedStorage:
 
     def fill_(self, value: Any) -> TypedStorage:
         """Sets every element."""
+        _refuse_storage(value)
         self._elements().fill_(value)
         return self
 
@@ -158,6 +159,7 @@ class TypedStorage:
         return self._elements()[index].item()
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
+        _refuse_storage(value)
         self._elements()[index] = value
 
     def __sizeof__(self) -> int:
@@ -194,10 +196,22 @@ def _checked_untyped(function: str, storage: Any) -> UntypedStorage:
     return storage
 
 
+def _refuse_storage(value: Any) -> None:
+    """Raises PyTorch's error for a storage where an element is expected."""
+    if isinstance(value, (TypedStorage, UntypedStorage)):
+        raise RuntimeError(f"cannot set item with value type {type(value)}")
+
+
+_DEVICES = ("cpu", "cuda", "gpu", "meta", "mps")
+
+
 def _allocated(function: str, data: tuple[Any, ...], dtype: _C.dtype, device: Any) -> UntypedStorage:
     """New memory for no elements, a number of them, or those of a sequence."""
     if type(dtype) is not _C.dtype:
         raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    kind = "cpu" if device is None else str(device).partition(":")[0]
+    if kind not in _DEVICES and not kind.isdigit():
+        raise RuntimeError(f"torch.UntypedStorage(): Storage device not recognized: {kind}")
     content = data[0] if data else 0
     if isinstance(content, int):
         return _C.empty(content, dtype=dtype, device=device or "cpu").untyped_storage()
@@ -301,6 +315,9 @@ _TYPES = (
     *(BFloat16Storage, BoolStorage, ByteStorage, CharStorage, DoubleStorage, FloatStorage, HalfStorage, IntStorage),
     *(LongStorage, ShortStorage),
 )
+
+
+_storage_classes = {UntypedStorage, TypedStorage, *_TYPES}
 
 
 def _dtype_to_storage_type_map() -> dict[_C.dtype, str]:

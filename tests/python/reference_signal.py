@@ -51,7 +51,19 @@ def _points(torch: Any) -> Any:
     return [*drawn, points.sum(1), points[:, -40:], wide.sobolstate.sum(1)[::10], wide.sobolstate[-3:]]
 
 
-CASES: dict[str, Case] = {**{name: _windows(name) for name in WINDOWS}, "Sobol points": _points}
+def _scrambled_points(torch: Any) -> Any:
+    engine = import_module(f"{torch.__name__}.quasirandom").SobolEngine
+    made = [
+        engine(dimension, scramble=True, seed=seed) for dimension, seed in ((3, 0), (2, 123456), (2, (1 << 40) + 7))
+    ]
+    return [[one.shift, one.sobolstate[:, ::5], one.draw(6)] for one in made]
+
+
+CASES: dict[str, Case] = {
+    **{name: _windows(name) for name in WINDOWS},
+    "Sobol points": _points,
+    "scrambled Sobol points": _scrambled_points,
+}
 
 if __name__ == "__main__":
     write(CASES, __file__)

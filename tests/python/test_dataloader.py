@@ -1,5 +1,6 @@
 """Datasets, samplers, collating, and the loader with and without workers."""
 
+import gc
 import itertools
 import os
 import signal
@@ -469,6 +470,25 @@ def test_workers_are_processes_that_can_be_waited_for():
     for worker in workers:
         worker.join(10)
         assert not worker.is_alive()
+
+
+def test_kept_workers_end_with_their_loader_and_beside_those_of_another():
+    def loader():
+        return DataLoader(Squares(), batch_size=2, num_workers=2, persistent_workers=True)
+
+    gc.disable()
+    try:
+        first, second = loader(), loader()
+        workers = iter(first)._workers
+        # The second loader's workers are forked while the first one's pipes are open, and inherit them.
+        assert lists(first) == lists(second) == lists(first)
+        del first
+        for worker in workers:
+            worker.join(10)
+            assert worker.exitcode == 0
+        assert all(worker.is_alive() for worker in iter(second)._workers)
+    finally:
+        gc.enable()
 
 
 def test_what_a_loader_says_of_many_workers_and_of_too_long_datasets():

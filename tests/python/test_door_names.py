@@ -345,6 +345,46 @@ def test_private_modules_and_functions_are_reached_without_an_import():
     assert torch.Future is torch.futures.Future
 
 
+def test_functions_are_found_under_the_name_by_which_modules_of_pytorch_call_them():
+    program = "import torch; from torch import _VF; x = torch.tensor([1.0, -3.0])"
+    assert (
+        _inside(program + "; print(_VF.relu(x).tolist(), torch._VF._add_relu(x, 1).tolist())")
+        == "[1.0, 0.0] [2.0, 0.0]"
+    )
+    x = torch.tensor([1.0, -3.0])
+    assert torch._VF._add_relu_(x, torch.ones(2), alpha=2) is x and x.tolist() == [3.0, 0.0]
+    with pytest.raises(AttributeError, match="nothing"):
+        torch._VF.nothing  # noqa: B018
+
+
+def test_overlap_within_a_tensor_is_told_by_its_strides():
+    overlap = torch._debug_has_internal_overlap
+    x = torch.ones(3, 4)
+    assert [overlap(t) for t in (x, x.t(), x[:, :0], torch.ones(1, 3))] == [0, 0, 0, 0]
+    assert [overlap(t) for t in (torch.ones(3).expand(2, 3), torch.ones(()).expand(4))] == [1, 1]
+    assert [overlap(t) for t in (x[::2], x.flatten().as_strided((2, 3), (1, 1)))] == [2, 2]
+
+
+def test_names_of_tensors_of_one_dtype_are_no_base_classes():
+    with pytest.raises(TypeError, match="type 'torch.FloatTensor' is not an acceptable base type"):
+
+        class Floats(torch.FloatTensor):
+            pass
+
+
+def test_scaling_of_gradients_is_asked_for_where_packages_ask():
+    program = "import torch.cuda.amp.common as c, torch; print(c is torch.cuda.amp.common"
+    assert _inside(program + ", c.amp_definitely_not_available() != torch.cuda.is_available())") == "True True"
+
+
+def test_a_lazy_module_is_not_compiled_before_its_shapes_are_known():
+    model = torch.nn.Sequential(torch.nn.LazyLinear(2))
+    with pytest.raises(RuntimeError, match=r"LazyLinear' has uninitialized parameters weight, bias. Did you forget"):
+        torch.jit.script(model)
+    model(torch.ones(1, 3))
+    assert torch.jit.script(model) is model
+
+
 def test_print_options_and_values_are_reached_as_programs_reach_them():
     from rgrad._tensor_str import PRINT_OPTS, _tensor_str
 

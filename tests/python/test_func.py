@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import rgrad as torch
@@ -112,7 +114,7 @@ def test_futures_have_their_values_when_they_are_set():
     assert both.wait() == [first, second]
     with pytest.raises(KeyError):
         wait_all([first, second])
-    with pytest.raises(RuntimeError, match="only once"):
+    with pytest.raises(RuntimeError, match="a Future can only be marked completed once"):
         first.set_result(4)
 
 
@@ -216,3 +218,34 @@ def test_a_hessian_has_all_second_derivatives():
 def test_derivatives_of_what_is_no_function_of_tensors_are_refused(call, error, message):
     with pytest.raises(error, match=message):
         call(torch.ones(2))
+
+
+def test_futures_tell_what_failed_in_a_callback():
+    from rgrad.futures import Future, collect_all, wait_all
+
+    def fail(future):
+        raise ValueError(f"not {future.value()}")
+
+    first = Future()
+    failed = first.then(fail)
+    first.set_result(3)
+    for get in (failed.wait, failed.value, lambda: wait_all([first, failed])):
+        with pytest.raises(RuntimeError, match="error when running the callback: ValueError: not 3") as caught:
+            get()
+        assert isinstance(caught.value.__cause__, ValueError)
+    assert failed.then(lambda future: future.done()).wait()
+    with pytest.raises(AssertionError, match="'str'>, not an Exception"):
+        Future().set_exception("text")
+    with pytest.raises(RuntimeError, match="Can not pickle torch.futures.Future"):
+        pickle.dumps(first)
+    for use in (lambda: wait_all([None]), lambda: collect_all([first, None]), lambda: torch.jit.wait(None)):
+        with pytest.raises(RuntimeError, match="Future can't be None"):
+            use()
+    with pytest.raises(TypeError, match="expected Futures, but got int"):
+        collect_all([1])
+
+
+def test_a_forked_call_is_a_future():
+    future = torch.jit.fork(max, 2, 3)
+    assert isinstance(future, torch.Future) and future.wait() == torch.jit.wait(future) == 3
+    assert future.then(lambda f: f.value() + 1).wait() == 4

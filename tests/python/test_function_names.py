@@ -129,6 +129,22 @@ def test_functions_of_complex_sparse_and_quantized_tensors_say_why_they_are_not_
                 getattr(torch.ones(2), name)()
 
 
+@pytest.mark.parametrize("name", ["complex", "polar"])
+def test_what_no_complex_tensor_is_made_of_is_an_error_of_its_own(name):
+    function, x = getattr(torch, name), torch.ones(2)
+    for y in (x.long(), x.bool(), x.bfloat16()):
+        with pytest.raises(NotImplementedError, match="both inputs to be Half, Float or Double tensors but got"):
+            function(x, y)
+    with pytest.raises(RuntimeError, match="scalar type Float but got scalar type Double for second argument"):
+        function(x, x.double())
+    with pytest.raises(RuntimeError, match="scalar type ComplexDouble but got scalar type Long for argument 'out'"):
+        function(x.double(), x.double(), out=x.long())
+    with pytest.raises(RuntimeError, match="[Ss]hape|size"):
+        function(x, torch.ones(3))
+    with pytest.raises(NotImplementedError, match="there are no complex tensors"):
+        function(x, x)
+
+
 def test_a_dtype_without_tensors_is_refused_by_its_name():
     for use in (
         lambda: torch.tensor([1.0], dtype=torch.complex64),

@@ -166,3 +166,106 @@ def test_segments_of_the_last_dimension_may_be_counted_from_the_end():
     assert torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 4]), axis=-1).tolist() == [1, 14]
     rows = torch.segment_reduce(x.view(2, 3), "max", offsets=torch.tensor([[0, 1, 3]] * 2), axis=-1)
     assert rows.tolist() == [[0, 2], [3, 5]]
+
+
+def test_a_softmax_leaves_out_what_a_mask_hides():
+    scores = torch.randn(2, 3, 4, 4)
+    square = torch.tensor([[False, True, False, True]] * 4)
+    keys = torch.tensor([[False, True, True, False], [True, False, False, False]])
+    full = torch.rand(scores.shape) < 0.5
+    for mask, kind in ((square, 0), (keys, 1), (full, 2), (full, None)):
+        hidden = keys[:, None, None].expand_as(scores) if kind == 1 else mask.expand_as(scores)
+        found = torch._masked_softmax(scores, mask, 3, kind)
+        weights = scores.exp() * ~hidden
+        torch.testing.assert_close(found, weights / weights.sum(3, keepdim=True), equal_nan=True)
+    for mask, kind, why in (
+        (square[:3], 0, r"mask_type == 0 mask shape should be \(L, L\)"),
+        (keys[:1], 1, r"mask_type == 1 mask shape should be \(B, L\)"),
+        (square, None, "mask_type == 2 mask shape should match input shape"),
+        (square.float(), 0, "Mask should be a boolean tensor"),
+    ):
+        with pytest.raises(RuntimeError, match=why):
+            torch._masked_softmax(scores, mask, 3, kind)
+
+
+def test_a_softmax_is_called_as_pytorch_s_kernels_are():
+    x = torch.randn(2, 3)
+    assert torch.equal(torch._softmax(x, 1, False), x.softmax(1))
+    assert torch.equal(torch._log_softmax(x, 0, False), x.log_softmax(0))
+    for function in (torch._softmax, torch._log_softmax):
+        with pytest.raises(RuntimeError, match="half to float conversion is not supported on CPU"):
+            function(x.half(), 0, True)
+
+
+def test_a_convolution_has_the_name_of_one_of_pytorch_s_implementations():
+    x, w = torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3)
+    expected = torch.conv2d(x, w, None, stride=2, padding=1)
+    assert torch.equal(torch._nnpack_spatial_convolution(x, w, None, padding=1, stride=2), expected)
+
+
+@pytest.mark.parametrize("mask_type", [None, 0, 1, 2])
+def test_attention_is_called_as_pytorch_s_kernel_is(mask_type):
+    layer = torch.nn.MultiheadAttention(8, 2, batch_first=True).double()
+    inputs = [torch.randn(3, 4, 8, dtype=torch.float64) for _ in range(3)]
+    keys = torch.tensor([[False, False, False, True]] * 3)
+    order = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    mask = {None: None, 0: order, 1: keys, 2: order.expand(3, 2, 4, 4)}[mask_type]
+    weights = (layer.in_proj_weight, layer.in_proj_bias, layer.out_proj.weight, layer.out_proj.bias)
+    for average in (True, False):
+        options = {"need_weights": True, "average_attn_weights": average}
+        masks = {"key_padding_mask": keys} if mask_type == 1 else {"attn_mask": order} if mask is not None else {}
+        expected = layer(*inputs, **options, **masks)
+        found = torch._native_multi_head_attention(*inputs, 8, 2, *weights, mask, mask_type=mask_type, **options)
+        torch.testing.assert_close(found, expected)
+    assert torch._native_multi_head_attention(*inputs, 8, 2, *weights, need_weights=False)[1] is None
+    with pytest.raises(RuntimeError, match="`embed_dim` must divide evenly by `num_heads`"):
+        torch._native_multi_head_attention(*inputs, 8, 3, *weights)
+
+
+def test_queries_keys_and_values_are_split_by_head():
+    packed, bias = torch.randn(2, 5, 12), torch.randn(12)
+    q, k, v = torch._transform_bias_rescale_qkv(packed, bias, 2)
+    assert q.shape == k.shape == v.shape == (2, 2, 5, 2)
+    whole = packed + bias
+    torch.testing.assert_close(q[1, 1], whole[1, :, 2:4] / math.sqrt(2))
+    torch.testing.assert_close(k[0, 0], whole[0, :, 4:6])
+    torch.testing.assert_close(v[0, 1], whole[0, :, 10:12])
+
+
+def test_rows_are_pruned_by_a_mask():
+    table, mask = torch.arange(8.0).reshape(4, 2), torch.tensor([True, False, False, True])
+    for dtype in (torch.int32, torch.int64):
+        rows, numbers = torch._rowwise_prune(table, mask, dtype)
+        assert rows.tolist() == [[0, 1], [6, 7]] and numbers.tolist() == [0, -1, -1, 1] and numbers.dtype == dtype
+    for arguments, why in (
+        ((table, mask[:2], torch.int32), "Number of elements in 'mask'"),
+        ((table, mask, torch.float32), "should be either int"),
+        ((table[0], mask, torch.int32), "should have 2 dimensions"),
+        ((table, mask.int(), torch.int32), "expected scalar type Bool but found Int"),
+    ):
+        with pytest.raises(RuntimeError, match=why):
+            torch._rowwise_prune(*arguments)
+
+
+def test_histograms_are_refused_what_does_not_fit_their_input():
+    x = torch.ones(3)
+    for arguments, options, why in (
+        ((x, torch.tensor(1)), {}, "input tensor and bins tensors should have the same dtype"),
+        ((x, x.reshape(1, 3)), {}, "bins tensor should have one dimension, but got 2"),
+        ((x, torch.tensor([])), {}, "bins tensor should have at least 1 element"),
+        ((x, 1), {"out": (torch.ones(1).double(), torch.ones(2))}, "and hist tensor should have the same dtype"),
+        ((x, 1), {"out": (torch.ones(1), torch.ones(2).double())}, "and bin_edges tensor should have the same dtype"),
+    ):
+        with pytest.raises(RuntimeError, match=why):
+            torch.histogram(*arguments, **options)
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        torch.histogram(x, x, range=(0, 1))
+
+
+def test_the_older_name_of_aminmax_warns_once():
+    x = torch.arange(6.0).reshape(2, 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [part.tolist() for part in torch._aminmax(x)] == [0, 5]
+        assert [part.tolist() for part in torch._aminmax(x, 1, True)] == [[[0], [3]], [[2], [5]]]
+    assert len(caught) == 1 and "_aminmax is deprecated" in str(caught[0].message)

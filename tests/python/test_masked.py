@@ -79,3 +79,10 @@ def test_masks_and_dims_are_checked():
     assert not masked.is_masked_tensor(X)
     with pytest.raises(NotImplementedError, match="no mask of its own"):
         masked.masked_tensor(X, MASK)
+
+
+def test_a_product_over_an_empty_list_of_dimensions_is_the_input():
+    x = torch.arange(1.0, 7.0).reshape(2, 3)
+    for keepdim in (False, True):
+        assert torch.equal(masked.prod(x, dim=[], keepdim=keepdim), x)
+    assert masked.prod(x, dim=()).item() == 720

@@ -238,3 +238,16 @@ def test_a_gradient_can_be_set_by_its_private_name():
     x = torch.ones(2, requires_grad=True)
     x._grad = torch.full((2,), 3.0)
     assert x.grad.tolist() == [3, 3] and x._grad is x.grad
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_a_storage_that_was_sent_shares_its_memory_with_tensors_and_receivers(strategy):
+    x = torch.arange(6.0).reshape(2, 3)
+    storage = x.storage()
+    q = mp.Queue()
+    q.put([storage, x, x[1]])
+    received, whole, row = q.get(timeout=10)
+    assert received.dtype == torch.float32 and received.tolist() == storage.tolist() == list(range(6))
+    assert received._cdata == storage._cdata == whole.untyped_storage()._cdata == row.untyped_storage()._cdata
+    storage[4] = -1.0
+    assert received[4] == whole[1, 1] == row[1] == -1

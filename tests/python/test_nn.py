@@ -403,6 +403,22 @@ def test_padding_of_a_line(layer, expected):
     assert layer()(torch.tensor([[0.0, 1.0, 2.0]])).tolist() == expected
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padding_by_the_input_needs_elements(mode):
+    for shape, padding, ranks in (
+        ((3, 0, 10), (2, 2), "2D or 3D"),
+        ((0, 10, 10), (1, 1, 1, 1), "3D or 4D"),
+        ((3, 2, 0, 10, 10), (1,) * 6, "4D or 5D"),
+    ):
+        with pytest.raises(RuntimeError, match=rf"^Expected {ranks} \(batch mode\) tensor .*got: \[{shape[0]}, "):
+            F.pad(torch.ones(shape), padding, mode)
+    assert F.pad(torch.ones(0, 3, 10), (2, 2), mode).shape == (0, 3, 14)
+    with pytest.raises(RuntimeError, match=r"input \(W: 4\) is too small. Calculated output W: -1"):
+        F.pad(torch.ones(3, 2, 4), (0, -5), mode)
+    with pytest.raises(RuntimeError, match=r"output H: 4 W: 0 must be >= 1 in every dimension \(input H: 4, W: 5\)"):
+        F.pad(torch.ones(3, 2, 4, 5), (0, -5, 0, 0), mode)
+
+
 @pytest.mark.parametrize(
     ("mode", "numpy_mode"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import types
 
 import pytest
 
@@ -212,8 +213,8 @@ def test_the_functions_that_functional_offers_are_those_that_it_lists():
     offered = {
         name for name, value in vars(F).items() if callable(value) and not name.startswith("_") and name.islower()
     }
-    # Helpers of the modules, which programs have no use for.
-    assert offered - set(F.__all__) == {"laid_like", "lstm_layer"}
+    # A helper of the modules, which programs have no use for.
+    assert offered - set(F.__all__) == {"lstm_layer"}
     assert set(F.__all__) <= offered and list(F.__all__) == sorted(F.__all__)
     namespace: dict[str, object] = {}
     exec("from rgrad.nn.functional import *", namespace)
@@ -239,3 +240,42 @@ def test_corners_of_a_single_pixel_are_warned_of():
 def test_gradients_of_convolutions_are_found_by_the_functions_too():
     x, w = torch.randn(1, 2, 4, 4), torch.randn(3, 2, 3, 3)
     assert F.grad.conv2d_input(x.shape, w, torch.ones(1, 3, 2, 2)).shape == x.shape
+
+
+def test_functions_belong_to_the_module_in_which_programs_know_them():
+    written = [function for name in F.__all__ if isinstance(function := getattr(F, name), types.FunctionType)]
+    assert len(written) > 100
+    for function in written:
+        assert inspect.getmodule(function) is F
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert "def " in inspect.getsource(function)
+
+
+def test_functions_that_stand_before_the_core_s_have_its_signature():
+    table = {op["name"]: op["signatures"][0] for op in torch._C._op_table() if op["nn"]}
+    for function in (F.relu, F.cross_entropy, F.max_pool2d, F.layer_norm, F.huber_loss):
+        names = [part.partition(":")[0] for part in table[function.__name__].split(", ")]
+        assert list(inspect.signature(function).parameters) == names
+
+
+def test_grids_are_checked_before_they_are_sampled():
+    def sample(image, grid, **options):
+        return F.grid_sample(torch.ones(image), torch.zeros(grid), align_corners=False, **options)
+
+    for image, grid, why in (
+        ((1, 1, 2, 2), (2, 1, 1, 2), "grid and input to have same batch size"),
+        ((1, 2, 2), (1, 1, 1, 2), "grid to have size 1 in last dimension"),
+        ((1, 1, 0, 2), (1, 1, 1, 2), "input to have non-empty spatial dimensions"),
+        ((1, 1, 2, 2), (1, 1, 2), "4D input and grid with same number of dimensions"),
+        ((1, 2), (1, 0), "5D input and grid with same number of dimensions"),
+    ):
+        with pytest.raises(RuntimeError, match=f"expected {why}"):
+            sample(image, grid)
+    with pytest.raises(RuntimeError, match="expected scalar type Double but found Float"):
+        F.grid_sample(torch.ones(1, 1, 2, 2).double(), torch.zeros(1, 1, 1, 2), align_corners=False)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        F.grid_sample(torch.ones(1, 1, 2, 2).long(), torch.zeros(1, 1, 1, 2).long(), align_corners=False)
+    x, grid = torch.rand(1, 1, 3, 3), torch.rand(1, 2, 2, 2)
+    numbers = (F.GRID_SAMPLE_INTERPOLATION_MODES["nearest"], F.GRID_SAMPLE_PADDING_MODES["border"])
+    expected = F.grid_sample(x, grid, "nearest", "border", align_corners=True)
+    assert torch.equal(torch._grid_sampler_2d_cpu_fallback(x, grid, *numbers, True), expected)

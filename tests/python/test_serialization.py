@@ -9,6 +9,7 @@ import json
 import pickle
 import pickletools
 import random
+import re
 import struct
 import zipfile
 from collections import OrderedDict
@@ -588,6 +589,14 @@ def test_strings_of_python_2_have_an_encoding():
     assert list(loaded(old, encoding="bytes", weights_only=False)) == [text]
     with pytest.raises(pickle.UnpicklingError):
         loaded(old, encoding="ascii")
+
+
+def test_names_of_storages_may_be_bytes_in_files_of_python_2():
+    # A string that is no Unicode: its length takes one byte instead of four.
+    old = re.sub(rb"X(.)\0\0\0", rb"U\1", legacy(), flags=re.S)
+    for options in ({}, {"weights_only": False}):
+        assert loaded(old, encoding="bytes", **options)[b"w"].tolist() == [1, 2, 3]
+        assert loaded(old, **options)["w"].tolist() == [1, 2, 3]
 
 
 def test_views_of_storages_in_the_oldest_files_share_their_memory():

@@ -122,3 +122,37 @@ def test_dtypes_without_tensors_are_dtypes_to_isinstance_and_refused_by_operatio
             torch.zeros(2, dtype=dtype)
     assert torch.result_type(torch.ones(1), 1j) is torch.complex64
     assert torch.result_type(1j, torch.ones(1, dtype=torch.float64)) is torch.complex128
+
+
+def test_what_storages_are_not_made_of_is_named():
+    storage = torch.FloatStorage([1.0, 2.0])
+    for kind, why, make in (
+        (TypeError, "Argument 'dtype' must be torch.dtype", lambda: torch.TypedStorage(wrap_storage=storage, dtype=0)),
+        (RuntimeError, "Storage device not recognized: xla", lambda: torch.TypedStorage(device="xla")),
+        (
+            RuntimeError,
+            "Argument 'device' should not be specified",
+            lambda: torch.TypedStorage(wrap_storage=storage.untyped(), dtype=torch.float32, device="cpu"),
+        ),
+        (RuntimeError, "cannot set item with value type .*TypedStorage", lambda: storage.fill_(storage)),
+        (RuntimeError, "cannot set item with value type .*TypedStorage", lambda: storage.__setitem__(0, storage)),
+    ):
+        with pytest.raises(kind, match=why):
+            make()
+    assert storage.tolist() == [1.0, 2.0]
+
+
+def test_the_classes_of_storages_are_known():
+    assert {torch.UntypedStorage, torch.TypedStorage, *TYPES.values()} < torch._storage_classes
+    for name in ("from_buffer", "_new_with_weak_ptr", "_new_shared_filename"):
+        with pytest.raises(RuntimeError, match="Not available for CUDA storage"):
+            getattr(torch.cuda.FloatStorage, name)()
+
+
+def test_parts_are_copied_to_given_tensors():
+    x = torch.arange(5.0)
+    parts = torch.empty(2), torch.empty(2), torch.empty(1)
+    assert torch.split_copy(x, 2, out=parts) is None
+    assert [part.tolist() for part in parts] == [[0, 1], [2, 3], [4]]
+    with pytest.raises(RuntimeError, match="out= argument of size 3, got size 1"):
+        torch.split_copy(x, 2, out=parts[:1])

@@ -16,6 +16,7 @@ _ROWS = {
     ),
     "autograd.anomaly_mode": ("autograd", "detect_anomaly set_detect_anomaly"),
     "cuda.amp.autocast_mode": ("cuda.amp", "autocast"),
+    "cuda.amp.common": ("cuda.amp", "amp_definitely_not_available"),
     "cuda.amp.grad_scaler": ("cuda.amp", "GradScaler"),
     "cuda.memory": (
         "cuda",

@@ -47,15 +47,20 @@ def _check(points: Tensor, shape: Sequence[int], edges: Sequence[Tensor], weight
         kind = points.type().rpartition(".")[2].removesuffix("Tensor")
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{kind}'")
     for place, edge in enumerate(edges):
+        if edge.dtype != points.dtype:
+            raise RuntimeError(
+                f"{_NAME}: input tensor and bins tensors should have the same dtype, but got input with dtype "
+                f"{_dtype_name(points)} and bins for dimension {place} with dtype {_dtype_name(edge)}"
+            )
         if edge.dim() != 1:
             raise RuntimeError(
                 f"{_NAME}: bins tensor should have one dimension, but got {edge.dim()} dimensions in the bins tensor "
                 f"for dimension {place}"
             )
-        if edge.dtype != points.dtype:
+        if len(edge) == 0:
             raise RuntimeError(
-                f"{_NAME}: input tensor and bins tensors should have the same dtype, but got input with dtype "
-                f"{_dtype_name(points)} and bins for dimension {place} with dtype {_dtype_name(edge)}"
+                f"{_NAME}: bins tensor should have at least 1 element, but got 0 elements in the bins tensor for "
+                f"dimension {place}"
             )
         if len(edge) < 2:
             raise RuntimeError(f"torch.histogram(): bins must be > 0, but got 0 for dimension {place}")
@@ -126,12 +131,21 @@ def histogram(
 
     points = input.reshape(-1, 1)
     if isinstance(bins, Tensor):
+        if range is not None:
+            raise TypeError("histogram() received an invalid combination of arguments: a range and the edges of bins")
         edges = [bins]
     else:
         _check(points, [len(points)], [], None)
         edges = _even_edges(points, [bins], range)
     flat = None if weight is None else weight.reshape(-1)
     _check(points, [len(points)], edges, flat)
+    if out is not None:
+        for name, target, where in zip(("hist", "bin_edges"), out, ("", " for dimension 0"), strict=True):
+            if target.dtype != points.dtype:
+                raise RuntimeError(
+                    f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
+                    f"{_dtype_name(points)} and {name} {_dtype_name(target)}{where}"
+                )
     made = (_count(points, edges, flat, density), edges[0])
     if out is not None:
         for target, value in zip(out, made, strict=True):

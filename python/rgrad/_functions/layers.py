@@ -347,11 +347,11 @@ def grid_sampler(
         padding_mode: 0 is zeros, 1 border, 2 reflection.
         align_corners: whether -1 and 1 are the centers of the outer pixels.
     """
+    modes, paddings = list(F.GRID_SAMPLE_INTERPOLATION_MODES), list(F.GRID_SAMPLE_PADDING_MODES)
     for name, number in (("interpolation_mode", interpolation_mode), ("padding_mode", padding_mode)):
         if number not in (0, 1, 2):
             raise RuntimeError(f"grid_sampler(): expected {name} to be 0, 1 or 2, but got {number}")
-    mode = ("bilinear", "nearest", "bicubic")[interpolation_mode]
-    return F.grid_sample(input, grid, mode, ("zeros", "border", "reflection")[padding_mode], align_corners)
+    return F.grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
 
 
 grid_sampler_2d = grid_sampler_3d = grid_sampler

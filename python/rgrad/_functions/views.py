@@ -51,9 +51,42 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     return input.movedim(dim, 0)[start:end:step].movedim(0, dim).clone()
 
 
-def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """`rgrad.split` as copies."""
-    return unsafe_split(input, split_size, dim)
+def split_copy(
+    input: Tensor, split_size: int, dim: int = 0, *, out: Sequence[Tensor] | None = None
+) -> tuple[Tensor, ...] | None:
+    """`rgrad.split` as copies.
+
+    Args:
+        input: of any shape and dtype.
+        split_size: the size of the parts along `dim`; the last may be smaller.
+        dim: the dimension.
+        out: a tensor for each part, of its shape; then nothing is returned.
+    """
+    parts = unsafe_split(input, split_size, dim)
+    if out is None:
+        return parts
+    if len(out) != len(parts):
+        raise RuntimeError(
+            f"split_copy_Tensor_out() expected an out= argument of size {len(parts)}, got size {len(out)}"
+        )
+    for target, part in zip(out, parts, strict=True):
+        target.copy_(part)
+    return None
+
+
+def _debug_has_internal_overlap(input: Tensor) -> int:
+    """Whether two elements lie at one place in memory: 0 if none do, 1 if some do, 2 if the strides leave it open."""
+    strides = sorted((stride, size) for stride, size in zip(input.stride(), input.shape, strict=True) if size > 1)
+    if 0 in input.shape:
+        return 0
+    if strides and strides[0][0] == 0:
+        return 1
+    expected = 1
+    for stride, size in strides:
+        if stride != expected:
+            return 2
+        expected *= size
+    return 0
 
 
 def isreal(input: Tensor) -> Tensor:

@@ -44,6 +44,14 @@ class gpustoragetype(storagetype):
         """Raises: files are mapped to memory of the CPU."""
         raise RuntimeError("from_file: Not available for CUDA storage")
 
+    def _new_with_weak_ptr(self, *args: Any, **kwargs: Any) -> TypedStorage:
+        """Raises: other processes map memory of the CPU only."""
+        raise RuntimeError("_new_with_weak_ptr: Not available for CUDA storage")
+
+    def _new_shared_filename(self, *args: Any, **kwargs: Any) -> TypedStorage:
+        """Raises: other processes map memory of the CPU only."""
+        raise RuntimeError("_new_shared_filename: Not available for CUDA storage")
+
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, TypedStorage) and instance.dtype == self.dtype and instance.is_cuda
 

@@ -20,6 +20,11 @@ def _warn(name: str) -> None:
     )
 
 
+def amp_definitely_not_available() -> bool:
+    """Whether there is no GPU."""
+    return not rgrad.cuda.is_available()
+
+
 class autocast(autocast_mode.autocast):  # noqa: N801 - PyTorch's name
     """`rgrad.autocast("cuda")`."""
 

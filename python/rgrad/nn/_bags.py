@@ -1,4 +1,4 @@
-"""Sums, means and maxima over bags of vectors from a table."""
+"""Sums, means and maxima over bags of vectors from a table; one-hot vectors."""
 
 from __future__ import annotations
 
@@ -166,3 +166,27 @@ def _largest(rows: Tensor, bag: Tensor, counts: Tensor) -> Tensor:
     table = rows.new_full((counts.numel(), longest, rows.size(1)), -rgrad.inf)
     largest = table.index_put((bag, place), rows).max(1).values
     return largest.masked_fill((counts == 0).unsqueeze(-1), 0)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Returns a tensor with one more dimension that is 1 at the index and 0 elsewhere.
+
+    Args:
+        tensor: int64 class indices.
+        num_classes: size of the new dimension; -1 means one more than the largest index.
+    """
+    if tensor.dtype != rgrad.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return rgrad.zeros((*tensor.shape, num_classes), dtype=rgrad.int64, device=tensor.device)
+    if tensor.min().item() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    largest = tensor.max().item()
+    if num_classes == -1:
+        num_classes = largest + 1
+    elif largest >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    result = rgrad.zeros((*tensor.shape, num_classes), dtype=rgrad.int64, device=tensor.device)
+    return result.scatter_(-1, tensor.unsqueeze(-1), 1)

@@ -6,14 +6,17 @@ at ``floor((i + u) * a) - floor(u * a)``, and the last one ends with the dimensi
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 import rgrad
 from rgrad import _C
 
 from ._ntuple import _pair, _triple
+from ._pooling import named_after
 
 Tensor = _C.Tensor
+_P = ParamSpec("_P")
 
 _NAMES = {
     2: ("fractional_max_pool2d()", ("height", "width")),
@@ -120,54 +123,6 @@ def _pooled(
     return (values, indices) if batched else (values.squeeze(0), indices.squeeze(0))
 
 
-def fractional_max_pool2d_with_indices(
-    input: Tensor,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Applies :func:`fractional_max_pool2d` and also returns where in the plane the maxima are.
-
-    Args:
-        input: ``(N, C, H, W)`` or ``(C, H, W)``, of a floating point dtype.
-        kernel_size: size of the windows, one number or a pair.
-        output_size: number of windows, one number or a pair; or
-        output_ratio: that number divided by the input's size.
-        return_indices: without effect.
-        _random_samples: ``(N, C, 2)`` numbers of [0, 1), instead of drawn ones.
-
-    Returns:
-        The maxima, and their int64 positions in the flattened plane.
-    """
-    return _pooled(2, input, kernel_size, output_size, output_ratio, _random_samples)
-
-
-def fractional_max_pool3d_with_indices(
-    input: Tensor,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Applies :func:`fractional_max_pool3d` and also returns where in the volume the maxima are.
-
-    Args:
-        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``, of a floating point dtype.
-        kernel_size: size of the windows, one number or three.
-        output_size: number of windows, one number or three; or
-        output_ratio: that number divided by the input's size.
-        return_indices: without effect.
-        _random_samples: ``(N, C, 3)`` numbers of [0, 1), instead of drawn ones.
-
-    Returns:
-        The maxima, and their int64 positions in the flattened volume.
-    """
-    return _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
-
-
 def fractional_max_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -183,7 +138,7 @@ def fractional_max_pool2d(
         kernel_size: size of the windows, one number or a pair.
         output_size: number of windows, one number or a pair; or
         output_ratio: that number divided by the input's size.
-        return_indices: whether to also return the positions of the maxima.
+        return_indices: whether to also return the positions of the maxima in the flattened plane, int64.
         _random_samples: ``(N, C, 2)`` numbers of [0, 1), instead of drawn ones.
 
     Raises:
@@ -212,7 +167,7 @@ def fractional_max_pool3d(
         kernel_size: size of the windows, one number or three.
         output_size: number of windows, one number or three; or
         output_ratio: that number divided by the input's size.
-        return_indices: whether to also return the positions of the maxima.
+        return_indices: whether to also return the positions of the maxima in the flattened volume, int64.
         _random_samples: ``(N, C, 3)`` numbers of [0, 1), instead of drawn ones.
 
     Raises:
@@ -221,3 +176,21 @@ def fractional_max_pool3d(
     """
     values, indices = _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return (values, indices) if return_indices else values
+
+
+def _with_indices(pool: Callable[_P, Any], spatial: int) -> Callable[_P, tuple[Tensor, Tensor]]:
+    def function(
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        return _pooled(spatial, input, kernel_size, output_size, output_ratio, _random_samples)
+
+    return named_after(pool, function)
+
+
+fractional_max_pool2d_with_indices = _with_indices(fractional_max_pool2d, 2)
+fractional_max_pool3d_with_indices = _with_indices(fractional_max_pool3d, 3)

@@ -1,39 +1,23 @@
-"""Python functions, each a call of the core's operation of the same name.
+"""Functions of Python, each a call of the core's of the same name: Note [Functions that take attributes].
 
-# Note [Functions that take attributes]
-PyTorch writes these functions in Python, and programs use what only functions of Python have: they set attributes on
-them, ask `inspect` for their source, or find the instance bound to them where one is a class attribute. A function of
-the core offers none of that, so each gets a function of Python before it, which costs a call of an empty function.
-It also replaces the core's function in `rgrad._C._nn`, where the core looks up what it passes to
-`__torch_function__`. Modules call the core's functions, which `nn._core` keeps.
+Written by docs/generate.py from the operation table: do not edit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from rgrad import _C
 
 from . import _core
+from ._forwarding import of_the_core
 from ._reduction import choose
 
 Tensor = _C.Tensor
-_F = TypeVar("_F", bound=Callable[..., Any])
-FUNCTIONS: list[Callable[..., Any]] = []
 
 
-def _of_the_core(function: _F) -> _F:
-    """Puts a function in the place of the core's, whose documentation it gets."""
-    name = function.__name__
-    function.__doc__ = getattr(_core, name).__doc__
-    function.__module__ = "rgrad.nn.functional"
-    setattr(_C._nn, name, function)
-    FUNCTIONS.append(function)
-    return function
-
-
-@_of_the_core
+@of_the_core
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -44,10 +28,11 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-05,
 ) -> Tensor:
+    """Normalises each channel over the batch or by running statistics, then scales and shifts it."""
     return _core.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-@_of_the_core
+@of_the_core
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -56,10 +41,11 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """Cross entropy of probabilities of two classes."""
     return _core.binary_cross_entropy(input, target, weight, None, None, choose(size_average, reduce, reduction))
 
 
-@_of_the_core
+@of_the_core
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -69,16 +55,19 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    reduction = choose(size_average, reduce, reduction)
-    return _core.binary_cross_entropy_with_logits(input, target, weight, None, None, reduction, pos_weight)
+    """Cross entropy of two classes, from logits."""
+    return _core.binary_cross_entropy_with_logits(
+        input, target, weight, None, None, choose(size_average, reduce, reduction), pos_weight
+    )
 
 
-@_of_the_core
+@of_the_core
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where positive, else `alpha * (exp(x / alpha) - 1)`."""
     return _core.celu(input, alpha, inplace)
 
 
-@_of_the_core
+@of_the_core
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -89,21 +78,25 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    reduction = choose(size_average, reduce, reduction)
-    return _core.cross_entropy(input, target, weight, None, ignore_index, None, reduction, label_smoothing)
+    """Cross entropy of logits with target classes or probabilities."""
+    return _core.cross_entropy(
+        input, target, weight, None, ignore_index, None, choose(size_average, reduce, reduction), label_smoothing
+    )
 
 
-@_of_the_core
+@of_the_core
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes each element with probability `p` and divides the others by `1 - p`."""
     return _core.dropout(input, p, training, inplace)
 
 
-@_of_the_core
+@of_the_core
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where positive, else `alpha * (exp(x) - 1)`."""
     return _core.elu(input, alpha, inplace)
 
 
-@_of_the_core
+@of_the_core
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -113,39 +106,45 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
+    """Rows of `weight` by index."""
     return _core.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
 
 
-@_of_the_core
+@of_the_core
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
 ) -> Tensor:
+    """Normalises groups of channels of each sample, then scales and shifts each channel."""
     return _core.group_norm(input, num_groups, weight, bias, eps)
 
 
-@_of_the_core
+@of_the_core
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """relu6(x + 3) / 6."""
     return _core.hardsigmoid(input, inplace)
 
 
-@_of_the_core
+@of_the_core
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x relu6(x + 3) / 6."""
     return _core.hardswish(input, inplace)
 
 
-@_of_the_core
+@of_the_core
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x limited to [min_val, max_val]."""
     return _core.hardtanh(input, min_val, max_val, inplace)
 
 
-@_of_the_core
+@of_the_core
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
+    """Huber's function of the differences."""
     return _core.huber_loss(input, target, reduction, delta, weight)
 
 
-@_of_the_core
+@of_the_core
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -154,10 +153,11 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
+    """Kullback-Leibler divergence of the target from log-probabilities."""
     return _core.kl_div(input, target, None, None, choose(size_average, reduce, reduction), log_target)
 
 
-@_of_the_core
+@of_the_core
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -166,10 +166,11 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
+    """Absolute differences."""
     return _core.l1_loss(input, target, None, None, choose(size_average, reduce, reduction), weight)
 
 
-@_of_the_core
+@of_the_core
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -177,15 +178,17 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-05,
 ) -> Tensor:
+    """Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements."""
     return _core.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-@_of_the_core
+@of_the_core
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where positive, else `negative_slope * x`."""
     return _core.leaky_relu(input, negative_slope, inplace)
 
 
-@_of_the_core
+@of_the_core
 def max_pool1d(
     input: Tensor,
     kernel_size: int | Sequence[int],
@@ -195,10 +198,11 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
+    """The maximum of each window, with its index in the plane if `return_indices`."""
     return _core.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@_of_the_core
+@of_the_core
 def max_pool2d(
     input: Tensor,
     kernel_size: int | Sequence[int],
@@ -208,10 +212,11 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
+    """The maximum of each window, with its index in the plane if `return_indices`."""
     return _core.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@_of_the_core
+@of_the_core
 def max_pool3d(
     input: Tensor,
     kernel_size: int | Sequence[int],
@@ -221,15 +226,17 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
+    """The maximum of each window, with its index in the plane if `return_indices`."""
     return _core.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@_of_the_core
+@of_the_core
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x tanh(softplus(x))."""
     return _core.mish(input, inplace)
 
 
-@_of_the_core
+@of_the_core
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -238,10 +245,11 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
+    """Squared differences."""
     return _core.mse_loss(input, target, None, None, choose(size_average, reduce, reduction), weight)
 
 
-@_of_the_core
+@of_the_core
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -251,30 +259,35 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """Negative log-probabilities of the target classes."""
     return _core.nll_loss(input, target, weight, None, ignore_index, None, choose(size_average, reduce, reduction))
 
 
-@_of_the_core
+@of_the_core
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0)."""
     return _core.relu(input, inplace)
 
 
-@_of_the_core
+@of_the_core
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x, 0), 6)."""
     return _core.relu6(input, inplace)
 
 
-@_of_the_core
+@of_the_core
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The self-normalising ELU of Klambauer et al., 2017."""
     return _core.selu(input, inplace)
 
 
-@_of_the_core
+@of_the_core
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x sigmoid(x)."""
     return _core.silu(input, inplace)
 
 
-@_of_the_core
+@of_the_core
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -283,34 +296,23 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
+    """Squared differences below `beta`, absolute ones above."""
     return _core.smooth_l1_loss(input, target, None, None, choose(size_average, reduce, reduction), beta)
 
 
-@_of_the_core
+@of_the_core
 def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
     return _core.softsign(input)
 
 
-@_of_the_core
+@of_the_core
 def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)."""
     return _core.tanhshrink(input)
 
 
-@_of_the_core
+@of_the_core
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x where above the threshold, else `value`."""
     return _core.threshold(input, threshold, value, inplace)
-
-
-def sigmoid(input: Tensor) -> Tensor:
-    """Calls :meth:`Tensor.sigmoid`, which is ``1 / (1 + exp(-x))``."""
-    return input.sigmoid()
-
-
-def tanh(input: Tensor) -> Tensor:
-    """Calls :meth:`Tensor.tanh`, the hyperbolic tangent."""
-    return input.tanh()
-
-
-for function in (sigmoid, tanh):
-    function.__module__ = "rgrad.nn.functional"
-    FUNCTIONS.append(function)

@@ -78,6 +78,11 @@ def _reflected(x: Tensor, low: float, high: float) -> Tensor:
     return rgrad.where(turns % 2 == 0, rest + low, high - rest)
 
 
+# What PyTorch's kernels are told.
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
 def _inside(x: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
     """Coordinates moved into the image according to the padding mode; unchanged for zeros."""
     if padding_mode == "zeros":
@@ -128,11 +133,11 @@ def grid_sample(
     Shape:
         Output: ``(N, C, *output)``.
     """
-    if mode not in ("bilinear", "nearest", "bicubic"):
+    if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(
             f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
         )
-    if padding_mode not in ("zeros", "border", "reflection"):
+    if padding_mode not in GRID_SAMPLE_PADDING_MODES:
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
             f"but got: '{padding_mode}'"
@@ -168,11 +173,6 @@ def grid_sample(
 
 def _check_grid(input: Tensor, grid: Tensor) -> None:
     sizes = f"but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
-    if input.dim() not in (4, 5) or input.dim() != grid.dim():
-        expected = f"{input.dim()}D" if input.dim() in (4, 5) else "4D or 5D"
-        raise RuntimeError(
-            f"grid_sampler(): expected {expected} input and grid with same number of dimensions, {sizes}"
-        )
     if input.size(0) != grid.size(0):
         raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, {sizes}")
     if grid.size(-1) != input.dim() - 2:
@@ -180,3 +180,20 @@ def _check_grid(input: Tensor, grid: Tensor) -> None:
             f"grid_sampler(): expected grid to have size {input.dim() - 2} in last dimension, but got grid with "
             f"sizes {list(grid.shape)}"
         )
+    for dim in range(2, input.dim()):
+        if input.size(dim) == 0:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {dim} being empty"
+            )
+    if input.dim() not in (4, 5) or input.dim() != grid.dim():
+        expected = 4 if input.dim() == 4 else 5
+        raise RuntimeError(
+            f"grid_sampler(): expected {expected}D input and grid with same number of dimensions, {sizes}"
+        )
+    found, wanted = (t.type().rpartition(".")[2].removesuffix("Tensor") for t in (grid, input))
+    if not input.is_floating_point():
+        kernel = "grid_sampler_2d_cpu_kernel_impl" if input.dim() == 4 else "grid_sampler3d_cpu"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{wanted}'")
+    if grid.dtype != input.dtype:
+        raise RuntimeError(f"expected scalar type {wanted} but found {found}")

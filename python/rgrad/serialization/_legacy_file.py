@@ -14,7 +14,7 @@ from typing import IO, Any
 import rgrad
 from rgrad import _C
 from rgrad.serialization._pickler import TensorPickler
-from rgrad.serialization._storages import Storages
+from rgrad.serialization._storages import Storages, text
 from rgrad.serialization._weights_unpickler import StorageType, WeightsUnpickler, full_unpickler
 from rgrad.serialization._zip_file import ByteReader
 
@@ -76,9 +76,10 @@ class _LegacyStorages(Storages):
 
     def fill(self, keys: Any, start: int) -> int:
         """Reads the bytes of the storages, stored consecutively from `start`; returns the end offset."""
-        if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(self._loaded):
+        names = [text(key) for key in keys] if isinstance(keys, list) else keys
+        if not isinstance(names, list) or sorted(map(str, names)) != sorted(self._loaded):
             raise pickle.UnpicklingError("the storages of the file are not those that it refers to")
-        for key in keys:
+        for key in names:
             tensor, _ = self._loaded[key]
             size = tensor.numel() * tensor.dtype.itemsize
             if start + 8 + size > len(self._view):

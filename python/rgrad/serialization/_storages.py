@@ -12,6 +12,11 @@ from rgrad.serialization._zip_file import Archive
 from rgrad.storage import TypedStorage, part_of
 
 
+def text(value: Any) -> Any:
+    """A name that a file of Python 2 has as bytes, where `encoding="bytes"` leaves its strings as they are."""
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else value
+
+
 class Storages:
     """Creates the storages that a pickle refers to; each only once, so that tied tensors stay tied."""
 
@@ -25,6 +30,7 @@ class Storages:
     def __call__(self, persistent_id: Any) -> Any:
         """The storage for a `persistent_id`."""
         is_tuple = isinstance(persistent_id, tuple) and len(persistent_id) in (5, 6)
+        persistent_id = tuple(map(text, persistent_id)) if is_tuple else persistent_id
         if not (is_tuple and persistent_id[0] == "storage"):
             raise pickle.UnpicklingError("Only persistent_load of storage is allowed")
         _, kind, key, location, count = persistent_id[:5]

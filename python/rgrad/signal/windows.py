@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import rgrad
 from rgrad import _C
@@ -31,16 +31,33 @@ __all__ = [
 Tensor = _C.Tensor
 
 
+class WindowOptions(TypedDict, total=False):
+    """What every window takes by keyword, beside `sym`.
+
+    Attributes:
+        dtype: float32 or float64; the default dtype by default.
+        layout: strided.
+        device: of the result.
+        requires_grad: whether the result requires a gradient.
+    """
+
+    dtype: rgrad.dtype | None
+    layout: Any
+    device: Any
+    requires_grad: bool
+
+
 def _window(
     name: str,
     formula: Callable[[float, float], float],
     M: int,
     sym: bool,
-    dtype: Any,
-    layout: Any,
-    device: Any,
-    requires_grad: bool,
     alone: float = 1.0,
+    *,
+    dtype: rgrad.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A window by a formula of the point and of M - 1 (or M of a periodic window); `alone` is that of one point."""
     dtype = rgrad.get_default_dtype() if dtype is None else dtype
@@ -65,26 +82,14 @@ def _cosine_sum(a: list[float]) -> Callable[[float, float], float]:
     return formula
 
 
-def general_cosine(
-    M: int,
-    *,
-    a: Iterable[float],
-    sym: bool = True,
-    dtype: rgrad.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """Sums cosines: ``a[0] - a[1] cos(x) + a[2] cos(2x) - …``.
 
     Args:
         M: number of points.
         a: the coefficients.
         sym: whether the window is symmetric.
-        dtype: float32 or float64.
-        layout: strided.
-        device: of the result.
-        requires_grad: whether the result requires a gradient.
+        **options: dtype, layout, device, requires_grad.
 
     Raises:
         TypeError: the coefficients are no list or tuple.
@@ -94,10 +99,10 @@ def general_cosine(
         raise TypeError("Coefficients must be a list/tuple")
     if not a:
         raise ValueError("Coefficients cannot be empty")
-    return _window("general_cosine", _cosine_sum(list(a)), M, sym, dtype, layout, device, requires_grad)
+    return _window("general_cosine", _cosine_sum(list(a)), M, sym, **options)
 
 
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """``alpha - (1 - alpha) cos(x)``.
 
     Args:
@@ -109,7 +114,7 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options:
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, **options)
 
 
-def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def hamming(M: int, *, sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """Hamming's window: ``0.54 - 0.46 cos(x)``.
 
     Args:
@@ -120,7 +125,7 @@ def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     return general_hamming(M, sym=sym, **options)
 
 
-def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def hann(M: int, *, sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """Hann's window: ``(1 - cos(x)) / 2``.
 
     Args:
@@ -134,7 +139,7 @@ def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     return general_hamming(M, alpha=0.5, sym=sym, **options)
 
 
-def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def blackman(M: int, *, sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """Blackman's window: ``0.42 - 0.5 cos(x) + 0.08 cos(2x)``.
 
     Args:
@@ -145,7 +150,7 @@ def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **options)
 
 
-def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def nuttall(M: int, *, sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """Nuttall's minimum 4-term Blackman-Harris window.
 
     Args:
@@ -156,56 +161,34 @@ def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **options)
 
 
-def bartlett(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: rgrad.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def bartlett(M: int, *, sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """Bartlett's window, a triangle: ``1 - |2n / (M - 1) - 1|``.
 
     Args:
         M: number of points.
         sym: whether the window is symmetric.
-        dtype: float32 or float64.
-        layout: strided.
-        device: of the result.
-        requires_grad: whether the result requires a gradient.
+        **options: dtype, layout, device, requires_grad.
     """
 
     def formula(n: float, length: float) -> float:
         return 1 - abs(2 * n / length - 1)
 
-    return _window("bartlett", formula, M, sym, dtype, layout, device, requires_grad)
+    return _window("bartlett", formula, M, sym, **options)
 
 
-def cosine(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: rgrad.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def cosine(M: int, *, sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """Half a period of a sine: ``sin(π (n + 1/2) / M)``, with M + 1 for a periodic window.
 
     Args:
         M: number of points.
         sym: whether the window is symmetric.
-        dtype: float32 or float64.
-        layout: strided.
-        device: of the result.
-        requires_grad: whether the result requires a gradient.
+        **options: dtype, layout, device, requires_grad.
     """
 
     def formula(n: float, length: float) -> float:
         return math.sin(math.pi * (n + 0.5) / (length + 1))
 
-    return _window("cosine", formula, M, sym, dtype, layout, device, requires_grad)
+    return _window("cosine", formula, M, sym, **options)
 
 
 def exponential(
@@ -214,10 +197,7 @@ def exponential(
     center: float | None = None,
     tau: float = 1.0,
     sym: bool = True,
-    dtype: rgrad.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    **options: Unpack[WindowOptions],
 ) -> Tensor:
     """``exp(-|n - center| / tau)``.
 
@@ -226,10 +206,7 @@ def exponential(
         center: where it is 1; the middle if None, as it must be for symmetric windows.
         tau: the decay, above 0.
         sym: whether the window is symmetric.
-        dtype: float32 or float64.
-        layout: strided.
-        device: of the result.
-        requires_grad: whether the result requires a gradient.
+        **options: dtype, layout, device, requires_grad.
     """
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -240,29 +217,17 @@ def exponential(
         return math.exp(-abs(n - (length / 2 if center is None else center)) / tau)
 
     alone = 1.0 if center is None else formula(0, 0)
-    return _window("exponential", formula, M, sym, dtype, layout, device, requires_grad, alone)
+    return _window("exponential", formula, M, sym, alone, **options)
 
 
-def gaussian(
-    M: int,
-    *,
-    std: float = 1.0,
-    sym: bool = True,
-    dtype: rgrad.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """``exp(-(n - (M - 1) / 2)² / (2 std²))``.
 
     Args:
         M: number of points.
         std: the standard deviation, above 0.
         sym: whether the window is symmetric.
-        dtype: float32 or float64.
-        layout: strided.
-        device: of the result.
-        requires_grad: whether the result requires a gradient.
+        **options: dtype, layout, device, requires_grad.
     """
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -270,7 +235,7 @@ def gaussian(
     def formula(n: float, length: float) -> float:
         return math.exp(-(((n - length / 2) / std) ** 2) / 2)
 
-    return _window("gaussian", formula, M, sym, dtype, layout, device, requires_grad)
+    return _window("gaussian", formula, M, sym, **options)
 
 
 def _bessel_i0(x: float) -> float:
@@ -284,26 +249,14 @@ def _bessel_i0(x: float) -> float:
     return total
 
 
-def kaiser(
-    M: int,
-    *,
-    beta: float = 12.0,
-    sym: bool = True,
-    dtype: rgrad.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Unpack[WindowOptions]) -> Tensor:
     """Kaiser's window: ``I₀(beta √(1 - (2n / (M - 1) - 1)²)) / I₀(beta)``.
 
     Args:
         M: number of points.
         beta: the shape, not negative.
         sym: whether the window is symmetric.
-        dtype: float32 or float64.
-        layout: strided.
-        device: of the result.
-        requires_grad: whether the result requires a gradient.
+        **options: dtype, layout, device, requires_grad.
     """
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
@@ -312,4 +265,4 @@ def kaiser(
     def formula(n: float, length: float) -> float:
         return _bessel_i0(beta * math.sqrt(max(0.0, 1 - (2 * n / length - 1) ** 2))) / top
 
-    return _window("kaiser", formula, M, sym, dtype, layout, device, requires_grad)
+    return _window("kaiser", formula, M, sym, **options)

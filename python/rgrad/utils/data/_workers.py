@@ -310,6 +310,8 @@ class ProcessWorker:
         if not workers or workers[0].owner != os.getpid():
             return
         for worker in workers:
+            # Closing alone does not end a worker of which another forked process has inherited the pipe.
+            worker.put(None)
             worker.connection.close()
         deadline = time.monotonic() + _GRACE
         for worker in workers:

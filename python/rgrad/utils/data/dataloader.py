@@ -230,7 +230,7 @@ class DataLoader(Generic[T]):
         if self._iterator is None or self._iterator.closed:
             self._iterator = _MultiProcessingDataLoaderIter(self)
         else:
-            self._iterator.restart()
+            self._iterator.restart(self)
         return self._iterator
 
     def __len__(self) -> int:
@@ -323,11 +323,21 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         return self._fetch(next(self._indices))
 
 
+def _without_iterator(loader: Any) -> Any:
+    """A copy of a loader that keeps its workers, for their iterator: the loader itself would be a reference cycle.
+
+    So the workers end as soon as nothing refers to the loader, and not when the garbage collector runs.
+    """
+    twin = object.__new__(type(loader))
+    twin.__dict__.update(loader.__dict__, _iterator=None)
+    return twin
+
+
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """Assigns batches to workers and receives them in order; see Note [Workers]."""
 
     def __init__(self, loader: Any) -> None:
-        super().__init__(loader)
+        super().__init__(_without_iterator(loader) if loader.persistent_workers else loader)
         self._timeout = loader.timeout or None
         self._epoch = 0
         self._workers: list[Any] = []
@@ -350,8 +360,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             raise
         self._prime()
 
-    def restart(self) -> None:
+    def restart(self, loader: Any) -> None:
         """Starts the next pass with the same workers."""
+        self._loader = _without_iterator(loader)
         self._begin()
         self._epoch += 1
         for worker in self._workers:

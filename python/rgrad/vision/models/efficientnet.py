@@ -99,21 +99,14 @@ class MBConvConfig(_MBConvConfig):
         return math.ceil(num_layers * depth_mult)
 
 
+@dataclass
 class FusedMBConvConfig(_MBConvConfig):
-    """A stage of `FusedMBConv`; the arguments are those of `MBConvConfig`."""
+    """A stage of `FusedMBConv`; the arguments are those of `MBConvConfig` but for the multipliers."""
 
-    def __init__(
-        self,
-        expand_ratio: float,
-        kernel: int,
-        stride: int,
-        input_channels: int,
-        out_channels: int,
-        num_layers: int,
-        block: Callable[..., nn.Module] | None = None,
-    ) -> None:
-        more = (input_channels, out_channels, num_layers, block or FusedMBConv)
-        super().__init__(expand_ratio, kernel, stride, *more)
+    block: Callable[..., nn.Module] | None = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.block = self.block or FusedMBConv
 
 
 class _Block(nn.Module):

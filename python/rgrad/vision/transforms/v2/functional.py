@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import rgrad
 from rgrad.vision import tv_tensors
@@ -75,6 +75,8 @@ __all__ = [
     "vflip",
 ]
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 
 def plain(inpt: Any) -> Any:
     """An image as a plain tensor, if it is a tensor."""
@@ -90,15 +92,15 @@ def like(result: Any, inpt: Any) -> Any:
     return result
 
 
-def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of images that keeps the class of tensors."""
+def _kept(function: _F) -> _F:
+    """A function of images that keeps the class of tensors; editors show the parameters of the other."""
 
     @functools.wraps(function)
     def wrapper(inpt: Any, *args: Any, **kwargs: Any) -> Any:
         return like(function(plain(inpt), *args, **kwargs), inpt)
 
     wrapper.__module__ = __name__
-    return wrapper
+    return cast(_F, wrapper)
 
 
 adjust_brightness = _kept(_v1.adjust_brightness)

@@ -133,7 +133,6 @@ class Tensor:
     is_xpu: _bool
     """bool(x) -> bool"""
     volatile: _bool
-    """bool(x) -> bool"""
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
         """The tensor itself, or in another dtype: it is strided already."""
     def dense_dim(self) -> _int:
@@ -1541,6 +1540,7 @@ class Tensor:
     def mT(self) -> Tensor: ...
     _backward_hooks: Any
     _grad: Any
+    _grad_fn: Any
     _is_view: Any
     _takes_part: Any
     ccol_indices: Any
@@ -2992,6 +2992,7 @@ _ConvBackend: Any
 _InputMetadata: Any
 _LinAlgError: Any
 _TensorMeta: Any
+_WeakTensorRef: Any
 _WgslKernel: Any
 _autograd: Any
 _backward: Any
@@ -3001,6 +3002,7 @@ _current_graph_task_id: Any
 _default_generator: Any
 _disabled_torch_function_impl: Any
 _empty_cache: Any
+_functions: Any
 _get_autocast: Any
 _get_function_stack_at: Any
 _get_printoptions: Any

@@ -19,12 +19,14 @@
 //! `tests/loom.rs` runs these types, and the engine on top of them, through all thread interleavings: with `--cfg
 //! loom` they use loom's mutex and atomics.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(loom)]
-use loom::sync::{Mutex, atomic::AtomicU64, atomic::Ordering};
+use loom::sync::{Mutex, MutexGuard, atomic::AtomicU64, atomic::Ordering};
 #[cfg(not(loom))]
-use std::sync::{Mutex, atomic::AtomicU64, atomic::Ordering};
+use parking_lot::{Mutex, MutexGuard};
 
 /// A value behind a lock; see Note [Locks of the graph].
 #[derive(Default)]
@@ -41,12 +43,35 @@ impl<T> Guarded<T> {
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // The value is consistent between any two statements of `f`, so a panic in `f` does not invalidate it.
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.lock())
     }
 
     /// As [`Guarded::with`]; None while another thread holds the lock.
     pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-        self.0.try_lock().ok().map(|mut value| f(&mut value))
+        self.try_lock().map(|mut value| f(&mut value))
+    }
+}
+
+#[cfg(not(loom))]
+impl<T> Guarded<T> {
+    #[inline(always)]
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock()
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock()
+    }
+}
+
+#[cfg(loom)]
+impl<T> Guarded<T> {
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
     }
 }
 

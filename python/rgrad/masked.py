@@ -70,6 +70,49 @@ def _shaped(input: Tensor, mask: Tensor) -> Tensor:
     return mask.expand(input.shape).to(rgrad.bool)
 
 
+def _input_mask(input: Tensor, *args: Any, mask: Tensor | None = None, **kwargs: Any) -> Tensor:
+    """The mask of a call, as bool, in the shape of the input."""
+    if mask is None:
+        raise ValueError("_input_mask requires explicit mask")
+    return _shaped(input, mask)
+
+
+# What an element that is left out counts as, by operation: a number, or a function of the dtype.
+_IDENTITIES: dict[str, Any] = {
+    **dict.fromkeys(("sum", "cumsum", "norm"), 0),
+    **dict.fromkeys(("prod", "cumprod"), 1),
+    **dict.fromkeys(("amax", "argmax", "logaddexp", "logsumexp"), _least),
+    **dict.fromkeys(("amin", "argmin"), _greatest),
+    # These have none: they count their elements.
+    **dict.fromkeys(("mean", "var", "std"), None),
+    "median": float("nan"),
+}
+
+
+def _reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | None:
+    """The identity of an operation in the dtype of a tensor, of no dimensions; None where there is none.
+
+    Args:
+        op_name: the name of a function of this module, with or without those of modules before it.
+        input: the tensor.
+        *args: for "norm" its order.
+
+    Raises:
+        NotImplementedError: for a function that has no such number, such as a softmax, or a maximum of bools.
+    """
+    name, to = op_name.rpartition(".")[2], input.dtype
+    if name not in _IDENTITIES or (callable(_IDENTITIES[name]) and to == rgrad.bool):
+        raise NotImplementedError(f"identity of {op_name} on {to} input")
+    identity = _IDENTITIES[name]
+    if identity is None:
+        return None
+    if name == "norm" and args and args[0] == float("-inf"):
+        identity = _greatest
+    if name == "median" and not to.is_floating_point:
+        to = rgrad.float32
+    return rgrad.tensor(identity(to) if callable(identity) else identity, dtype=to, device=input.device)
+
+
 def _filled(input: Tensor, mask: Tensor | None, identity: Any) -> Tensor:
     """The input with the identity of an operation where the mask is False."""
     if mask is None:

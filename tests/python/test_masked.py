@@ -86,3 +86,29 @@ def test_a_product_over_an_empty_list_of_dimensions_is_the_input():
     for keepdim in (False, True):
         assert torch.equal(masked.prod(x, dim=[], keepdim=keepdim), x)
     assert masked.prod(x, dim=()).item() == 720
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "logsumexp", "norm"])
+def test_an_identity_changes_no_result_of_its_operation(name: str):
+    reduce = getattr(masked, name)
+    for x in (X, X.to(torch.int64)) if name not in ("logsumexp", "norm") else (X,):
+        identity = masked._reduction_identity(f"masked.{name}", x)
+        assert identity.shape == () and identity.dtype == x.dtype
+        flat = x.flatten()
+        assert torch.equal(reduce(torch.cat((flat, identity[None])), dim=0), reduce(flat, dim=0))
+
+
+def test_operations_that_count_have_no_identity():
+    assert masked._reduction_identity("mean", X) is None and masked._reduction_identity("median", X).isnan()
+    assert masked._reduction_identity("norm", X, float("-inf")).item() == float("inf")
+    for name, x in (("softmax", X), ("amax", X > 0)):
+        with pytest.raises(NotImplementedError, match=f"identity of {name}"):
+            masked._reduction_identity(name, x)
+
+
+def test_a_mask_takes_the_shape_of_the_input():
+    assert torch.equal(
+        masked._input_mask(torch.ones(2, 3), mask=torch.tensor([1, 0, 1])), torch.tensor([[1, 0, 1]] * 2) > 0
+    )
+    with pytest.raises(ValueError, match="requires explicit mask"):
+        masked._input_mask(X)

@@ -133,6 +133,7 @@ class Tensor:
     is_xpu: _bool
     """bool(x) -> bool"""
     volatile: _bool
+    """False, with a warning: tensors have no such flag since PyTorch 0.4."""
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
         """The tensor itself, or in another dtype: it is strided already."""
     def dense_dim(self) -> _int:

@@ -117,6 +117,7 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 
 def _volatile(self: Tensor) -> bool:
+    """False, with a warning: tensors have no such flag since PyTorch 0.4."""
     warnings.warn("volatile was removed: it is False for every tensor", stacklevel=2)
     return False
 

@@ -529,6 +529,21 @@ impl Function for NotImplemented {
     }
 }
 
+/// The node of a result that has no derivative although its operation has one. Its backward is an error.
+pub struct DelayedError {
+    pub message: &'static str,
+}
+
+impl Function for DelayedError {
+    fn name(&self) -> &'static str {
+        "torch::autograd::Error"
+    }
+
+    fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
+        Err(Error::Runtime(self.message.into()))
+    }
+}
+
 /// The node of a leaf: accumulates into its `.grad`. All graphs share one accumulator per leaf while it is alive.
 pub struct AccumulateGrad {
     pub leaf: Tensor,

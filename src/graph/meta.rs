@@ -196,6 +196,12 @@ impl AutogradMeta {
         found.unwrap_or(new)
     }
 
+    /// Lets the next graph create another accumulator, for a leaf whose shape, dtype or device has changed.
+    pub(crate) fn forget_accumulator(&self) {
+        // The weak handle may be the last one to the node's memory, which is freed without the lock.
+        let _old = self.state.with(|s| s.accumulator.take());
+    }
+
     // ---- hooks of a leaf
 
     /// The hooks, if any were ever registered.

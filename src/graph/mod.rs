@@ -22,8 +22,8 @@ pub mod sync;
 
 pub use attribute::{Attribute, Visit};
 pub use function::{
-    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, LEAF_SEQUENCE, Node, NodeHooks, NotImplemented,
-    OutputMeta, next_sequence, node, record, record_all, record_in_place, record_optional,
+    AccumulateGrad, Cx, DelayedError, Edge, Edges, Function, GradFn, Grads, LEAF_SEQUENCE, Node, NodeHooks,
+    NotImplemented, OutputMeta, next_sequence, node, record, record_all, record_in_place, record_optional,
 };
 pub use held::{GcVisitor, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};

@@ -404,6 +404,12 @@ pub fn batch_norm(
             "{name} should contain {c} elements not {}",
             t.map_or(0, Tensor::numel)
         );
+        ensure!(
+            !name.starts_with("running") || !grad_enabled() || t.is_none_or(|t| !t.requires_grad()),
+            Runtime,
+            "The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input cannot \
+             have requires_grad True."
+        );
     }
     check_dtypes(x, &[weight, bias, running.mean, running.var])?;
     let count = (n * inner) as f64;

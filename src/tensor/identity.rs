@@ -35,6 +35,10 @@ impl Tensor {
             });
         });
         if let Some(m) = self.meta() {
+            if (out.shape(), out.dtype(), out.device()) != (self.shape(), self.dtype(), self.device()) {
+                // An older graph may keep it alive, and it expects gradients of the old shape.
+                m.forget_accumulator();
+            }
             // The cell is fresh, so it is not set yet.
             out.0.meta.get_or_init(|| m.clone());
         }

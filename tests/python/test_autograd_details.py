@@ -405,3 +405,28 @@ def test_a_weak_reference_tells_whether_a_tensor_still_exists():
     assert not reference.expired()
     del x
     assert reference.expired()
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_the_second_derivative_of_a_product_over_two_zeros_is_an_error_not_zero():
+    start, index = torch.ones(1, requires_grad=True), torch.tensor([0, 0])
+    for values, fails in (([0.0, 0.0], True), ([0.0, 2.0], False)):
+        src = torch.tensor(values, requires_grad=True)
+        for product in (start.scatter_reduce(0, index, src, "prod"), start.index_reduce(0, index, src, "prod")):
+            (first,) = torch.autograd.grad(product, src, create_graph=True)
+            assert first.tolist() == [values[1], values[0]]
+            if fails:
+                with pytest.raises(RuntimeError, match="Double backward is unsupported for src when >1 zeros"):
+                    first.sum().backward()
+            else:
+                first.sum().backward()
+
+
+def test_statistics_that_require_gradients_are_refused():
+    x, zeros, ones = torch.rand(4, 3), torch.zeros(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    for name, mean, var in (("mean", zeros, ones.detach()), ("var", zeros.detach(), ones)):
+        for training in (False, True):
+            with pytest.raises(RuntimeError, match=f"not differentiable with respect to argument 'running_{name}'"):
+                F.batch_norm(x, mean, var, training=training)
+    with torch.no_grad():
+        assert torch.allclose(F.batch_norm(x, zeros, ones, eps=0.0), x)

@@ -163,3 +163,18 @@ def test_what_was_saved_is_not_used_once_it_was_detached_in_place():
 def test_a_tensor_is_set_to_memory_of_its_own_dtype_alone(dtype: torch.dtype, name: str):
     with pytest.raises(RuntimeError, match=f"Could not set tensor of type {name} to a tensor of type float"):
         numbers(2).set_(torch.ones(2, dtype=dtype))
+
+
+def test_a_leaf_of_another_shape_has_gradients_while_an_older_graph_lives():
+    x = torch.nn.Parameter(torch.ones(4))
+    for n in (3, 2):
+        with torch.no_grad():
+            x.set_(x[1:])
+        x.grad = None
+        y = torch.cat((x, x))
+        y.sum().backward()
+        assert x.grad.tolist() == [2.0] * n
+    x.data = torch.ones(5)
+    x.grad = None
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0] * 5 and y.grad_fn is not None

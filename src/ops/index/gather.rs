@@ -9,13 +9,13 @@ use crate::backend::{View, copy};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Result, warn_once};
 use crate::graph::{
-    Attribute, Cx, Function, Grads, NotImplemented, SavedTensor, Visit, grad_enabled, record,
+    Attribute, Cx, DelayedError, Function, Grads, NotImplemented, SavedTensor, Visit, grad_enabled, record,
 };
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
 use crate::ops::view::cut::{self, Cut};
-use crate::ops::{arith, rows, view};
+use crate::ops::{arith, reduce, rows, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, ops};
 
@@ -393,8 +393,16 @@ impl ScatterReduce {
                     &gather(&arith::mul(g, &y)?, dim, index)?,
                     &masked_fill(&src, &src_zero, one)?,
                 )?;
-                let by_src =
+                let mut by_src =
                     rows::select_where.call(&[Arg::T(&single), Arg::T(&alone), Arg::T(&divided)], &[])?;
+                let meet =
+                    || reduce::any(&rows::ne.call(&[Arg::T(&src_zero), Arg::T(&single)], &[])?, None, false);
+                if by_src.requires_grad() && !meet()?.item()?.is_zero() {
+                    by_src = record(by_src.detach(), &[&by_src], |_| DelayedError {
+                        message: "scatter_reduce(): Double backward is unsupported for src when >1 zeros in src are \
+                                  scattered to the same position in self",
+                    })?;
+                }
                 Ok((by_self, by_src))
             }
         }

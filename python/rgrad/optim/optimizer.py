@@ -121,8 +121,9 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         # A class around another optimizer that does not call `Optimizer.__init__` has no hooks of its own until one
         # is registered.
         own = self.__dict__
-        for hooks in (_global_optimizer_pre_hooks, own.get("_optimizer_step_pre_hooks")):
-            for hook in list(hooks.values()) if hooks else ():
+        before = own.get("_optimizer_step_pre_hooks")
+        if before or _global_optimizer_pre_hooks:
+            for hook in (*_global_optimizer_pre_hooks.values(), *(before or {}).values()):
                 result = hook(self, args, kwargs)
                 if result is None:
                     continue
@@ -133,8 +134,9 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 args, kwargs = result
         out = step(self, *args, **kwargs)
         self._opt_called = True
-        for hooks in (own.get("_optimizer_step_post_hooks"), _global_optimizer_post_hooks):
-            for hook in list(hooks.values()) if hooks else ():
+        after = own.get("_optimizer_step_post_hooks")
+        if after or _global_optimizer_post_hooks:
+            for hook in (*(after or {}).values(), *_global_optimizer_post_hooks.values()):
                 hook(self, args, kwargs)
         return out
 

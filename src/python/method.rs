@@ -404,7 +404,7 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let attributes = PyDict::new(py);
     for (i, e) in entries.iter().enumerate() {
         let s = e.op.exposure;
-        let def = definition(e, i)?;
+        let def = definition(e, i, false)?;
         match e.place {
             Place::Top => {}
             Place::Nn => add_all(&nn, e, &function(py, def)?)?,
@@ -416,6 +416,7 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
             continue;
         }
         if s.has(Exposure::METHOD) || e.inplace {
+            let def = definition(e, i, true)?;
             // SAFETY: the method definition is never freed.
             let descriptor = unsafe {
                 Bound::from_owned_ptr_or_err(py, ffi::PyDescr_NewMethod(class.as_type_ptr(), def))?
@@ -484,12 +485,21 @@ fn add_all(m: &Bound<'_, PyModule>, e: &Entry, f: &Bound<'_, PyAny>) -> PyResult
     Ok(())
 }
 
-fn definition(e: &Entry, i: usize) -> PyResult<*mut ffi::PyMethodDef> {
+/// The definition of a function or a method. Its docstring begins with what `inspect.signature` reads.
+fn definition(e: &Entry, i: usize, method: bool) -> PyResult<*mut ffi::PyMethodDef> {
     let Some(&f) = TRAMPOLINES.iter().flatten().nth(i) else {
         return Err(PyTypeError::new_err("more operations than trampolines: add a row to TRAMPOLINES"));
     };
     let name = CString::new(e.name)?;
-    let doc = CString::new(format!("{}({})\n\n{}", e.name, signature_text(e), e.op.doc.trim()))?;
+    let plain = match &e.signatures[..] {
+        [one] => {
+            let takes_out = e.op.exposure.has(Exposure::OUT) && !e.inplace && !method;
+            format!("{}({})\n--\n\n", e.name, one.python_text(method, takes_out))
+        }
+        // One text cannot say what several signatures accept.
+        _ => String::new(),
+    };
+    let doc = CString::new(format!("{plain}{}({})\n\n{}", e.name, signature_text(e), e.op.doc.trim()))?;
     Ok(Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: name.into_raw(),
         ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: f },

@@ -36,6 +36,48 @@ pub struct Signature {
     pub overload: &'static Overload,
 }
 
+impl Signature {
+    /// The parameters as Python writes them, without types: `$self, other, *, alpha=1`. A method's first parameter is
+    /// the tensor.
+    pub fn python_text(&self, method: bool, takes_out: bool) -> String {
+        let mut texts = Vec::new();
+        // Whether only keywords may follow, and whether a default came before.
+        let (mut starred, mut optional) = (false, false);
+        let mut params = self.parameters.params.iter();
+        for part in Parameters::split(self.overload.sig) {
+            let Some((name, rest)) = part.split_once(':') else {
+                // What gathers arguments ends those by position as `*` does.
+                if !starred {
+                    texts.push("*".to_string());
+                }
+                starred = true;
+                continue;
+            };
+            // The one Python keyword that PyTorch uses as a name.
+            let name = if name.trim() == "from" { "from_" } else { name.trim() };
+            let gathers = params.next().is_some_and(|p| matches!(p.ty, Ty::Size | Ty::VarTensors));
+            let default = rest.split_once('=').map(|(_, default)| default.trim());
+            if optional && default.is_none() && !starred {
+                texts.push("*".to_string());
+                starred = true;
+            }
+            texts.push(match default {
+                _ if method && texts.is_empty() => "$self".to_string(),
+                _ if gathers && !starred => format!("*{name}"),
+                Some(default) => format!("{name}={default}"),
+                None => name.to_string(),
+            });
+            starred |= gathers;
+            optional |= default.is_some();
+        }
+        if takes_out {
+            texts.extend((!starred).then(|| "*".to_string()));
+            texts.push("out=None".to_string());
+        }
+        texts.join(", ")
+    }
+}
+
 /// Parses the signature of an overload.
 pub fn parse(py: Python<'_>, overload: &'static Overload) -> Result<Signature, String> {
     Ok(Signature { parameters: Parameters::parse(py, overload.sig)?, overload })

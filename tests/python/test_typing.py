@@ -64,3 +64,29 @@ def test_every_public_member_of_tensors_is_documented():
     names = [n for n in dir(rgrad.Tensor) if not n.startswith("_")]
     assert [n for n in names if not generate.member_doc(rgrad.Tensor, n)] == []
     assert [n for n in generate.MEMBERS if inspect.getdoc(getattr(rgrad.Tensor, n))] == [], "they speak for themselves"
+
+
+def test_functions_of_one_signature_show_it():
+    shown = {
+        rgrad.sigmoid: "(input, *, out=None)",
+        rgrad.lerp: "(input, end, weight, *, out=None)",
+        rgrad.Tensor.sigmoid: "(self, /)",
+        rgrad.Tensor.sigmoid_: "(self, /)",
+        rgrad.ones(2).cumsum: "(dim, *, dtype=None)",
+        rgrad.zeros: "(*size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)",
+    }
+    assert {f: str(inspect.signature(f)) for f in shown} == shown
+
+
+def test_every_operation_of_one_signature_shows_one_with_its_parameters():
+    for op in rgrad._C._op_table():
+        if len(op["signatures"]) != 1 or not op["function"]:
+            continue
+        function = getattr(rgrad._C, op["name"])
+        parameters = list(inspect.signature(function).parameters.values())
+        given = [
+            part.partition(":")[0].strip() for part in op["signatures"][0].split("->")[0].split(", ") if ":" in part
+        ]
+        assert [p.name.rstrip("_") for p in parameters if p.name != "out"] == given, op["name"]
+        assert ("out" in [p.name for p in parameters]) == op["out"]
+        assert function.__doc__.startswith(f"{op['name']}(")

@@ -89,7 +89,7 @@ def grad(
     level = _dual.level
     has_tangents = level is not None and any(map(level.has_tangent, (*roots, *grads)))
     if is_grads_batched:
-        # What is not recorded has no tangents.
+        # Gradients have tangents only if the backward pass is recorded.
         found = _grad_batched(roots, wanted, grads, retain_graph, create_graph or has_tangents, allow_unused)
         # As typed in PyTorch; None is possible where `allow_unused` was asked for.
         return tuple(  # pyright: ignore[reportReturnType]

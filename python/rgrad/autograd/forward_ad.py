@@ -313,6 +313,14 @@ def _leave(mode: Any) -> None:
 # Levels.
 
 
+def _switch_grad_mode(enabled: bool) -> bool:
+    """Sets grad mode within a level, which is told of it; returns the mode before."""
+    before = _C._set_grad_enabled(enabled)
+    if _dual.level is not None:
+        _dual.level.switched()
+    return before
+
+
 def enter_dual_level() -> int:
     """Enters a level, in which tensors may have tangents; there is one at a time.
 
@@ -326,6 +334,7 @@ def enter_dual_level() -> int:
     if _dual.level is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _dual.level = _Level([])
+    _dual.set_grad_enabled = _switch_grad_mode
     _current_level = 0
     _dual.level.switched()
     return 0
@@ -346,6 +355,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if _dual.level is None or level not in (None, 0):
         raise RuntimeError(f"Trying to exit a forward AD level that was not the last one: {level} is not entered")
     left, _dual.level = _dual.level, None
+    _dual.set_grad_enabled = _C._set_grad_enabled
     _current_level = -1
     left.switched()
 
@@ -528,7 +538,7 @@ def _check_product(first: Sequence[tuple[Tensor, Tensor]], second: Sequence[tupl
     # Terms that cancel leave what rounding left of them, which has nothing to do with the size of the result.
     given = [t for _, t in first] + [v for v, _ in second]
     noise = 1e4 * rgrad.finfo(dtype).eps * sum(float(t.detach().abs().sum()) for t in given)
-    # NaN compares as False: what is not finite tells nothing.
+    # A product that is not finite makes the comparison False: it cannot show an error.
     if abs(one - other) > _ROUNDING.get(dtype, 1e-3) * (size + other_size) + noise:
         raise NotImplementedError(
             "Trying to use forward AD with an operation that does not support it: its backward is not recorded as a "

@@ -111,9 +111,7 @@ class _Recording(_Switch):
     _before: bool
 
     def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self._before)
-        if _dual.level is not None:
-            _dual.level.switched()
+        _dual.set_grad_enabled(self._before)
 
 
 class _Fixed(_Recording):
@@ -143,18 +141,14 @@ class no_grad(_Fixed):
     """
 
     def __enter__(self) -> None:
-        self._before = _C._set_grad_enabled(False)
-        if _dual.level is not None:
-            _dual.level.switched()
+        self._before = _dual.set_grad_enabled(False)
 
 
 class enable_grad(_Fixed):
     """Operations in the block are recorded, even within a `no_grad` block."""
 
     def __enter__(self) -> None:
-        self._before = _C._set_grad_enabled(True)
-        if _dual.level is not None:
-            _dual.level.switched()
+        self._before = _dual.set_grad_enabled(True)
 
 
 class set_grad_enabled(_Recording, _ModeSwitch):
@@ -166,20 +160,14 @@ class set_grad_enabled(_Recording, _ModeSwitch):
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
         self.mode = mode
-        self._before = _C._set_grad_enabled(mode)
-        if _dual.level is not None:
-            _dual.level.switched()
+        self._before = _dual.set_grad_enabled(mode)
 
     def __call__(self, f: F) -> F:
-        _C._set_grad_enabled(self._before)
-        if _dual.level is not None:
-            _dual.level.switched()
+        _dual.set_grad_enabled(self._before)
         return super().__call__(f)
 
     def __enter__(self) -> None:
-        _C._set_grad_enabled(self.mode)
-        if _dual.level is not None:
-            _dual.level.switched()
+        _dual.set_grad_enabled(self.mode)
 
     def __repr__(self) -> str:
         return f"{__name__}.set_grad_enabled(mode={self.mode})"
@@ -202,16 +190,12 @@ class inference_mode(_ModeSwitch):
         self.mode = mode
 
     def __enter__(self) -> None:
-        self._before = _C._set_inference_mode(self.mode), _C._set_grad_enabled(not self.mode)
-        if _dual.level is not None:
-            _dual.level.switched()
+        self._before = _C._set_inference_mode(self.mode), _dual.set_grad_enabled(not self.mode)
 
     def __exit__(self, *exc: object) -> None:
         inference, grad = self._before
         _C._set_inference_mode(inference)
-        _C._set_grad_enabled(grad)
-        if _dual.level is not None:
-            _dual.level.switched()
+        _dual.set_grad_enabled(grad)
 
 
 class _unsafe_preserve_version_counter:

@@ -78,7 +78,7 @@ def _reflected(x: Tensor, low: float, high: float) -> Tensor:
     return rgrad.where(turns % 2 == 0, rest + low, high - rest)
 
 
-# What PyTorch's kernels are told.
+# The numbers by which PyTorch's internal operation knows the modes.
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 

@@ -229,7 +229,7 @@ impl Layout {
         Layout::row_major(shape)
     }
 
-    /// [`Layout::contiguous`], always inlined.
+    /// [`Layout::contiguous`], inlined also where LLVM would call it: for the function that makes every result.
     #[inline(always)]
     pub(crate) fn row_major(shape: Dims) -> Layout {
         let strides = shape.contiguous_strides();

@@ -137,9 +137,10 @@ impl<T: Real> Scan for CumSum<T> {
 
 /// The cumulative sums of rows of `n` elements.
 ///
-/// Note [Sums along a row]: the sums within a group do not wait for those of the groups before it. What is lost where a
-/// large term cancels another is lost within a group, and every later sum includes the whole group: sums that run on
-/// side by side, each over every eighth element, are faster, but keep such a loss to the end of the row.
+/// Note [Sums along a row]: a prefix sum is a chain of dependent additions. Here each group of elements has prefix sums
+/// of its own, and the chain is one addition per group. That also rounds less often than a sequential sum. Interleaved
+/// running sums, each over every eighth element, would shorten the chain as well, but where large terms cancel, their
+/// separate rounding errors would remain to the end of the row.
 #[inline(always)]
 fn sum_rows<T: Real, const REVERSE: bool>(x: &[T], n: usize, out: &mut [T]) {
     for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {

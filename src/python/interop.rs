@@ -265,7 +265,7 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     if !is_array(data)
         && let Some(s) = element(data, dtype)?
     {
-        let dtype = dtype.unwrap_or(natural_dtype(&[s]));
+        let dtype = dtype.unwrap_or(Seen::of(s).dtype());
         return Tensor::scalar(stored(s, dtype)?, dtype).py();
     }
     if is_array(data) {
@@ -309,18 +309,14 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     if shape.is_empty() {
         return Err(PyRuntimeError::new_err(format!("Could not infer dtype of {}", type_name(data))));
     }
-    // Elements that are tensors or arrays add their own dimensions.
-    if let Some(inner) = tensor_like(&leaf)? {
-        shape.extend(inner.shape().iter());
+    // An array adds its own dimensions; a tensor stands for a number.
+    if is_array(&leaf) {
+        shape.extend(tensor_from(&leaf, None)?.shape().iter());
     }
     let mut values = Vec::new();
-    let mut seen: Option<DType> = None;
+    let mut seen = Seen::default();
     collect(data, &shape, 0, dtype, &mut values, &mut seen)?;
-    let dtype = dtype.or(seen).unwrap_or(if values.is_empty() {
-        ops::default_dtype()
-    } else {
-        natural_dtype(&values)
-    });
+    let dtype = dtype.unwrap_or_else(|| seen.dtype());
     let mut out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
     with_dtype!(dtype, T => {
         for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
@@ -376,12 +372,30 @@ fn stored(s: Scalar, dtype: DType) -> PyResult<Scalar> {
     Ok(s)
 }
 
-/// The dtype inferred from Python numbers: bool, int64 or the default dtype.
-fn natural_dtype(values: &[Scalar]) -> DType {
-    match values.iter().map(|v| v.category()).max() {
-        Some(0) => DType::Bool,
-        Some(1) => DType::I64,
-        _ => ops::default_dtype(),
+/// What determines the dtype of a tensor that is made of nested sequences.
+#[derive(Default)]
+struct Seen {
+    /// The promoted dtype of the tensors and arrays among the elements.
+    tensors: Option<DType>,
+    /// The highest category of the numbers.
+    numbers: Option<u8>,
+}
+
+impl Seen {
+    fn of(number: Scalar) -> Seen {
+        Seen { tensors: None, numbers: Some(number.category()) }
+    }
+
+    fn dtype(&self) -> DType {
+        let numbers = self.numbers.map(|category| match category {
+            0 => DType::Bool,
+            1 => DType::I64,
+            _ => ops::default_dtype(),
+        });
+        match (self.tensors, numbers) {
+            (Some(a), Some(b)) => promote(a, b),
+            (a, b) => a.or(b).unwrap_or_else(ops::default_dtype),
+        }
     }
 }
 
@@ -396,28 +410,34 @@ fn collect(
     depth: usize,
     dtype: Option<DType>,
     out: &mut Vec<Scalar>,
-    seen: &mut Option<DType>,
+    seen: &mut Seen,
 ) -> PyResult<()> {
     if let Some(t) = tensor_like(obj)? {
-        if t.shape()[..] != shape[depth..] {
-            let (found, wanted) = (t.shape(), &shape[depth..]);
-            return Err(match found.iter().zip(wanted).position(|(n, m)| n != m) {
-                Some(d) => PyValueError::new_err(format!(
-                    "expected sequence of length {} at dim {} (got {})",
-                    wanted[d],
-                    depth + d,
-                    found[d]
-                )),
-                None => PyValueError::new_err("expected elements of one shape"),
-            });
+        let (found, wanted) = (t.shape(), &shape[depth..]);
+        if let Some(d) = found.iter().zip(wanted).position(|(n, m)| n != m) {
+            return Err(PyValueError::new_err(format!(
+                "expected sequence of length {} at dim {} (got {})",
+                wanted[d],
+                depth + d,
+                found[d]
+            )));
         }
-        *seen = Some(seen.map_or(t.dtype(), |d| promote(d, t.dtype())));
+        if found.len() < wanted.len() {
+            return Err(PyTypeError::new_err("not a sequence"));
+        }
+        if found[wanted.len()..].iter().any(|&n| n != 1) {
+            return Err(PyValueError::new_err(
+                "only one element tensors can be converted to Python scalars",
+            ));
+        }
+        seen.tensors = Some(seen.tensors.map_or(t.dtype(), |d| promote(d, t.dtype())));
         with_dtype!(t.dtype(), T => out.extend(t.values::<T>().py()?.into_iter().map(Element::to_scalar)));
         return Ok(());
     }
     if depth == shape.len() {
         return match element(obj, dtype)? {
             Some(s) => {
+                seen.numbers = seen.numbers.max(Some(s.category()));
                 out.push(s);
                 Ok(())
             }

@@ -459,7 +459,7 @@ ops! {
             |a| add_product(a, recorded_bmm);
     }
     ///  `input @ weightᵀ + bias`.
-    "linear" NN | OUT, autocast LOWER {
+    "linear" NN | NATIVE | OUT, autocast LOWER {
         pub fn linear(input: Tensor, weight: Tensor, bias: Tensor? = None) -> Tensor = linear::linear;
     }
 }

@@ -35,6 +35,9 @@ impl Exposure {
     pub const ATTRIBUTE: Exposure = Exposure(128);
     /// Composed of other operations: its `out=` form copies the result with its history, which others refuse.
     pub const COMPOSITE: Exposure = Exposure(256);
+    /// PyTorch implements the function of `nn.functional` in C++, so `__torch_function__` gets its arguments as they were
+    /// passed. It gets those of functions in Python by their signature.
+    pub const NATIVE: Exposure = Exposure(512);
     /// Method and function.
     pub const BOTH: Exposure = Exposure(3);
     /// Method, function, in place, `out=`.

@@ -63,11 +63,11 @@ ops! {
         (input: Tensor, *, decimals: int = 0) => super::round;
     }
     /// x Φ(x), exactly or by `approximate='tanh'`.
-    "gelu" NN {
+    "gelu" NN | NATIVE {
         (input: Tensor, *, approximate: str = "none") => super::gelu;
     }
     /// x where positive, else `weight * x`, with a weight per channel or one for all.
-    "prelu" BOTH | NN, autocast LOWER {
+    "prelu" BOTH | NN | NATIVE, autocast LOWER {
         (input: Tensor, weight: Tensor) => super::prelu;
     }
     /// The first half along `dim` times the sigmoid of the second.

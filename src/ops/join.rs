@@ -238,11 +238,11 @@ impl Function for BlockDiag {
 
 ops! {
     /// The tensors one after the other along a dimension.
-    "cat" FUNCTION | OUT, aliases ["concat", "concatenate"] {
+    "cat" FUNCTION | OUT, aliases ["concat", "concatenate"], out JOINED {
         pub fn cat(tensors: Tensor[], dim: int = 0) -> Tensor = cat_impl;
     }
     /// The tensors, which have one shape, along a new dimension.
-    "stack" FUNCTION | OUT {
+    "stack" FUNCTION | OUT, out JOINED {
         pub fn stack(tensors: Tensor[], dim: int = 0) -> Tensor = stack_impl;
     }
     /// The tensors one beside the other: along the second dimension, vectors along the first.

@@ -15,6 +15,7 @@ pub mod matmul;
 pub mod nn;
 pub mod norm;
 mod out;
+pub mod out_policy;
 pub mod pointwise;
 pub mod pool;
 pub mod random;
@@ -103,6 +104,7 @@ fn row_op(row: &'static PointwiseOp) -> Op {
         exposure: meta.exposure,
         aliases: meta.aliases,
         autocast: meta.autocast,
+        out: row.torch.out,
         samples: &[],
         overloads,
     }

@@ -1,9 +1,9 @@
-//! The `out=` form of operations: allocation of results, and checks of dtypes.
+//! The `out=` form of operations: allocation of results, and checks of outputs.
 
 use super::interpreter::Form;
+use super::out_policy::Mismatch;
 use super::schema::{Call, Exposure, Op, Out, Overload, Value};
-use super::{evaluate, pointwise, seen};
-use crate::dtype::DType;
+use super::{evaluate, seen};
 use crate::error::Result;
 use crate::graph::{NotImplemented, grad_enabled};
 use crate::layout::{Layout, MemoryFormat};
@@ -76,7 +76,7 @@ pub(super) fn evaluate_out(
                 _ => continue,
             };
             // Exact overlap with an input is allowed for operations that have an in-place form.
-            let exact = op.exposure.has(Exposure::INPLACE) || op.name == "sort";
+            let exact = op.exposure.has(Exposure::INPLACE) || op.out.may_be_input;
             let allowed = |t: &Tensor| match t.overlap(out) {
                 Overlap::Apart => true,
                 Overlap::Same => exact,
@@ -86,11 +86,12 @@ pub(super) fn evaluate_out(
         }
     }
     let mut stored = Vec::with_capacity(outs.len());
-    for (result, out) in results.iter().zip(outs) {
-        check_dtype(op.name, result.dtype(), out.dtype())?;
-        let sequence = matches!(op.name, "arange" | "linspace" | "logspace" | "range");
-        let shaped = match sequence && result.numel() == out.numel() {
-            // A sequence fills an output of any shape in order.
+    for (i, (result, out)) in results.iter().zip(outs).enumerate() {
+        if result.dtype() != out.dtype() {
+            let found = Mismatch { op: op.name, number: i, found: result.dtype(), out: out.dtype() };
+            (op.out.check)(&found)?;
+        }
+        let shaped = match op.out.fills && result.numel() == out.numel() {
             true => Some(result.with_layout(Layout::contiguous(out.shape().clone()))),
             false => None,
         };
@@ -130,56 +131,5 @@ fn created_as(overload: &Overload, values: &[Value], outs: &[Tensor]) -> Result<
             out.dtype().scalar_name()
         ),
         _ => Ok(None),
-    }
-}
-
-/// Errors unless a result of dtype `found` may be stored in an output of dtype `out`. Most operations cast as they do
-/// in place; those that write directly to the output require its dtype, some with specific error messages.
-fn check_dtype(op: &'static str, found: DType, out: DType) -> Result<()> {
-    // Draws of 0 and 1 are numbers of every dtype.
-    if found == out || op == "bernoulli" {
-        return Ok(());
-    }
-    let (result, given) = (found.scalar_name(), out.scalar_name());
-    match op {
-        "mm" | "bmm" | "addmm" | "baddbmm" | "mv" | "addmv" | "matmul" | "topk" | "sort" | "max" | "min"
-        | "argmax" | "argmin" | "gather" | "scatter" | "scatter_add" | "scatter_reduce" | "index_add"
-        | "tril" | "triu" | "vector_norm" | "norm" | "isin" | "avg_pool2d" | "avg_pool3d" => bail!(
-            Runtime,
-            "Expected out tensor to have dtype {}, but got {} instead",
-            found.type_name(),
-            out.type_name()
-        ),
-        "index_select" | "masked_select" => {
-            bail!(Runtime, "{op}(): self and result must have the same scalar type")
-        }
-        "take" => bail!(
-            Runtime,
-            "take(): self and out expected to have the same dtype, but got self.dtype = {result} and out.dtype = {given}"
-        ),
-        "where" => bail!(Runtime, "Expected out type to be {result} but got {given}"),
-        "clamp" | "clamp_min" | "clamp_max" | "abs" | "bitwise_not" | "ceil" | "floor" | "frac" | "neg"
-        | "round" | "sgn" | "sign" | "trunc" => bail!(Runtime, "Found dtype {given} but expected {result}"),
-        "cummax" | "cummin" | "logcumsumexp" => {
-            bail!(Runtime, "expected scalar_type {result} but found {given}")
-        }
-        "dot" | "vdot" => bail!(Runtime, "result dtype {given} does not match input dtype {result}"),
-        "amax" | "amin" => bail!(
-            Runtime,
-            "Expected the dtype for input and out to match, but got {result} for input's dtype and {given} for out's dtype."
-        ),
-        "all" | "any" if out != DType::U8 => {
-            bail!(Runtime, "{op} only supports bool tensor for result, got: {given}")
-        }
-        "multinomial" => bail!(Runtime, "{op} expects Long tensor out, got: {given}"),
-        "nonzero" => {
-            bail!(Runtime, "nonzero: Expected out tensor to have scalar type Long but got scalar type{given}")
-        }
-        "cat" | "stack" if found.category() > out.category() => {
-            bail!(Type, "torch.cat(): input types can't be cast to the desired output type {given}")
-        }
-        // Without an explicit dtype these compute in the output's dtype.
-        "sum" | "prod" | "nansum" | "eye" | "arange" => Ok(()),
-        _ => pointwise::check_result_cast(found, out),
     }
 }

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::autocast::CastPolicy;
 use super::interpreter;
+use super::out_policy::OutPolicy;
 use super::schema::{Exposure, Op};
 use crate::backend::pointwise::{
     Kernel, Operand, Program, SmallOperand, compute_type, expect_divisors, run, run_few, run_pair,
@@ -125,6 +126,8 @@ pub struct TorchNames {
     pub shows: Option<(&'static str, Attribute<'static>)>,
     /// The name of the derivative's node, if the derivative is constant but depends on its inputs in PyTorch's graph.
     pub flat: &'static str,
+    /// How the `out=` form refuses an output of another dtype.
+    pub out: OutPolicy,
 }
 
 impl TorchNames {
@@ -136,6 +139,7 @@ impl TorchNames {
         shown_as: &[],
         shows: None,
         flat: "",
+        out: OutPolicy::CAST,
     };
 }
 

@@ -423,13 +423,13 @@ ops! {
             |a| avg_pool(a, "avg_pool1d", 1);
     }
     /// The mean of each window.
-    "avg_pool2d" NN | NATIVE | OUT {
+    "avg_pool2d" NN | NATIVE | OUT, out SAME {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
          count_include_pad: bool = True, divisor_override: int? = None) =>
             |a| avg_pool(a, "avg_pool2d", 2);
     }
     /// The mean of each window.
-    "avg_pool3d" NN | NATIVE | OUT, autocast FULL_ON_CPU {
+    "avg_pool3d" NN | NATIVE | OUT, autocast FULL_ON_CPU, out SAME {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
          count_include_pad: bool = True, divisor_override: int? = None) =>
             |a| avg_pool(a, "avg_pool3d", 3);

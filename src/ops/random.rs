@@ -387,7 +387,7 @@ ops! {
         (n: int, *, generator: Generator? = None, ..OPTIONS) => integers::randperm;
     }
     /// 1 with the probability that `input` holds, else 0.
-    "bernoulli" BOTH | OUT {
+    "bernoulli" BOTH | OUT, out ANY {
         (input: Tensor, *, generator: Generator? = None) => bernoulli;
         (input: Tensor, p: float, *, generator: Generator? = None) => bernoulli_p;
     }
@@ -397,7 +397,7 @@ ops! {
         (input: Tensor, p: float = 0.5, *, generator: Generator? = None) => bernoulli_in_place;
     }
     /// Indices drawn with the weights that the rows of `input` hold.
-    "multinomial" BOTH | OUT {
+    "multinomial" BOTH | OUT, out LONG {
         (input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator? = None) =>
             multinomial::multinomial;
     }

@@ -335,17 +335,17 @@ ops! {
         pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Tensor as (t, dim, dtype) = cumprod_impl;
     }
     /// The largest element up to each one along `dim`, and where it stands.
-    "cummax" BOTH | OUT {
+    "cummax" BOTH | OUT, out SCANNED {
         (input: Tensor, dim: int) -> tuple[Tensor, Tensor] =>
             |a| Ok(Out::Named("cummax", EXTREMA, cum_extremum(a, true)?));
     }
     /// The smallest element up to each one along `dim`, and where it stands.
-    "cummin" BOTH | OUT {
+    "cummin" BOTH | OUT, out SCANNED {
         (input: Tensor, dim: int) -> tuple[Tensor, Tensor] =>
             |a| Ok(Out::Named("cummin", EXTREMA, cum_extremum(a, false)?));
     }
     /// The logarithm of the sum of exponentials up to each element along `dim`, without overflow.
-    "logcumsumexp" BOTH | OUT {
+    "logcumsumexp" BOTH | OUT, out SCANNED {
         (input: Tensor, dim: int) => logcumsumexp_op;
         /// As `logcumsumexp`.
         pub fn logcumsumexp(t: &Tensor, dim: usize) -> Tensor as (t, dim) = logcumsumexp_impl;

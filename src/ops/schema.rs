@@ -8,6 +8,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::MemoryFormat;
 use crate::ops::autocast::CastPolicy;
+use crate::ops::out_policy::OutPolicy;
 use crate::ops::pointwise::PointwiseOp;
 use crate::ops::random::Generator;
 use crate::tensor::Tensor;
@@ -65,6 +66,8 @@ pub struct Op {
     pub aliases: &'static [&'static str],
     /// The autocast policy.
     pub autocast: CastPolicy,
+    /// How the `out=` form stores results.
+    pub out: OutPolicy,
     /// Arguments of sample calls, as expressions of `rgrad.doctor.recipes`: `"data(5, 7), 1"`. Empty if tensors of any
     /// shape are accepted.
     pub samples: &'static [&'static str],
@@ -80,6 +83,7 @@ impl Op {
         exposure: Exposure::BOTH,
         aliases: &[],
         autocast: CastPolicy::UNCHANGED,
+        out: OutPolicy::CAST,
         samples: &[],
         overloads: &[],
     };

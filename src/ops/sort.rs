@@ -228,7 +228,7 @@ const CHOSEN: &[&str] = &["values", "indices"];
 
 ops! {
     /// The elements in ascending or descending order along `dim`, and where they stood.
-    "sort" BOTH | OUT {
+    "sort" BOTH | OUT, out SORTED {
         (input: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor] => sort_op;
         /// As `sort`, with the node's name; stable.
         pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Vec<Tensor> as (t, dim, descending) =
@@ -245,7 +245,7 @@ ops! {
         (input: Tensor) => msort;
     }
     /// The `k` largest or smallest elements along `dim`, and where they stood.
-    "topk" BOTH | OUT {
+    "topk" BOTH | OUT, out SAME {
         (input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor] =>
             topk;
     }
@@ -254,11 +254,11 @@ ops! {
         (input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor] => kthvalue;
     }
     /// The index of the first largest element, of all or along `dim`.
-    "argmax" BOTH | OUT {
+    "argmax" BOTH | OUT, out SAME {
         (input: Tensor, dim: int? = None, keepdim: bool = False) => argmax;
     }
     /// The index of the first smallest element, of all or along `dim`.
-    "argmin" BOTH | OUT {
+    "argmin" BOTH | OUT, out SAME {
         (input: Tensor, dim: int? = None, keepdim: bool = False) => argmin;
     }
     /// Where values would go into sorted rows: before equal elements, or after them if `right`.

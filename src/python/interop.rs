@@ -426,9 +426,7 @@ fn collect(
             return Err(PyTypeError::new_err("not a sequence"));
         }
         if found[wanted.len()..].iter().any(|&n| n != 1) {
-            return Err(PyValueError::new_err(
-                "only one element tensors can be converted to Python scalars",
-            ));
+            return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));
         }
         seen.tensors = Some(seen.tensors.map_or(t.dtype(), |d| promote(d, t.dtype())));
         with_dtype!(t.dtype(), T => out.extend(t.values::<T>().py()?.into_iter().map(Element::to_scalar)));

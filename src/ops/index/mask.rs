@@ -356,7 +356,7 @@ fn isin(a: &Args) -> Result<Out> {
 
 ops! {
     /// Whether each element is among `test_elements`.
-    "isin" FUNCTION | OUT {
+    "isin" FUNCTION | OUT, out SAME {
         (elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) => isin;
     }
     /// The tensor with one value where the mask is true.
@@ -364,7 +364,7 @@ ops! {
         pub fn masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor = masked_fill_impl;
     }
     /// The elements at which the mask is true, as a vector.
-    "masked_select" BOTH | OUT {
+    "masked_select" BOTH | OUT, out SELECTED {
         pub fn masked_select(input: Tensor, mask: Tensor) -> Tensor = masked_select_impl;
     }
     /// The tensor with elements of `source`, one after the other, where the mask is true.
@@ -372,7 +372,7 @@ ops! {
         pub fn masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor = masked_scatter_impl;
     }
     /// The indices of the non-zero elements: a row each, or a vector per dimension.
-    "nonzero" BOTH | OUT {
+    "nonzero" BOTH | OUT, out POSITIONS {
         (input: Tensor, *, as_tuple: bool = False) => nonzero_op;
         /// The indices of the non-zero elements, a row each.
         pub fn nonzero(t: &Tensor) -> Tensor as (t, false) = nonzero_impl;
@@ -394,7 +394,7 @@ ops! {
         (input: Tensor, dim: int[]? = None) => count_nonzero;
     }
     /// `input` where the condition holds, else `other`; with one argument, where it holds.
-    "where" FUNCTION | OUT {
+    "where" FUNCTION | OUT, out CHOSEN {
         pub fn select_where(condition: Tensor, input: Operand, other: Operand) -> Tensor = select_where_impl;
         (condition: Tensor) => |a| Ok(Out::Tuple(nonzero_tuple(a.tensor(0)?)?));
     }

@@ -133,7 +133,7 @@ fn run(call: &OpCall, values: &[Value]) -> Result<Out> {
     match call.form {
         Form::New => evaluate(call.op, call.overload, values),
         Form::InPlace => evaluate_inplace(call.op, call.overload, values).map(Out::Tensor),
-        Form::Into(outs) => out::evaluate_out(call.op, call.overload, values, outs).map(Out::List),
+        Form::Into(outs) => out::evaluate_out(call.op, call.overload, values, outs),
     }
 }
 

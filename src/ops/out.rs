@@ -1,7 +1,7 @@
 //! The `out=` form of operations: allocation of results, and checks of outputs.
 
 use super::interpreter::Form;
-use super::out_policy::Mismatch;
+use super::out_policy::{Mismatch, OutPolicy};
 use super::schema::{Call, Exposure, Op, Out, Overload, Value};
 use super::{evaluate, seen};
 use crate::error::Result;
@@ -13,15 +13,16 @@ use crate::tensor::{
 use crate::{bail, ensure};
 
 /// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of the wrong shape
-/// is replaced by a new tensor, whose storage the binding gives to the caller's tensor.
+/// is replaced by a new tensor, whose storage the binding gives to the caller's tensor. Returns the stored tensors, as a
+/// list or under their names.
 pub fn call_out(
     op: &'static Op,
     overload: &'static Overload,
     values: &[Value],
     outs: &[Tensor],
-) -> Result<Vec<Tensor>> {
+) -> Result<Out> {
     match seen(op, overload, Form::Into(outs), values) {
-        Some(Ok(Out::List(stored))) => Ok(stored),
+        Some(Ok(stored @ (Out::List(_) | Out::Named(..)))) => Ok(stored),
         Some(Ok(_)) => bail!(Type, "{}(): an interpreter returned no list of results", op.name),
         Some(Err(e)) => Err(e),
         None => evaluate_out(op, overload, values, outs),
@@ -34,13 +35,18 @@ pub(super) fn evaluate_out(
     overload: &'static Overload,
     values: &[Value],
     outs: &[Tensor],
-) -> Result<Vec<Tensor>> {
+) -> Result<Out> {
     let creates = overload.sig.contains("device: device?");
     let given = if creates { created_as(overload, values, outs)? } else { None };
     let values = given.as_deref().unwrap_or(values);
+    let mut names = None;
     let results = match evaluate(op, overload, values)? {
         Out::Tensor(t) => vec![t],
-        Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
+        Out::Tuple(v) | Out::List(v) => v,
+        Out::Named(name, fields, v) => {
+            names = Some((name, fields));
+            v
+        }
         _ => Vec::new(),
     };
     // A result that may be created on any device, with no device requested, is created on the output's device.
@@ -86,7 +92,20 @@ pub(super) fn evaluate_out(
         }
     }
     let mut stored = Vec::with_capacity(outs.len());
+    let asked = values.iter().find_map(|v| if let Value::DType(d) = v { Some(*d) } else { None });
     for (i, (result, out)) in results.iter().zip(outs).enumerate() {
+        ensure!(
+            result.device() == out.device(),
+            Runtime,
+            "Expected out tensor to have device {}, but got {} instead",
+            result.device(),
+            out.device()
+        );
+        if let Some(dtype) = asked
+            && dtype != out.dtype()
+        {
+            (OutPolicy::SAME.check)(&Mismatch { op: op.name, number: i, found: dtype, out: out.dtype() })?;
+        }
         if result.dtype() != out.dtype() {
             let found = Mismatch { op: op.name, number: i, found: result.dtype(), out: out.dtype() };
             (op.out.check)(&found)?;
@@ -111,7 +130,10 @@ pub(super) fn evaluate_out(
             t.set_requires_grad(true)?;
         }
     }
-    Ok(stored)
+    Ok(match names {
+        Some((name, fields)) => Out::Named(name, fields, stored),
+        None => Out::List(stored),
+    })
 }
 
 /// The values of a call that creates a tensor of the dtype of the output; None if they stay as they are.

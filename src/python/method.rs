@@ -331,8 +331,12 @@ fn call_out(
         )));
     };
     let tensors = targets.iter().map(|t| Ok(t.cast::<PyTensor>()?.tensor())).collect::<PyResult<Vec<_>>>()?;
-    let stored =
-        py.detach(|| interruptible(|| ops::call_out(entry.op, signature.overload, values, &tensors))).py()?;
+    let called = || ops::call_out(entry.op, signature.overload, values, &tensors);
+    let (stored, name) = match py.detach(|| interruptible(called)).py()? {
+        Out::Named(name, _, stored) => (stored, Some(name)),
+        Out::List(stored) => (stored, None),
+        _ => (Vec::new(), None),
+    };
     for ((target, before), after) in targets.iter().zip(&tensors).zip(stored) {
         if !after.same(before) {
             if before.numel() > 0 {
@@ -341,7 +345,10 @@ fn call_out(
             PyTensor::replace(target.cast::<PyTensor>()?, before.replaced_by(after).py()?);
         }
     }
-    Ok(out.clone().unbind())
+    match name {
+        Some(name) => convert::named(py, &format!("{name}_out"), targets),
+        None => Ok(out.clone().unbind()),
+    }
 }
 
 fn warn_resized(py: Python<'_>, name: &str, before: &crate::Tensor, after: &crate::Tensor) -> PyResult<()> {

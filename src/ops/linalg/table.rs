@@ -32,18 +32,18 @@ ops! {
     }
     /// The singular value decomposition of each matrix: the columns of `U` and `V` are the singular vectors, `S`
     /// holds the singular values in descending order.
-    "svd" BOTH | OUT, autocast FULL_ON_CPU {
+    "svd" BOTH | OUT, autocast FULL_ON_CPU, out SAME {
         (input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor] =>
             svd::torch_svd;
     }
     /// The singular value decomposition of each matrix: the columns of `U` and the rows of `Vh` are the singular
     /// vectors, `S` holds the singular values in descending order.
-    "svd" LINALG | OUT, autocast FULL_ON_CPU {
+    "svd" LINALG | OUT, autocast FULL_ON_CPU, out SAME {
         (A: Tensor, full_matrices: bool = True, *, driver: str? = None) -> tuple[Tensor, Tensor, Tensor] =>
             svd::linalg_svd;
     }
     /// The singular values of each matrix, in descending order.
-    "svdvals" LINALG | OUT, autocast FULL_ON_CPU {
+    "svdvals" LINALG | OUT, autocast FULL_ON_CPU, out SAME {
         (A: Tensor, *, driver: str? = None) => svd::linalg_svdvals;
         /// As `svdvals`.
         pub fn svdvals(t: &Tensor) -> Tensor as (t, None::<&str>) = svd::svdvals_impl;
@@ -91,11 +91,11 @@ ops! {
         (input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) => super::addr;
     }
     /// Vector product of vectors of three elements along `dim`.
-    "cross" BOTH | OUT, autocast WIDEST_ON_GPU {
+    "cross" BOTH | OUT, autocast WIDEST_ON_GPU, out SAME {
         (input: Tensor, other: Tensor, dim: int? = None) => super::cross;
     }
     /// Vector product of vectors of three elements along `dim`.
-    "cross" LINALG | OUT, autocast WIDEST_ON_GPU {
+    "cross" LINALG | OUT, autocast WIDEST_ON_GPU, out SAME {
         (input: Tensor, other: Tensor, *, dim: int = -1) => super::linalg_cross;
     }
     /// Sums of products along `dim`.

@@ -59,11 +59,8 @@ const fn decode_code(format: Option<Format>, code: u8) -> f32 {
     }
     if magnitude > f.largest {
         // e5m2 has an infinity between the largest number and its NaNs.
-        return match (magnitude == f.overflow, sign) {
-            (true, 0) => f32::INFINITY,
-            (true, _) => f32::NEG_INFINITY,
-            _ => f32::NAN,
-        };
+        let value = if magnitude == f.overflow { f32::INFINITY } else { f32::NAN };
+        return if sign == 0 { value } else { -value };
     }
     let (exponent, fraction) =
         ((magnitude >> f.mantissa) as i32, (magnitude & ((1 << f.mantissa) - 1)) as f32);

@@ -81,6 +81,9 @@ def _check(points: Tensor, shape: Sequence[int], edges: Sequence[Tensor], weight
 
 def _count(points: Tensor, edges: list[Tensor], weight: Tensor | None, density: bool) -> Tensor:
     """Counts points (N, D), or sums their weights, in the boxes between edges."""
+    if not edges:
+        # Points without coordinates lie in no box: the sum over none of them, which has no density.
+        return points.new_tensor(math.nan if density else 0.0)
     sizes = [len(edge) - 1 for edge in edges]
     inside = rgrad.ones(len(points), dtype=rgrad.bool, device=points.device)
     flat = rgrad.zeros(len(points), dtype=rgrad.int64, device=points.device)
@@ -184,7 +187,7 @@ def histogramdd(
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     if range is not None and len(range) != 2 * size:
         raise RuntimeError(f"{_NAME}: for a {size}-dimensional histogram range should have {2 * size} elements")
-    points = input.reshape(-1, size)
+    points = input.reshape(math.prod(input.shape[:-1]), size)
     if all(isinstance(c, Tensor) for c in counts):
         edges = counts
     else:

@@ -8,14 +8,11 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import element_type, write_exactly
 
 Tensor = _C.Tensor
 
 _NAME = "torch.histogramdd"
-
-
-def _dtype_name(t: Tensor) -> str:
-    return {"float32": "float", "float64": "double"}.get(str(t.dtype).removeprefix("torch."), str(t.dtype))
 
 
 def _even_edges(points: Tensor, counts: list[int], range: Sequence[float] | None) -> list[Tensor]:
@@ -50,7 +47,7 @@ def _check(points: Tensor, shape: Sequence[int], edges: Sequence[Tensor], weight
         if edge.dtype != points.dtype:
             raise RuntimeError(
                 f"{_NAME}: input tensor and bins tensors should have the same dtype, but got input with dtype "
-                f"{_dtype_name(points)} and bins for dimension {place} with dtype {_dtype_name(edge)}"
+                f"{element_type(points)} and bins for dimension {place} with dtype {element_type(edge)}"
             )
         if edge.dim() != 1:
             raise RuntimeError(
@@ -69,7 +66,7 @@ def _check(points: Tensor, shape: Sequence[int], edges: Sequence[Tensor], weight
     if weight.dtype != points.dtype:
         raise RuntimeError(
             f"{_NAME}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but "
-            f"got input({_dtype_name(points)}), and weight({_dtype_name(weight)})"
+            f"got input({element_type(points)}), and weight({element_type(weight)})"
         )
     if list(weight.shape) != list(shape):
         raise RuntimeError(
@@ -147,13 +144,11 @@ def histogram(
             if target.dtype != points.dtype:
                 raise RuntimeError(
                     f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
-                    f"{_dtype_name(points)} and {name} {_dtype_name(target)}{where}"
+                    f"{element_type(points)} and {name} {element_type(target)}{where}"
                 )
     made = (_count(points, edges, flat, density), edges[0])
     if out is not None:
-        for target, value in zip(out, made, strict=True):
-            target.resize_(value.shape).copy_(value)
-        made = tuple(out)
+        made = tuple(write_exactly("histogram", value, target) for value, target in zip(made, out, strict=True))
     return result(made)
 
 

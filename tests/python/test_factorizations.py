@@ -250,3 +250,53 @@ def test_results_that_were_stored_in_outputs_have_names():
     assert out[0].tolist() == [1, 2]
     values, where = torch.max(a, 0, out=[torch.empty(0), torch.empty(0, dtype=torch.int64)])
     assert (values.tolist(), where.tolist()) == ([2, 1], [0, 1])
+
+
+def test_a_singular_matrix_has_an_infinite_condition_number_in_every_norm():
+    batch = torch.stack([torch.ones(2, 2), 2 * torch.eye(2)])
+    for p in ("fro", "nuc", float("inf"), float("-inf"), 1, -1):
+        found = torch.linalg.cond(batch, p)
+        assert found[0] == float("inf") and torch.equal(found[1], torch.linalg.cond(batch[1], p))
+    assert torch.linalg.cond(torch.ones(2, 0, 3)).tolist() == [0, 0]
+    with pytest.raises(ValueError, match="invalid norm type: foo"):
+        torch.linalg.cond(batch, "foo")
+    with pytest.raises(RuntimeError, match=r"cond\(ord=fro\): A must be batches of square matrices"):
+        torch.linalg.cond(torch.ones(2, 3), "fro")
+
+
+def test_a_pseudo_inverse_takes_its_relative_threshold_by_its_older_name():
+    A = torch.diag(torch.tensor([2.0, 0.5]))
+    for found in (torch.linalg.pinv(A, 0.3), torch.linalg.pinv(A, rcond=torch.tensor(0.3), hermitian=True)):
+        torch.testing.assert_close(found, torch.diag(torch.tensor([0.5, 0.0])))
+    with pytest.raises(TypeError, match="rcond and atol or rtol"):
+        torch.linalg.pinv(A, rcond=0.1, rtol=0.1)
+    with pytest.raises(RuntimeError, match=r"linalg.pinv\(Int\{\[2, 2\]\}\): expected a tensor with 2 or more"):
+        torch.linalg.pinv(A.int())
+
+
+def test_pivots_that_are_no_rows_are_refused():
+    with pytest.raises(RuntimeError, match="Pivots given to lu_solve must all be greater or equal to 1"):
+        torch.linalg.lu_solve(torch.eye(2), torch.tensor([0, 1], dtype=torch.int32), torch.eye(2))
+
+
+def test_reflections_and_products_name_the_operand_that_does_not_fit():
+    with pytest.raises(RuntimeError, match="Expected tau to have one dimension less than input"):
+        torch.ormqr(torch.ones(3, 2), torch.ones(2, 2), torch.ones(3, 2))
+    with pytest.raises(
+        RuntimeError, match=r"batch dimensions of other to be equal to input.shape\[:-2\], but got \[3\]"
+    ):
+        torch.ormqr(torch.ones(2, 3, 2), torch.ones(2, 2), torch.ones(3, 3, 2))
+    with pytest.raises(RuntimeError, match="same dtype but tensor 0 is float and tensor 1 double"):
+        torch.linalg.multi_dot([torch.ones(2, 2), torch.ones(2, 2).double()])
+    with pytest.raises(TypeError, match="must be tuple of Tensors, not Tensor"):
+        torch.linalg.multi_dot(torch.ones(2, 2, 2))
+    with pytest.raises(RuntimeError, match="Tensor dimension is 1, expected 2 instead"):
+        torch.chain_matmul(torch.ones(2), torch.ones(2, 2))
+    with pytest.raises(ValueError, match="at least one operand"):
+        torch.einsum("", [])
+
+
+@pytest.mark.parametrize("name", ["cholesky", "eig", "lstsq", "matrix_rank", "solve", "symeig"])
+def test_removed_functions_say_what_stands_in_their_place(name):
+    with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed.*use torch.linalg"):
+        getattr(torch, name)(torch.eye(2))

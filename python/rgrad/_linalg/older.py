@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rgrad import _C
+from rgrad._out import write_exactly
 
 from . import lu as _lu
 from .common import broadcast_batch, expect_square, named
@@ -34,9 +35,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     _lu.check_nonsingular("torch.lu", found.info)
     if out is None:
         return found.LU, found.pivots
-    for target, value in zip(out, found, strict=False):
-        target.resize_(value.shape).copy_(value)
-    return tuple(out)
+    return tuple(write_exactly("_lu_with_info", value, target) for value, target in zip(found, out, strict=False))
 
 
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -97,7 +96,11 @@ def triangular_solve(
 
 def _removed(name: str, instead: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(f"torch.{name} was deprecated and is now removed: use {instead}")
+        # Programs look for the first sentence, with PyTorch's version.
+        raise RuntimeError(
+            "This function was deprecated since version 1.9 and is now removed. "
+            f"In place of torch.{name} use {instead}."
+        )
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Removed: use {instead}."

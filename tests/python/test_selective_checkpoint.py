@@ -10,7 +10,7 @@ import pytest
 
 import rgrad as torch
 from rgrad._library import calls
-from rgrad.profiler import profile
+from rgrad.utils import _selective
 from rgrad.utils.checkpoint import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -45,9 +45,23 @@ def _backward_of_both(ctx, g):
     return g[0] * x.cos() - g[1] * x.sin()
 
 
+@torch.library.custom_op("selective::tail", mutates_args=())
+def tail(x: torch.Tensor) -> torch.Tensor:
+    _runs.append("tail")
+    return x[1:].sin()
+
+
+def _backward_of_tail(ctx, g):
+    (part,) = ctx.saved_tensors
+    return torch.cat([torch.zeros_like(part[:1]), g * part.cos()])
+
+
+tail.register_autograd(
+    _backward_of_tail, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0][1:])
+)
 sine.register_autograd(lambda ctx, g: g * ctx.saved_tensors[0].cos(), setup_context=_keep_argument)
 both.register_autograd(_backward_of_both, setup_context=_keep_argument)
-SINE, BOTH = torch.ops.selective.sine.default, torch.ops.selective.both.default
+SINE, BOTH, TAIL = (getattr(torch.ops.selective, name).default for name in ("sine", "both", "tail"))
 
 
 @pytest.fixture(autouse=True)
@@ -86,10 +100,6 @@ def leaf(*shape):
     return torch.randn(*shape, requires_grad=True)
 
 
-def calls_of(prof):
-    return {event.key: event.count for event in prof.key_averages()}
-
-
 @pytest.mark.parametrize(
     "policy, runs_again",
     [
@@ -118,16 +128,38 @@ def test_a_list_names_the_operations_whose_results_are_kept():
 
 
 def test_a_saved_product_is_computed_once():
-    a, b = leaf(8, 8), leaf(8, 8)
-    counts = {}
+    class Count(torch.overrides.TorchFunctionMode):
+        """Sees the calls that the second run makes in the end."""
+
+        def __init__(self, inner):
+            self.inner, self.names = inner, []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.names.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+        def __enter__(self):
+            super().__enter__()
+            self.inner.__enter__()
+
+        def __exit__(self, *exc):
+            self.inner.__exit__(*exc)
+            super().__exit__(*exc)
+
+    names = []
     for policy in ([], [aten.mm.default]):
-        y = selectively(policy, lambda a, b: (a.sin() @ b).exp().cos(), a, b)
-        with profile() as prof:
-            # The second run alone: reading what a node saved starts it.
-            _ = y.grad_fn._saved_input if hasattr(y.grad_fn, "_saved_input") else y.grad_fn._saved_self
-        counts[len(policy)] = calls_of(prof)
-    assert not [name for name in counts[1] if name.endswith(("::mm", "::matmul"))]
-    assert [name for name in counts[0] if name.endswith(("::mm", "::matmul"))]
+        first, second = create_selective_checkpoint_contexts(policy)
+        count = Count(second)
+
+        def function(a, b):
+            return (a.sin() @ b).exp().cos()
+
+        y = checkpoint(
+            function, leaf(2, 2), leaf(2, 2), use_reentrant=False, context_fn=lambda pair=(first, count): pair
+        )
+        y.sum().backward()
+        names.append(count.names)
+    assert names == [["sin", "matmul", "exp", "cos"], ["sin", "exp", "cos"]]
 
 
 def test_gradients_of_common_operations_are_those_without_a_checkpoint():
@@ -158,6 +190,42 @@ def test_a_transformer_block_has_the_gradients_of_one_without_a_checkpoint():
         expected = gradients(lambda: block(x), x, *block.parameters())
         found = gradients(lambda policy=policy: selectively(policy, block, x), x, *block.parameters())
         assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_modules_have_the_gradients_of_ones_without_a_checkpoint():
+    nn = torch.nn
+    lstm = nn.LSTM(8, 4)
+    for module, x in (
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.GELU(), nn.AvgPool2d(2)), leaf(2, 3, 6, 6)),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()), leaf(2, 3, 6, 6)),
+        (lambda x: lstm(x)[0], leaf(5, 2, 8)),
+    ):
+        assert_as_without(everything, module, x)
+        assert_as_without([aten.convolution.default, aten.mkldnn_rnn_layer.default], module, x)
+
+
+def test_a_saved_batch_normalization_counts_each_batch_once():
+    norm, x = torch.nn.BatchNorm1d(3), leaf(4, 3)
+    selectively([aten.native_batch_norm.default], lambda x: norm(x.sin()).exp(), x).sum().backward()
+    once = torch.nn.BatchNorm1d(3)
+    once(x.sin())
+    assert torch.equal(norm.running_mean, once.running_mean)
+
+
+def test_operations_on_a_gpu_are_kept(gpu):
+    x = torch.randn(1, 2, 4, 8, device=gpu, requires_grad=True)
+    asked = []
+
+    def choose(ctx, op, *args, **kwargs):
+        asked.append(op)
+        return CheckpointPolicy.MUST_SAVE
+
+    def function(x):
+        y = x.sin()
+        return F.dropout(F.scaled_dot_product_attention(y, y, y, dropout_p=0.5), 0.5).exp() @ y.transpose(2, 3)
+
+    assert_as_without(choose, function, x)
+    assert aten._scaled_dot_product_efficient_attention.default in asked
 
 
 def test_the_calls_that_a_composite_function_makes_are_seen():
@@ -312,25 +380,14 @@ def test_the_contexts_work_inside_a_context_of_the_program():
 
 def test_autocast_casts_are_made_again_of_the_arguments():
     w, bias, x = leaf(6, 4), leaf(6), leaf(5, 4)
-    kept = []
 
     def function(x, w, bias):
         with torch.autocast("cpu", torch.bfloat16):
             return F.linear(x.sin(), w, bias).float().sin()
 
-    expected = gradients(lambda: function(x, w, bias), x, w, bias)
-    found = gradients(lambda: selectively([aten.addmm.default], function, x, w, bias), x, w, bias)
-    assert all(map(torch.equal, found, expected))
-    # Both matrices of the product are recomputed, not kept in half precision.
-    from rgrad.utils import _selective
-
-    keep = _selective.Slot.keep
-    try:
-        _selective.Slot.keep = lambda slot, t: (kept.append(t.shape), keep(slot, t))[1]
-        selectively([aten.addmm.default], function, x, w, bias)
-    finally:
-        _selective.Slot.keep = keep
-    assert kept == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_selective.Slot, "keep", lambda slot, tensor: pytest.fail("kept in half precision"))
+        assert_as_without([aten.addmm.default], function, x, w, bias)
 
 
 def test_a_user_function_of_autograd_runs_inside_the_region():
@@ -382,6 +439,13 @@ def test_contexts_serve_one_region():
     regions[0].sum().backward()
     with pytest.raises(RuntimeError, match="Trying to backward an extra time"):
         regions[1].sum().backward()
+
+
+def test_a_saved_result_that_was_written_to_does_not_serve_its_own_backward():
+    for allowed in (False, True):
+        y = selectively([aten.exp.default], lambda x: x.exp().add_(1), leaf(3), mutation=allowed)
+        with pytest.raises(RuntimeError, match="has been mutated"):
+            y.sum().backward()
 
 
 @pytest.mark.parametrize("operation", [torch.mm, lambda x, _: x.exp()])
@@ -436,6 +500,53 @@ def test_without_gradients_the_function_is_called_alone():
 
     with torch.no_grad():
         assert torch.equal(selectively(refuse, torch.exp, torch.zeros(2)), torch.ones(2))
+
+
+def test_arguments_of_saved_operations_are_recomputed_also_where_a_view_of_them_is_saved():
+    kept = []
+
+    class Slot(_selective.Slot):
+        __slots__ = ()
+
+        def keep(self, tensor):
+            kept.append(tuple(tensor.shape))
+            super().keep(tensor)
+
+    w, x = leaf(4, 5), leaf(2, 3, 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_selective, "Slot", Slot)
+        assert_as_without([aten.mm.default], lambda x, w: (x.sin() @ w.cos()).exp(), x, w)
+        assert_as_without([TAIL], lambda x: tail(x.exp()).exp(), x)
+        assert_as_without([aten.bmm.default], lambda x: (x.sin() @ x.cos().transpose(1, 2)).exp(), x)
+        assert_as_without([aten.addmm.default], lambda x, w: F.linear(x.sin(), w.cos().t(), w[0].exp()).exp(), x, w)
+        assert kept == []
+        assert_as_without([aten._softmax.default], lambda x: x.sin().softmax(-1).exp(), x)
+        assert kept == [(2, 3, 4)]  # The result, which its own backward needs.
+
+
+def test_an_argument_that_lies_differently_in_the_second_run_is_an_error():
+    x = leaf(4, 3)
+    layouts = [x.t().contiguous().t(), x]
+
+    def function(x):
+        return tail(layouts.pop().exp()).exp()
+
+    y = selectively([TAIL], function, x)
+    with pytest.raises(RuntimeError, match="has strides .1, 4. in the second run"):
+        y.sum().backward()
+
+
+def test_views_are_made_again_of_what_is_recomputed():
+    first, second = create_selective_checkpoint_contexts(everything)
+    checkpoint(
+        lambda x: x.relu_().view(2, 3).exp()[0].sin(),
+        leaf(6) * 1,
+        use_reentrant=False,
+        context_fn=lambda: (first, second),
+    )
+    saved = {str(op): [entry is not None for entry in items] for op, items in first.store.items.items()}
+    expected = {"aten.view.default": [False], "aten.exp.default": [True], "aten.select.int": [False]}
+    assert saved == {**expected, "aten.sin.default": [True]}
 
 
 def test_results_are_freed_with_the_graph():

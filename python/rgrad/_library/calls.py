@@ -299,7 +299,7 @@ def operation_of(function: Any, args: _Args, kwargs: _Kwargs) -> Any:
     return None if full_name is None else _overload(full_name)
 
 
-def shown_arguments(function: Any, op: Any, args: _Args, kwargs: _Kwargs) -> tuple[_Args, _Kwargs]:
+def shown_arguments(function: Any, args: _Args, kwargs: _Kwargs) -> tuple[_Args, _Kwargs]:
     """The arguments of a call as those of its operation: policies look at the shapes of the matrices of a product."""
     if getattr(function, "__name__", "") != "linear":
         return args, kwargs

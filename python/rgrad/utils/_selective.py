@@ -29,13 +29,13 @@ from typing import Any
 import rgrad
 from rgrad import _C, overrides
 from rgrad._library import aten, calls, operation
+from rgrad._subclass import DisableTorchFunction
 from rgrad.autograd import Function
 from rgrad.autograd.graph import innermost_saved_tensors_hooks, saved_tensors_hooks
 from rgrad.random import default_generator
 
 Tensor = _C.Tensor
 _OVERLOADS = (aten.OpOverload, operation.OpOverload)
-_ALL_MODES = 2
 _MUTATED = "Tensor cached during selective activation checkpoint has been mutated"
 
 
@@ -69,16 +69,6 @@ class SelectiveCheckpointContext:
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute = is_recompute
         self.op_output = op_output
-
-
-@contextlib.contextmanager
-def _without_modes() -> Iterator[None]:
-    """Within the block, no mode sees what is called."""
-    before = _C._set_torch_function_disabled(_ALL_MODES)
-    try:
-        yield
-    finally:
-        _C._set_torch_function_disabled(before)
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -121,7 +111,7 @@ class Slot:
     def __init__(self, tensor: Tensor) -> None:
         self.tensor: Tensor | None = tensor
         self.packed: Any = None
-        self.version = 0
+        self.version = _version(tensor)
 
     def pass_on(self, hooks: saved_tensors_hooks, tensor: Tensor) -> None:
         """Lets the region save the tensor."""
@@ -302,7 +292,8 @@ class _Run(overrides.TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        op = calls.operation_of(func, args, kwargs)
+        with DisableTorchFunction():
+            op = calls.operation_of(func, args, kwargs)
         if op is not None:
             return self.operate(op, func, args, kwargs)
         inner = getattr(func, "__wrapped__", None)
@@ -320,11 +311,14 @@ class _Run(overrides.TorchFunctionMode):
 
 
 class _FirstRun(_Run):
-    def __init__(self, policy: Callable[..., Any], store: Store) -> None:
+    def __init__(self, policy: Callable[..., Any] | frozenset[Any], store: Store) -> None:
         super().__init__()
         self.policy, self.store = policy, store
 
     def operate(self, op: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        if isinstance(self.policy, frozenset) and op not in self.policy:
+            self.store.add(op, None)
+            return func(*args, **kwargs)
         hooks = self.hooks()
         if hooks is None:
             return self._noted(op, func, args, kwargs, contextlib.nullcontext())
@@ -351,7 +345,7 @@ class _FirstRun(_Run):
         with collecting:
             result = func(*args, **kwargs)
         after = default_generator._state()
-        with _without_modes():
+        with DisableTorchFunction():
             arguments = list(_tensors((args, kwargs)))
             plain = _mapped(lambda x: x.detach(), result)
             saved: list[Saved] = []
@@ -380,7 +374,9 @@ class _FirstRun(_Run):
         is_view = any(_address(x) in addresses for x in results)
         if is_view and str(op).removeprefix("aten.") in calls.RETURN_ARGUMENT:
             return False
-        shown, named = calls.shown_arguments(func, op, args, kwargs)
+        if isinstance(self.policy, frozenset):
+            return not is_view
+        shown, named = calls.shown_arguments(func, args, kwargs)
         said = self.policy(SelectiveCheckpointContext(is_recompute=False, op_output=plain), op, *shown, **named)
         return not is_view and any(said is choice for choice in _SAVES)
 
@@ -406,7 +402,7 @@ class _SecondRun(_Run):
         entry = self.store.find(op, number)
         if entry is None:
             return func(*args, **kwargs)
-        with _without_modes():
+        with DisableTorchFunction():
             arguments = list(_tensors((args, kwargs)))
             hooks = self.hooks()
             if hooks is not None:
@@ -454,14 +450,10 @@ def create_selective_checkpoint_contexts(
             [2.0000, 5.4366]])
     """
     if isinstance(policy_fn_or_list, list):
-        chosen = set()
         for op in policy_fn_or_list:
             if not isinstance(op, _OVERLOADS):
                 raise ValueError(_no_overload(op))
-            chosen.add(op)
-
-        def policy(ctx: SelectiveCheckpointContext, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-            return CheckpointPolicy.MUST_SAVE if op in chosen else CheckpointPolicy.PREFER_RECOMPUTE
+        policy = frozenset(policy_fn_or_list)
     elif callable(policy_fn_or_list):
         policy = policy_fn_or_list
     else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
+import threading
 import weakref
 
 import pytest
@@ -412,6 +414,55 @@ def test_a_user_function_of_autograd_runs_inside_the_region():
         map(torch.equal, gradients(lambda: selectively([SINE], lambda x: Square.apply(x.exp()).cos(), x), x), expected)
     )
     assert len(_runs) == 1
+
+
+def test_runs_see_their_operations_where_overriding_is_disabled():
+    def function(x):
+        return (x.sin().exp() * x).exp().cos()
+
+    x = leaf(4)
+    expected = gradients(lambda: function(x), x)[1]
+    blocks = (
+        contextlib.nullcontext,
+        torch.overrides.BaseTorchFunctionMode,
+        torch._C.DisableTorchFunction,
+        torch._C.DisableTorchFunctionSubclass,
+    )
+    for around_first in blocks:
+        for around_second in blocks:
+            with around_first():
+                y = selectively([aten.exp.default], function, x)
+            with around_second():
+                (found,) = torch.autograd.grad(y.square().sum(), x)
+            assert torch.equal(found, expected)
+
+
+def test_backward_may_run_in_another_thread():
+    x, found = leaf(4), []
+    y = selectively([SINE], lambda x: sine(x.exp()).cos(), x)
+    thread = threading.Thread(target=lambda: found.extend(torch.autograd.grad(y.sum(), x)))
+    thread.start()
+    thread.join()
+    assert torch.allclose(found[0], -x.exp().sin().sin() * x.exp().cos() * x.exp()) and len(_runs) == 1
+
+
+def test_saved_results_keep_the_class_of_tensors():
+    class Own(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    classes = []
+
+    def function(x):
+        y = x.exp()
+        classes.append(type(y))
+        return F.normalize(y.sin()).cos()
+
+    x = torch.randn(2, 4).as_subclass(Own).requires_grad_()
+    for policy in ([aten.exp.default], everything):
+        assert_as_without(policy, function, x)
+    assert set(classes) == {Own}
 
 
 def test_a_second_backward_through_the_region_is_an_error():

@@ -29,7 +29,7 @@ from typing import Any
 import rgrad
 from rgrad import _C, overrides
 from rgrad._library import aten, calls, operation
-from rgrad._subclass import DisableTorchFunction
+from rgrad._subclass import DisableTorchFunction, DisableTorchFunctionSubclass
 from rgrad.autograd import Function
 from rgrad.autograd.graph import innermost_saved_tensors_hooks, saved_tensors_hooks
 from rgrad.random import default_generator
@@ -91,6 +91,11 @@ def _mapped(function: Callable[[Tensor], Any], values: Any) -> Any:
         make: Any = getattr(type(values), "_make", type(values))
         return make(items)
     return values
+
+
+def _of_class(cls: type, x: Tensor) -> Tensor:
+    """A tensor, as one of a class if functions handle that class in another way."""
+    return x.as_subclass(cls) if type(x) is not cls and getattr(cls, "_takes_part", False) else x
 
 
 def _address(x: Tensor) -> Any:
@@ -225,7 +230,7 @@ class Entry:
                 x.requires_grad_(requires)
             return result
         made = iter(_Restored.apply(kept, self.requires_grad, *sources))
-        return _mapped(lambda _: next(made), result)
+        return _mapped(lambda x: _of_class(type(x), next(made)), result)
 
 
 class _Restored(Function):
@@ -276,13 +281,21 @@ class _Run(overrides.TorchFunctionMode):
     def __init__(self) -> None:
         # The hooks of the region that the mode serves, innermost last, as a block may be entered inside itself.
         self.served: list[saved_tensors_hooks | None] = []
+        # What of overriding was disabled around each block.
+        self.disabled: list[int] = []
 
     def __enter__(self) -> Any:
         self.served.append(innermost_saved_tensors_hooks())
+        # Where all overriding is disabled, as it may be around one run and not the other, modes must see calls still.
+        before = _C._set_torch_function_disabled(DisableTorchFunctionSubclass.level)
+        self.disabled.append(before)
+        if before < DisableTorchFunction.level:
+            _C._set_torch_function_disabled(before)
         return super().__enter__()
 
     def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)
+        _C._set_torch_function_disabled(self.disabled.pop())
         self.served.pop()
 
     def hooks(self) -> saved_tensors_hooks | None:
@@ -347,7 +360,7 @@ class _FirstRun(_Run):
         after = default_generator._state()
         with DisableTorchFunction():
             arguments = list(_tensors((args, kwargs)))
-            plain = _mapped(lambda x: x.detach(), result)
+            plain = _mapped(lambda x: _of_class(type(x), x.detach()), result)
             saved: list[Saved] = []
             saves = self._saves(op, func, args, kwargs, arguments, plain)
             for slot in slots:

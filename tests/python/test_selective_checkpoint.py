@@ -437,6 +437,15 @@ def test_runs_see_their_operations_where_overriding_is_disabled():
             assert torch.equal(found, expected)
 
 
+def test_a_call_that_ends_in_an_error_counts_as_one():
+    def function(x):
+        with contextlib.suppress(RuntimeError):
+            torch.mm(x, torch.ones(5, 5))
+        return (torch.mm(x.sin(), x) * 2).exp() + torch.mm(x, x.cos()).exp()
+
+    assert_as_without([aten.mm.default], function, leaf(3, 3))
+
+
 def test_backward_may_run_in_another_thread():
     x, found = leaf(4), []
     y = selectively([SINE], lambda x: sine(x.exp()).cos(), x)

@@ -260,9 +260,11 @@ class Store:
     def __init__(self) -> None:
         self.items: dict[Any, list[Any]] = {}
 
-    def add(self, op: Any, entry: Entry | None) -> None:
-        """Adds the item of a call."""
-        self.items.setdefault(op, []).append(entry)
+    def reserve(self, op: Any) -> tuple[list[Any], int]:
+        """Adds an item for a call that begins, also for one that ends in an error; returns its list and number."""
+        items = self.items.setdefault(op, [])
+        items.append(None)
+        return items, len(items) - 1
 
     def find(self, op: Any, number: int) -> Any:
         """The item of a call of the second run."""
@@ -286,7 +288,7 @@ class _Run(overrides.TorchFunctionMode):
 
     def __enter__(self) -> Any:
         self.served.append(innermost_saved_tensors_hooks())
-        # Where all overriding is disabled, as it may be around one run and not the other, modes must see calls still.
+        # Both runs must see their calls, so a `DisableTorchFunction` around one of them disables subclasses alone.
         before = _C._set_torch_function_disabled(DisableTorchFunctionSubclass.level)
         self.disabled.append(before)
         if before < DisableTorchFunction.level:
@@ -329,22 +331,25 @@ class _FirstRun(_Run):
         self.policy, self.store = policy, store
 
     def operate(self, op: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        items, number = self.store.reserve(op)
         if isinstance(self.policy, frozenset) and op not in self.policy:
-            self.store.add(op, None)
             return func(*args, **kwargs)
         hooks = self.hooks()
         if hooks is None:
-            return self._noted(op, func, args, kwargs, contextlib.nullcontext())
+            result, items[number] = self._made(op, func, args, kwargs, contextlib.nullcontext())
+            return result
         slots: list[Slot] = []
 
         def pack(x: Tensor) -> Slot:
-            slots.append(Slot(x))
+            with DisableTorchFunction():
+                slots.append(Slot(x))
             return slots[-1]
 
         collecting = saved_tensors_hooks(pack, lambda slot: slot.restored(hooks))
-        return self._noted(op, func, args, kwargs, collecting, hooks, slots)
+        result, items[number] = self._made(op, func, args, kwargs, collecting, hooks, slots)
+        return result
 
-    def _noted(
+    def _made(
         self,
         op: Any,
         func: Any,
@@ -353,7 +358,8 @@ class _FirstRun(_Run):
         collecting: Any,
         hooks: Any = None,
         slots: Iterable[Slot] = (),
-    ) -> Any:
+    ) -> tuple[Any, Entry | None]:
+        """Makes a call; returns its result and its entry, if the policy saves it."""
         before = default_generator._state()
         with collecting:
             result = func(*args, **kwargs)
@@ -371,12 +377,10 @@ class _FirstRun(_Run):
                 else:
                     slot.pass_on(hooks, x)
                     saved += [] if source is None else [source]
-            entry = None
-            if saves:
-                requires_grad = [x.requires_grad for x in _tensors(result)]
-                entry = Entry(plain, requires_grad, saved, bytes(after) if after != before else None)
-            self.store.add(op, entry)
-        return result
+            if not saves:
+                return result, None
+            requires_grad = [x.requires_grad for x in _tensors(result)]
+            return result, Entry(plain, requires_grad, saved, bytes(after) if after != before else None)
 
     def _saves(self, op: Any, func: Any, args: Any, kwargs: Any, arguments: list[Tensor], plain: Any) -> bool:
         """Whether the result of a call is to be saved."""

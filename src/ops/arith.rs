@@ -218,7 +218,7 @@ impl crate::graph::Function for RoundedDiv {
 
 /// Clamps an integer bound to the range of the dtype, if that does not change the result; an error if all elements
 /// would be out of range.
-fn limit<'a>(bound: Arg<'a>, dtype: DType, which: &str) -> Result<Arg<'a>> {
+pub fn limit<'a>(bound: Arg<'a>, dtype: DType, which: &str) -> Result<Arg<'a>> {
     let Arg::S(Scalar::Int(i)) = bound else { return Ok(bound) };
     let nearest = dtype.nearest(i);
     ensure!(

@@ -99,14 +99,15 @@ pub(super) fn evaluate_out(
             result.device(),
             out.device()
         );
+        let mismatch =
+            |found| Mismatch { op: op.name, number: i, sig: overload.sig, found, out: out.dtype() };
         if let Some(dtype) = asked
             && dtype != out.dtype()
         {
-            (OutPolicy::SAME.check)(&Mismatch { op: op.name, number: i, found: dtype, out: out.dtype() })?;
+            (OutPolicy::SAME.check)(&mismatch(dtype))?;
         }
         if result.dtype() != out.dtype() {
-            let found = Mismatch { op: op.name, number: i, found: result.dtype(), out: out.dtype() };
-            (op.out.check)(&found)?;
+            (op.out.check)(&mismatch(result.dtype()))?;
         }
         let shaped = match op.out.fills && result.numel() == out.numel() {
             true => Some(result.with_layout(Layout::contiguous(out.shape().clone()))),

@@ -10,6 +10,8 @@ pub struct Mismatch {
     pub op: &'static str,
     /// Which result it is.
     pub number: usize,
+    /// The signature of the overload.
+    pub sig: &'static str,
     pub found: DType,
     pub out: DType,
 }
@@ -47,6 +49,7 @@ impl OutPolicy {
             m.out.type_name()
         )
     });
+    pub const RANKED: OutPolicy = apart(OutPolicy::CAST.check);
     pub const GATHERED: OutPolicy = apart(OutPolicy::SAME.check);
     pub const SELECTED: OutPolicy =
         apart(|m| bail!(Runtime, "{}(): self and result must have the same scalar type", m.op));
@@ -111,6 +114,19 @@ impl OutPolicy {
             if m.number == 0 { "values" } else { "indices" }
         )
     });
+    /// Limits that are numbers keep the dtype; limits that are tensors promote.
+    pub const LIMITED: OutPolicy =
+        checked(|m| match m.sig.contains("min: Tensor") || m.sig.contains("max: Tensor") {
+            true => (OutPolicy::CAST.check)(m),
+            false => (OutPolicy::FOUND.check)(m),
+        });
+    /// Along a dimension the dtype is that of the input.
+    pub const EXTREMUM: OutPolicy = checked(|m| match m.sig.contains("dim: int") {
+        true => (OutPolicy::SAME.check)(m),
+        false => (OutPolicy::CAST.check)(m),
+    });
+    pub const INFINITE: OutPolicy =
+        checked(|m| bail!(Runtime, "{} does not support non-boolean outputs.", m.op));
     pub const QUANTILE: OutPolicy =
         checked(|_| bail!(Runtime, "quantile() out tensor must be same dtype as the input tensor"));
 }

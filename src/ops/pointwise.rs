@@ -75,6 +75,9 @@ pub enum Unsigned {
     Identity,
 }
 
+/// In `RowMeta::rounded`: the parameters.
+pub const ROUNDED_PARAMETERS: u8 = 1 << 7;
+
 /// Properties of a pointwise operation other than its formulas.
 pub struct RowMeta {
     /// The interval from which gradient checks sample the inputs.
@@ -104,6 +107,11 @@ pub struct RowMeta {
     pub float8: bool,
     /// An infinite parameter means an absent bound.
     pub bounds: bool,
+    /// The operands (bits from 0) that are rounded to float16 or bfloat16 if they are numbers and the others have that
+    /// dtype, and [`ROUNDED_PARAMETERS`]. PyTorch computes some operations so, and others with the number itself.
+    pub rounded: u8,
+    /// Whether a number is a limit, "min" or "max", which may lie outside the range of an integer dtype.
+    pub limit: &'static str,
     /// Checks combinations of number parameters.
     pub check: fn(&[Scalar]) -> Result<()>,
 }
@@ -125,6 +133,8 @@ impl RowMeta {
         unsigned: Unsigned::Refused,
         float8: false,
         bounds: false,
+        rounded: 0,
+        limit: "",
         check: |_| Ok(()),
     };
 }
@@ -394,11 +404,11 @@ impl PointwiseOp {
                 }
                 (a, run_pair(self.kernel, a.numel(), a.raw(), b.raw())?)
             }
-            [Arg::T(a), Arg::S(s)] if plain(a) => {
+            [Arg::T(a), Arg::S(s)] if plain(a) && !(a.dtype().is_half() && self.meta.rounded & 2 != 0) => {
                 let operands = [SmallOperand::Dense(a.raw()), SmallOperand::Number(s)];
                 (a, run_few(&self.kernel, a.dtype(), a.numel(), &operands, &[])?)
             }
-            [Arg::S(s), Arg::T(a)] if plain(a) => {
+            [Arg::S(s), Arg::T(a)] if plain(a) && !(a.dtype().is_half() && self.meta.rounded & 1 != 0) => {
                 let operands = [SmallOperand::Number(s), SmallOperand::Dense(a.raw())];
                 (a, run_few(&self.kernel, a.dtype(), a.numel(), &operands, &[])?)
             }
@@ -485,6 +495,8 @@ impl PointwiseOp {
             if self.meta.divides && out.numel() > 0 {
                 refuse_zero_divisor(args)?;
             }
+        } else if common.is_half() && self.meta.rounded != 0 && self.any_is_finer(args, params, common) {
+            return self.run_rounded(args, params, common, out);
         }
         // The usual case first: all operands have the shape of the result, so no layouts need to be built.
         let uniform =
@@ -549,12 +561,52 @@ impl PointwiseOp {
             .iter()
             .zip(&narrow)
             .map(|(a, narrow)| match (a, narrow) {
+                (_, Some(t)) => Ok(Arg::T(t)),
+                (Arg::S(s), None) if self.meta.limit.is_empty() => Ok(Arg::S(s.wrapped(common))),
+                (a, None) => super::arith::limit(*a, common, self.meta.limit),
+            })
+            .collect::<Result<_>>()?;
+        self.run_into(&args, params, common, out)
+    }
+
+    /// Whether operand `i` is a number, or a 0-d tensor, that is rounded to a half type.
+    #[inline]
+    fn is_finer(&self, i: usize, a: &Arg, common: DType) -> bool {
+        self.meta.rounded >> i & 1 == 1
+            && match a {
+                Arg::S(s) => is_rounded(*s, common),
+                Arg::T(t) => matches!(t.dtype(), DType::F32 | DType::F64),
+            }
+    }
+
+    fn any_is_finer(&self, args: &[Arg], params: &[Scalar], common: DType) -> bool {
+        args.iter().enumerate().any(|(i, a)| self.is_finer(i, a, common))
+            || self.meta.rounded & ROUNDED_PARAMETERS != 0 && params.iter().any(|p| is_rounded(*p, common))
+    }
+
+    /// As `run_into`, with operands rounded as `RowMeta::rounded` says.
+    #[cold]
+    fn run_rounded(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
+        let mut coarse: SmallVec<[Option<Tensor>; 3]> = SmallVec::new();
+        for (i, a) in args.iter().enumerate() {
+            coarse.push(match a {
+                Arg::T(t) if self.is_finer(i, a, common) => Some(t.copied(common)?),
+                _ => None,
+            });
+        }
+        let args: SmallVec<[Arg; 3]> = (0..)
+            .zip(args)
+            .zip(&coarse)
+            .map(|((i, a), coarse)| match (a, coarse) {
                 (_, Some(t)) => Arg::T(t),
-                (Arg::S(s), None) => Arg::S(s.wrapped(common)),
-                (Arg::T(t), None) => Arg::T(t),
+                (Arg::S(s), None) if self.is_finer(i, a, common) => Arg::S(rounded(*s, common)),
+                (a, None) => *a,
             })
             .collect();
-        self.run_into(&args, params, common, out)
+        let all = self.meta.rounded & ROUNDED_PARAMETERS != 0;
+        let params: SmallVec<[Scalar; 3]> =
+            params.iter().map(|p| if all { rounded(*p, common) } else { *p }).collect();
+        self.run_into(&args, &params, common, out)
     }
 
     /// Whether a number as input `i` has an empty edge: PyTorch converts it to a tensor, unless the operation has a
@@ -642,6 +694,17 @@ fn is_wider(a: &Arg, common: DType) -> bool {
         Arg::S(s) => s.wrapped(common) != *s,
         Arg::T(t) => t.dtype().is_int() && promote(t.dtype(), common).ok() != Some(common),
     }
+}
+
+/// A number as an element of a dtype holds it.
+fn rounded(s: Scalar, d: DType) -> Scalar {
+    Scalar::read(d, &s.bytes(d))
+}
+
+/// Whether a dtype holds another number. Any NaN is NaN.
+fn is_rounded(s: Scalar, d: DType) -> bool {
+    let v = s.to_f64();
+    rounded(s, d).to_f64() != v && !v.is_nan()
 }
 
 /// In place, broadcasting must not enlarge the tensor's shape.

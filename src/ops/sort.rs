@@ -263,7 +263,7 @@ ops! {
             topk;
     }
     /// The `k`-th smallest element along `dim`, counted from 1, and where it stood.
-    "kthvalue" BOTH | OUT {
+    "kthvalue" BOTH | OUT, out RANKED {
         (input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor] => kthvalue;
     }
     /// The index of the first largest element, of all or along `dim`.

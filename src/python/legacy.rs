@@ -125,7 +125,11 @@ pub fn construct(
         ));
     }
     let dtype = typed.unwrap_or_else(ops::default_dtype);
-    let device = device.unwrap_or_else(ops::default_device);
+    // These constructors know no context of devices; a default GPU is that of a default type.
+    let device = device.unwrap_or_else(|| match ops::default_device() {
+        Device::Meta => Device::Cpu,
+        device => device,
+    });
     let t = match given {
         Given::Nothing => Tensor::empty([0], dtype).py()?,
         Given::Size(size) => Tensor::zeros(dims(&size)?, dtype).py()?,

@@ -284,3 +284,10 @@ def test_every_entry_has_first_and_second_derivatives(op):
             assert _check(f, guess), f"{name}: {guess} has no derivative"
             return
     pytest.fail(f"{name} needs a sample")
+
+
+@pytest.mark.parametrize("function", [torch.sinc, lambda x: torch.atan2(x, x.detach())])
+def test_gradients_are_finite_where_squares_underflow(function):
+    x = torch.tensor([0.0, 1e-30, 1e-23, -1e-25], requires_grad=True)
+    function(x).sum().backward()
+    assert x.grad.tolist() == [0, 0, 0, 0]

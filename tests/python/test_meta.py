@@ -173,3 +173,9 @@ def test_a_wrapper_of_a_tensor_is_copied_by_its_own_clone():
     Wrapper.clone = lambda self: torch.ones(3)
     with pytest.raises(RuntimeError, match="copied by its `clone`"):
         copy.deepcopy(wrapper)
+
+
+def test_constructors_of_typed_tensors_ignore_a_context_of_the_meta_device():
+    with torch.device("meta"):
+        assert torch.Tensor(2).device.type == torch.FloatTensor([1]).device.type == "cpu"
+        assert torch.zeros(1, device="cpu").new(2).device.type == "cpu" and torch.zeros(1).new(2).device.type == "meta"

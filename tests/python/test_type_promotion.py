@@ -143,3 +143,46 @@ def test_longer_integers_are_refused():
     with pytest.raises(TypeError, match="failed to unpack the object at pos 2 with error .Overflow when unpacking"):
         torch.zeros(2, 2**63)
     assert torch.nn.functional.layer_norm(x, (1,), eps=2**64).item() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", [float, torch.tensor])
+def test_numbers_are_rounded_to_a_half_type_before_they_are_compared_or_added(dtype, kind):
+    x, number = torch.tensor([0.1, 0.3, 0.7]).to(dtype), kind(0.3)
+    assert (x == number).tolist() == [False, True, False] and (number != x).tolist() == [True, False, True]
+    assert (x >= number).tolist() == [False, True, True] and (x > number).tolist() == [False, False, True]
+    assert (x - number)[1] == 0 and (number - x)[1] == 0 and torch.fmod(x, number)[1] == 0
+    assert torch.lt(x.clone(), number).tolist() == [True, False, False] == x.clone().lt_(number).bool().tolist()
+    # PyTorch multiplies and divides by the number itself.
+    exact = torch.tensor(0.3, dtype=torch.float64)
+    assert torch.equal(x * number, (x.double() * exact).to(dtype))
+    assert torch.equal(x / number, (x.double() / exact).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_thresholds_of_shrinking_are_rounded_to_a_half_type(dtype):
+    x = torch.tensor([0.3, 0.5]).to(dtype)
+    assert torch.nn.functional.hardshrink(x, 0.3)[0] == 0 and torch.nn.functional.softshrink(x, 0.3)[0] == 0
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [(torch.uint8, -2, 300), (torch.int8, -200, 300)])
+def test_a_limit_outside_of_an_integer_dtype_limits_nothing_or_is_refused(dtype, low, high):
+    x = torch.tensor([0, 1, 100], dtype=dtype)
+    for limited in (x.clamp_min(low), x.clamp_max(high), x.clone().clamp_min_(low), x.clamp(low, high)):
+        assert limited.dtype == dtype and torch.equal(limited, x)
+    for refused in (lambda: x.clamp_min(high), lambda: x.clamp_max(low), lambda: x.clone().clamp_max_(low)):
+        with pytest.raises(RuntimeError, match="outside the representable range"):
+            refused()
+
+
+def test_limits_and_larger_elements_are_written_to_any_dtype_to_which_they_can_be_cast():
+    x, y = torch.tensor([1.0, 5.0]), torch.tensor([3.0, 2.0])
+    for result in (torch.max, torch.clamp_min, torch.clamp):
+        assert result(x, y, out=torch.empty(0, dtype=torch.float64)).tolist() == [3, 5]
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            result(x, y, out=torch.empty(0, dtype=torch.int64))
+    with pytest.raises(RuntimeError, match="Found dtype Double but expected Float"):
+        torch.clamp(x, 2, out=torch.empty(0, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match="isposinf does not support non-boolean outputs"):
+        torch.isposinf(x, out=torch.empty(0))
+    assert torch.max(x, y, out=x) is x and x.tolist() == [3, 5]

@@ -44,17 +44,17 @@ ops! {
         (input: Tensor) => power::square;
     }
     /// Each element, limited to [min, max]; NaN stays.
-    "clamp" ALL, aliases ["clip"], out FOUND {
+    "clamp" ALL, aliases ["clip"], out LIMITED {
         (input: Tensor, min: Tensor? = None, max: Tensor? = None) => super::clamp;
         (input: Tensor, min: Number? = None, max: Number? = None) => super::clamp;
     }
     /// The larger of `input` and `min`; NaN stays.
-    "clamp_min" ALL, out FOUND {
+    "clamp_min" ALL, out LIMITED {
         (input: Tensor, min: Tensor) => row rows::clamp_min_tensor;
         (input: Tensor, min: Number) => row rows::clamp_min;
     }
     /// The smaller of `input` and `max`; NaN stays.
-    "clamp_max" ALL, out FOUND {
+    "clamp_max" ALL, out LIMITED {
         (input: Tensor, max: Tensor) => row rows::clamp_max_tensor;
         (input: Tensor, max: Number) => row rows::clamp_max;
     }

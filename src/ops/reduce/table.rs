@@ -56,7 +56,7 @@ ops! {
         pub fn any(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = products::any_impl;
     }
     /// The largest element; along `dim` with where it stands; or the larger of two tensors.
-    "max" BOTH | OUT, out SAME {
+    "max" BOTH | OUT, out EXTREMUM {
         (input: Tensor) => extremum::max_all;
         (input: Tensor, other: Tensor) => extremum::max_other;
         (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::max_dim;
@@ -64,7 +64,7 @@ ops! {
         pub fn max_along(t: &Tensor, dim: i64, keepdim: bool) -> Vec<Tensor> as (t, dim, keepdim) = extremum::max_along_impl;
     }
     /// The smallest element; along `dim` with where it stands; or the smaller of two tensors.
-    "min" BOTH | OUT, out SAME {
+    "min" BOTH | OUT, out EXTREMUM {
         (input: Tensor) => extremum::min_all;
         (input: Tensor, other: Tensor) => extremum::min_other;
         (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::min_dim;

@@ -6,6 +6,7 @@ use crate::ensure;
 use crate::error::Result;
 use crate::formula::Num;
 use crate::graph::Attribute;
+use crate::ops::pointwise::ROUNDED_PARAMETERS;
 use crate::ops::schema::Exposure;
 use crate::rows;
 
@@ -127,12 +128,12 @@ rows! { ACTIVATION;
     => torch { node: "SubBackward0" }
     /// x shrunk toward zero by `lambd`.
     float softshrink(input; lambd: "0.5") = E::select(lambd.lt(input), input - lambd, E::select(input.lt(-lambd), input + lambd, input * E::zero()))
-    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { exposure: NN.and(Exposure::NATIVE), sig: "input: Tensor, lambd: float = 0.5", least: 2, check: shrinks }
+    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { rounded: ROUNDED_PARAMETERS, exposure: NN.and(Exposure::NATIVE), sig: "input: Tensor, lambd: float = 0.5", least: 2, check: shrinks }
     => torch { flat: "SoftshrinkBackwardBackward0", kernel: "softshrink_check" }
     /// x, and 0 where |x| is at most `lambd`.
     float hardshrink(input; lambd: "0.5") = E::select(input.abs().le(lambd), E::zero(), input)
     => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)];
-    { exposure: NN.and(Exposure::NATIVE).and(Exposure::BOTH), sig: "input: Tensor, lambd: float = 0.5", least: 2 }
+    { rounded: ROUNDED_PARAMETERS, exposure: NN.and(Exposure::NATIVE).and(Exposure::BOTH), sig: "input: Tensor, lambd: float = 0.5", least: 2 }
     => torch { flat: "HardshrinkBackwardBackward0", kernel: "hardshrink_cpu" }
     /// x where above the threshold, else `value`.
     num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)

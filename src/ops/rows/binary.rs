@@ -1,6 +1,6 @@
 //! Functions of two and three numbers.
 
-use crate::formula::Arith;
+use crate::formula::{Arith, Num};
 use crate::graph::Attribute;
 use crate::ops::pointwise::Rounds;
 use crate::ops::schema::Exposure;
@@ -12,16 +12,23 @@ fn tied<E: Arith>(g: E, a: E, b: E, half: E) -> E {
     E::select(a.eq(b), half, E::select(a.lt(b), E::zero(), g))
 }
 
+/// The gradient of `atan2(a, b)` by one of them; zero where both vanish, and where their squares do.
+#[inline(always)]
+fn atan2_grad<E: Num>(g: E, numerator: E, a: E, b: E) -> E {
+    let squares = a * a + b * b;
+    E::select(squares.eq(E::zero()), E::zero(), g * (numerator / squares))
+}
+
 /// Either operand may be a number, but not both.
 const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number, other: Tensor";
 
 rows! { BINARY;
     /// Sum of two tensors, element by element.
-    num add(input, other) = input + other => d(g, y) = [g, g]; { exposure: Exposure::NONE }
+    num add(input, other) = input + other => d(g, y) = [g, g]; { rounded: 0b11, exposure: Exposure::NONE }
     => torch { kernel: "add_stub", shows: Some(("alpha", Attribute::Int(1))) }
     /// Difference of two tensors, element by element.
     num sub(input, other) = input - other => d(g, y) = [g, -g];
-    { exposure: Exposure::NONE }
+    { rounded: 0b11, exposure: Exposure::NONE }
     => torch { kernel: "add_stub", shows: Some(("alpha", Attribute::Int(1))), refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
     /// Product of two tensors, element by element.
     num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { unsigned: Unsigned::Bits, float8: true, aliases: &["multiply"], sig: "input: Operand, other: Operand" }
@@ -30,30 +37,30 @@ rows! { BINARY;
     { on: (0.3, 2.0), exposure: Exposure::NONE }
     => torch { kernel: "div_cpu", shows: Some(("rounding_mode", Attribute::Nothing)) }
     /// Quotient rounded toward minus infinity.
-    num floor_divide(input, other) = input.floor_div(other); { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1 }
+    num floor_divide(input, other) = input.floor_div(other); { rounded: 0b01, sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1 }
     => torch { kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
     num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { exposure: Exposure::NONE, divides: true, on: (0.3, 2.0), least: 1 }
     => torch { kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.
     num remainder(input, other) = input.remainder(other)
-    => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, least: 1 }
+    => d(g, y) = [g, -g * input.floor_div(other)]; { rounded: 0b11, divides: true, on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, least: 1 }
     => torch { kernel: "remainder_cpu", node: "RemainderBackward1", number_nodes: &["RemainderBackward1", "RemainderBackward0"] }
     /// Remainder with the sign of the dividend, as C's `fmod`.
     num fmod(input, other) = input.fmod(other)
     => d(g, y) = [g, -g * input.trunc_div(other)];
-    { divides: true, on: (0.3, 2.0), least: 1 }
+    { rounded: 0b11, divides: true, on: (0.3, 2.0), least: 1 }
     => torch { kernel: "fmod_cpu", node: "FmodBackward1", number_nodes: &["", "FmodBackward0"] }
     /// The first tensor to the power of the second.
     float pow(input, other) = input.pow(other)
     => d(g, y) = [
         E::select(other.eq(E::zero()), E::zero(), g * (other * input.pow(other - E::one()))),
         E::select(E::and(input.eq(E::zero()), E::zero().le(other)), E::zero(), g * (y * input.log())),
-    ]; { on: (0.3, 2.0), exposure: Exposure::NONE }
+    ]; { rounded: 0b11, on: (0.3, 2.0), exposure: Exposure::NONE }
     => torch { shown_as: &[("other", "exponent")], node: "PowBackward1", number_nodes: &["PowBackward2", "PowBackward0"] }
     /// Angle of the point (other, input), in radians.
     float atan2(input, other) = input.atan2(other)
-    => d(g, y) = [g * (other / (input * input + other * other)), g * ((-input) / (input * input + other * other))];
+    => d(g, y) = [atan2_grad(g, other, input, other), atan2_grad(g, -input, input, other)];
     { autocast: CastPolicy::WIDEST_ON_GPU, on: (0.3, 2.0), rounds: Rounds::Mixed, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
     => torch { kernel: "atan2_cpu" }
     /// The larger of two elements; NaN if either is.
@@ -173,12 +180,12 @@ rows! { BINARY;
     /// The larger of `input` and the number `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { unsigned: Unsigned::Order, exposure: Exposure::NONE }
+    { limit: "min", unsigned: Unsigned::Order, exposure: Exposure::NONE }
     => torch { kernel: "clamp_min_scalar_cpu", number_nodes: &["", "ClampMinBackward0"] }
     /// The smaller of `input` and the number `max`; NaN stays.
     num clamp_max(input, max) = input.minimum(max)
     => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { unsigned: Unsigned::Order, exposure: Exposure::NONE }
+    { limit: "max", unsigned: Unsigned::Order, exposure: Exposure::NONE }
     => torch { kernel: "clamp_max_scalar_cpu", number_nodes: &["", "ClampMaxBackward0"] }
     /// The larger of `input` and the tensor `min`; NaN stays.
     num clamp_min_tensor(input, min) = input.maximum(min)

@@ -1,6 +1,7 @@
 //! Comparisons, tests and logic: pointwise operations with bool results.
 
 use crate::formula::Arith;
+use crate::ops::out_policy::OutPolicy;
 use crate::rows;
 
 #[allow(clippy::eq_op)] // ∞ - ∞ is NaN
@@ -13,20 +14,20 @@ fn infinite<E: Arith>(x: E) -> E::Bool {
 
 rows! { TRUTH;
     /// Whether elements are equal.
-    truth eq(input, other) = input.eq(other); { unsigned: Unsigned::Bits, float8: true }
+    truth eq(input, other) = input.eq(other); { rounded: 0b11, unsigned: Unsigned::Bits, float8: true }
     /// Whether elements differ.
-    truth ne(input, other) = input.ne(other); { unsigned: Unsigned::Bits, float8: true, aliases: &["not_equal"] }
+    truth ne(input, other) = input.ne(other); { rounded: 0b11, unsigned: Unsigned::Bits, float8: true, aliases: &["not_equal"] }
     /// Whether the first is less than the second.
-    truth lt(input, other) = input.lt(other); { aliases: &["less"] }
+    truth lt(input, other) = input.lt(other); { rounded: 0b11, aliases: &["less"] }
     => torch { kernel: "lt_cpu" }
     /// Whether the first is at most the second.
-    truth le(input, other) = input.le(other); { aliases: &["less_equal"] }
+    truth le(input, other) = input.le(other); { rounded: 0b11, aliases: &["less_equal"] }
     => torch { kernel: "le_cpu" }
     /// Whether the first is greater than the second.
-    truth gt(input, other) = other.lt(input); { aliases: &["greater"] }
+    truth gt(input, other) = other.lt(input); { rounded: 0b11, aliases: &["greater"] }
     => torch { kernel: "gt_cpu" }
     /// Whether the first is at least the second.
-    truth ge(input, other) = other.le(input); { aliases: &["greater_equal"] }
+    truth ge(input, other) = other.le(input); { rounded: 0b11, aliases: &["greater_equal"] }
     => torch { kernel: "ge_cpu" }
     /// Whether both are non-zero.
     truth logical_and(input, other) = E::and(input.ne(E::zero()), other.ne(E::zero())); { sig: "input: Tensor, other: Tensor" }
@@ -51,6 +52,8 @@ rows! { TRUTH;
     truth isfinite(input) = E::not(E::or(infinite(input), input.is_nan())); { unsigned: Unsigned::Bits, float8: true, exposure: crate::ops::schema::Exposure::BOTH }
     /// Whether an element is +∞.
     truth isposinf(input) = E::and(infinite(input), E::zero().lt(input)); { unsigned: Unsigned::Bits, float8: true, exposure: crate::ops::schema::Exposure::BOTH.and(crate::ops::schema::Exposure::OUT) }
+    => torch { out: OutPolicy::INFINITE }
     /// Whether an element is -∞.
     truth isneginf(input) = E::and(infinite(input), input.lt(E::zero())); { unsigned: Unsigned::Bits, float8: true, exposure: crate::ops::schema::Exposure::BOTH.and(crate::ops::schema::Exposure::OUT) }
+    => torch { out: OutPolicy::INFINITE }
 }

@@ -171,7 +171,7 @@ rows! { UNARY;
     float sinc(input) = { let t = input * lit(std::f64::consts::PI); E::select(input.eq(E::zero()), E::one(), t.sin() / t) }
     => d(g, y) = [{
         let t = input * lit(std::f64::consts::PI);
-        E::select(input.eq(E::zero()), E::zero(), g * ((t * t.cos() - t.sin()) / (t * input)))
+        E::select((t * input).eq(E::zero()), E::zero(), g * ((t * t.cos() - t.sin()) / (t * input)))
     }]; { aliases: &["special_sinc"] }
     /// The angle of each number in the complex plane: π of a negative one, else 0.
     float angle(input) = E::select(input.is_nan(), input, E::select(input.lt(E::zero()), lit(std::f64::consts::PI), E::zero()))

@@ -259,7 +259,9 @@ if TYPE_CHECKING:
         histogramdd as histogramdd,
     )
     from ._functions.kernels import (
+        _addmm_activation as _addmm_activation,
         _aminmax as _aminmax,
+        _compute_linear_combination as _compute_linear_combination,
         _grid_sampler_2d_cpu_fallback as _grid_sampler_2d_cpu_fallback,
         _log_softmax as _log_softmax,
         _masked_softmax as _masked_softmax,

@@ -87,7 +87,9 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "while_loop",
     ),
     "_functions.kernels": (
+        "_addmm_activation",
         "_aminmax",
+        "_compute_linear_combination",
         "_grid_sampler_2d_cpu_fallback",
         "_log_softmax",
         "_masked_softmax",

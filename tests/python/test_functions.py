@@ -262,6 +262,50 @@ def test_histograms_are_refused_what_does_not_fit_their_input():
         torch.histogram(x, x, range=(0, 1))
 
 
+def test_a_product_is_added_and_activated():
+    bias, x, w = torch.randn(4), torch.randn(2, 3), torch.randn(3, 4)
+    product = 2.0 * bias + 0.5 * x.mm(w)
+    assert torch.allclose(torch._addmm_activation(bias, x, w, beta=2, alpha=0.5), product.relu())
+    out = torch.empty(0)
+    assert torch._addmm_activation(bias, x, w, beta=2, alpha=0.5, use_gelu=True, out=out) is out
+    assert torch.allclose(out, torch.nn.functional.gelu(product))
+
+
+def test_rows_are_summed_with_coefficients():
+    rows, coefficients = torch.randn(3, 2, 2), torch.randn(4, 2)
+    found = torch._compute_linear_combination(rows, coefficients)
+    assert torch.allclose(found, torch.einsum("mk,kab->mab", coefficients, rows[:2]))
+    out = torch.ones(4, 2, 2)
+    assert torch._compute_linear_combination(rows, coefficients, out=out) is out
+    assert torch.allclose(out, found + 1)
+    with pytest.raises(RuntimeError, match="contracted dimensions need to match"):
+        torch._compute_linear_combination(rows, torch.ones(4, 5))
+
+
+def test_shapes_broadcast_to_a_shape():
+    infer = torch._C._infer_size
+    found = infer(torch.Size([3, 1]), torch.Size([2, 1, 4]))
+    assert type(found) is torch.Size and found == (2, 3, 4)
+    assert infer(torch.Size([0]), torch.Size([1])) == (0,) and infer(torch.Size([]), torch.Size([2])) == (2,)
+    with pytest.raises(
+        RuntimeError, match=r"tensor a \(2\) must match the size of tensor b \(4\) at non-singleton dimension 2"
+    ):
+        infer(torch.Size([3, 2]), torch.Size([2, 1, 4]))
+    with pytest.raises(RuntimeError, match="expected a torch.Size as argument 1"):
+        infer((3, 2), torch.Size([2]))
+
+
+def test_the_preferred_library_of_linear_algebra_is_kept():
+    prefer = torch.backends.cuda.preferred_linalg_library
+    default = prefer()
+    try:
+        assert prefer("magma").name == "Magma" and prefer().name == "Magma"
+        with pytest.raises(RuntimeError, match="Unknown input value"):
+            prefer("lapack")
+    finally:
+        assert prefer(default) is default
+
+
 def test_the_older_name_of_aminmax_warns_once():
     x = torch.arange(6.0).reshape(2, 3)
     with warnings.catch_warnings(record=True) as caught:

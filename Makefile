@@ -79,12 +79,18 @@ $(PACKAGES)/.ready: tests/packages/requirements.txt
 packages: dev $(PACKAGES)/.ready ## Packages written for PyTorch on rgrad, compared with what PyTorch computed (NAMES picks some)
 	PYTHONPATH=python $(PACKAGES)/bin/python tests/packages/run.py $(NAMES)
 
+# Tests in Rust under valgrind with these options. It knows no AVX-512.
+valgrind = RGRAD_CPU_ISA=avx2 RGRAD_NUM_THREADS=2 CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --quiet --error-exitcode=1 $(1)" \
+	cargo test --quiet --locked --no-default-features
+
 .PHONY: slow
-# Miri is not among these: it needs a nightly toolchain that has it. Valgrind knows no AVX-512.
-slow: dev ## loom over the locks of the graph, valgrind over the elements, every call of a kernel checked, 10,000 random programs, a million random calls, threads many times
+# Miri is not among these: it needs a nightly toolchain that has it.
+slow: dev ## loom over the locks of the graph, valgrind over elements and leaks, every call of a kernel checked, 10,000 random programs, a million random calls, threads many times
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --quiet --locked --no-default-features --test loom
-	RGRAD_CPU_ISA=avx2 RGRAD_NUM_THREADS=2 CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --quiet --error-exitcode=1" \
-		cargo test --quiet --locked --test locks --test ops --test reductions
+	# Left out: tests that read what nothing has written, and one whose child process ends without destructors.
+	$(call valgrind) --lib -- --skip backend::checked --skip forked_child
+	$(call valgrind,--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite) \
+		--test graph --test interpreters --test locks --test nn --test ops --test reductions
 	RGRAD_CHECK=1 PYTHONPATH=python $(PY) -m pytest -k "not gpu"
 	PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py
 	PYTHONPATH=python RANDOM_CALLS=1000000 $(PY) -m pytest tests/python/test_random_calls.py

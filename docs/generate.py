@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import keyword
 import re
@@ -593,14 +594,11 @@ def special(core: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
-# The core's functions of `nn` that get a function of Python: Note [Functions that take attributes].
-IN_PYTHON = (
-    *(f"max_pool{n}d" for n in "123"),
-    *("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardtanh", "hardswish", "hardsigmoid"),
-    *("softsign", "tanhshrink", "threshold", "dropout", "embedding", "batch_norm", "group_norm", "layer_norm"),
-    *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "kl_div", "nll_loss"),
-    *("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"),
-)
+def written_in_python(package: str) -> set[str]:
+    """The functions that the modules of a package define, other than those that this script writes."""
+    modules = (m for m in (ROOT / "python" / "rgrad" / package).glob("*.py") if m.name != "_operations.py")
+    trees = (ast.parse(m.read_text()).body for m in modules)
+    return {node.name for tree in trees for node in tree if isinstance(node, ast.FunctionDef)}
 
 
 def plain_type(t: str) -> str:
@@ -642,7 +640,8 @@ def forwarding(op: dict) -> list[str]:
 
 def operations(table: list[dict]) -> str:
     """The text of `nn/_operations.py`."""
-    found = {op["name"]: op for op in table if op["nn"]}
+    others = written_in_python("nn")
+    found = {op["name"]: op for op in table if op["nn"] and not op["native"] and op["name"] not in others}
     lines = [
         '"""Functions of Python, each a call of the core\'s of the same name: Note [Functions that take attributes].',
         "",
@@ -662,7 +661,7 @@ def operations(table: list[dict]) -> str:
         "",
         "Tensor = _C.Tensor",
     ]
-    for name in sorted(IN_PYTHON):
+    for name in sorted(found):
         lines += ["", "", *forwarding(found[name])]
     return "\n".join(lines) + "\n"
 

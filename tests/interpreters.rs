@@ -185,6 +185,8 @@ fn a_second_derivative_of_a_norm_is_made_of_what_is_seen() {
     backward(&[total.into()], &[], None, options).unwrap();
     let seen = taken(&log);
     assert!(seen.iter().any(|s| s == "mean" || s == "sum"), "{seen:?}");
+    // The gradient's history holds the leaf.
+    x.set_grad(None);
 }
 
 #[test]
@@ -205,7 +207,7 @@ fn forms_in_place_and_with_a_result_are_seen_as_such() {
     ops::call_inplace(op, &op.overloads[0], &values).unwrap();
     let out = Tensor::ones([2], DType::F32).unwrap();
     let stored = ops::call_out(op, &op.overloads[0], &values, std::slice::from_ref(&out)).unwrap();
-    assert!(stored[0].same(&out));
+    assert!(matches!(stored, Out::List(stored) if stored[0].same(&out)));
     assert_eq!(taken(&log), ["exp_", "exp(out)"]);
 }
 

@@ -65,3 +65,12 @@ geqrf = _make("geqrf", "a", "tau")
 triangular_solve = _make("triangular_solve", "solution", "cloned_coefficient")
 histogram = _make("histogram", "hist", "bin_edges")
 histogramdd = _make("histogramdd", "hist", "bin_edges")
+
+
+def __getattr__(name: str) -> Any:
+    """The class of what an operation returns when it is called with `out=`, such as `max_out`."""
+    plain = globals().get(name.removesuffix("_out"))
+    if not name.endswith("_out") or not isinstance(plain, type):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = _make(name, *plain._fields)  # type: ignore[attr-defined]
+    return made

@@ -43,7 +43,7 @@ fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
     if alpha == Scalar::Int(1) || alpha == Scalar::Float(1.0) {
         return Ok(None);
     }
-    let common = super::pointwise::result_type(&[args.operand(0)?, args.operand(i)?]);
+    let common = super::pointwise::result_type(&[args.operand(0)?, args.operand(i)?])?;
     ensure!(
         common.is_float() || alpha.category() < 2,
         Runtime,
@@ -234,7 +234,7 @@ fn clamp(a: &Args) -> Result<Out> {
         min = min.map(|b| limit(b, t.dtype(), "min")).transpose()?;
         max = max.map(|b| limit(b, t.dtype(), "max")).transpose()?;
     }
-    let float = |b: Arg| result_type(&[t.into(), b]).is_float();
+    let float = |b: Arg| result_type(&[t.into(), b]).is_ok_and(DType::is_float);
     let out = match (min, max) {
         (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),
         (Some(lo @ Arg::S(_)), Some(hi @ Arg::S(_))) => rows::clamp.call(&[t.into(), lo, hi], &[])?,

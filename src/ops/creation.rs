@@ -425,24 +425,24 @@ ops! {
         (s: Number, *, ..OPTIONS) => scalar_tensor;
     }
     /// The numbers from `start` to `end`, which is excluded, `step` apart.
-    "arange" FUNCTION | OUT {
+    "arange" FUNCTION | OUT, out SEQUENCE {
         (end: Number, *, ..OPTIONS) => arange_op;
         (start: Number, end: Number, step: Number = 1, *, ..OPTIONS) => arange_from_op;
     }
     /// The numbers from `start` to `end`, which is included, `step` apart.
-    "range" FUNCTION | OUT {
+    "range" FUNCTION | OUT, out SEQUENCE {
         (start: Number, end: Number, step: Number = 1, *, ..OPTIONS) => range;
     }
     /// `steps` numbers from `start` to `end`, both included, at equal distances.
-    "linspace" FUNCTION | OUT {
+    "linspace" FUNCTION | OUT, out SEQUENCE {
         (start: Operand, end: Operand, steps: int, *, ..OPTIONS) => linspace;
     }
     /// `base` to the power of each of `steps` numbers from `start` to `end`.
-    "logspace" FUNCTION | OUT {
+    "logspace" FUNCTION | OUT, out SEQUENCE {
         (start: Operand, end: Operand, steps: int, base: float = 10.0, *, ..OPTIONS) => logspace;
     }
     /// A matrix with ones on the diagonal and zeros elsewhere.
-    "eye" FUNCTION | OUT {
+    "eye" FUNCTION | OUT, out ANY {
         (n: int, *, ..OPTIONS) => |a| eye(a, None, 1);
         (n: int, m: int, *, ..OPTIONS) => |a| eye(a, Some(a.int(1)?), 2);
     }

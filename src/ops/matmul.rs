@@ -39,7 +39,7 @@ fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
 
 fn no_bools(a: &Tensor) -> Result<()> {
     ensure!(a.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "addmm_impl_cpu_", dtype: a.dtype() });
-    Ok(())
+    a.expect_common("addmm_impl_cpu_")
 }
 
 /// Checks the dtypes of a product that is added to `input`.
@@ -429,37 +429,37 @@ fn scaled_sum(
 
 ops! {
     ///  Product of two tensors: inner product, matrix product, or a broadcast batch of matrix products.
-    "matmul" BOTH | LINALG | OUT, autocast LOWER {
+    "matmul" BOTH | LINALG | OUT, autocast LOWER, out SAME {
         pub fn matmul(input: Tensor, other: Tensor) -> Tensor = product_of_any;
     }
     ///  Product of two matrices.
-    "mm" BOTH | OUT, autocast LOWER {
+    "mm" BOTH | OUT, autocast LOWER, out SAME {
         pub fn mm(input: Tensor, mat2: Tensor) -> Tensor = recorded_mm;
     }
     ///  Products of two batches of matrices.
-    "bmm" BOTH | OUT, autocast LOWER {
+    "bmm" BOTH | OUT, autocast LOWER, out SAME {
         pub fn bmm(input: Tensor, mat2: Tensor) -> Tensor = recorded_bmm;
     }
     ///  Product of a matrix and a vector.
-    "mv" BOTH | OUT, autocast LOWER_ON_GPU {
+    "mv" BOTH | OUT, autocast LOWER_ON_GPU, out SAME {
         pub fn mv(input: Tensor, vec: Tensor) -> Tensor = recorded_mv;
     }
     ///  Inner product of two vectors.
-    "dot" BOTH | OUT, autocast WIDEST_ON_GPU {
+    "dot" BOTH | OUT, autocast WIDEST_ON_GPU, out DOT {
         pub fn dot(input: Tensor, tensor: Tensor) -> Tensor = recorded_dot;
     }
     /// `beta * input + alpha * mat1 @ mat2`.
-    "addmm" ALL, autocast LOWER {
+    "addmm" ALL, autocast LOWER, out SAME {
         (input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) =>
             |a| add_product(a, recorded_mm);
     }
     /// `beta * input + alpha * batch1 @ batch2` for each matrix of a batch.
-    "baddbmm" ALL, autocast LOWER {
+    "baddbmm" ALL, autocast LOWER, out SAME {
         (input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) =>
             |a| add_product(a, recorded_bmm);
     }
     ///  `input @ weightᵀ + bias`.
-    "linear" NN | OUT, autocast LOWER {
+    "linear" NN | NATIVE | OUT, autocast LOWER {
         pub fn linear(input: Tensor, weight: Tensor, bias: Tensor? = None) -> Tensor = linear::linear;
     }
 }

@@ -15,6 +15,7 @@ pub mod matmul;
 pub mod nn;
 pub mod norm;
 mod out;
+pub mod out_policy;
 pub mod pointwise;
 pub mod pool;
 pub mod random;
@@ -103,6 +104,7 @@ fn row_op(row: &'static PointwiseOp) -> Op {
         exposure: meta.exposure,
         aliases: meta.aliases,
         autocast: meta.autocast,
+        out: row.torch.out,
         samples: &[],
         overloads,
     }
@@ -131,7 +133,7 @@ fn run(call: &OpCall, values: &[Value]) -> Result<Out> {
     match call.form {
         Form::New => evaluate(call.op, call.overload, values),
         Form::InPlace => evaluate_inplace(call.op, call.overload, values).map(Out::Tensor),
-        Form::Into(outs) => out::evaluate_out(call.op, call.overload, values, outs).map(Out::List),
+        Form::Into(outs) => out::evaluate_out(call.op, call.overload, values, outs),
     }
 }
 
@@ -313,6 +315,7 @@ pub fn default_dtype() -> DType {
 
 pub fn set_default_dtype(d: DType) -> Result<()> {
     ensure!(d.is_float(), Type, "only floating-point types are supported as the default type");
+    ensure!(!d.is_limited(), Type, "couldn't find storage object {}Storage", d.scalar_name());
     DEFAULT_DTYPE.store(d as u8, Ordering::Relaxed);
     Ok(())
 }

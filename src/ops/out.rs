@@ -1,9 +1,9 @@
-//! The `out=` form of operations: allocation of results, and checks of dtypes.
+//! The `out=` form of operations: allocation of results, and checks of outputs.
 
 use super::interpreter::Form;
+use super::out_policy::{Mismatch, OutPolicy};
 use super::schema::{Call, Exposure, Op, Out, Overload, Value};
-use super::{evaluate, pointwise, seen};
-use crate::dtype::DType;
+use super::{evaluate, seen};
 use crate::error::Result;
 use crate::graph::{NotImplemented, grad_enabled};
 use crate::layout::{Layout, MemoryFormat};
@@ -13,15 +13,16 @@ use crate::tensor::{
 use crate::{bail, ensure};
 
 /// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of the wrong shape
-/// is replaced by a new tensor, whose storage the binding gives to the caller's tensor.
+/// is replaced by a new tensor, whose storage the binding gives to the caller's tensor. Returns the stored tensors, as a
+/// list or under their names.
 pub fn call_out(
     op: &'static Op,
     overload: &'static Overload,
     values: &[Value],
     outs: &[Tensor],
-) -> Result<Vec<Tensor>> {
+) -> Result<Out> {
     match seen(op, overload, Form::Into(outs), values) {
-        Some(Ok(Out::List(stored))) => Ok(stored),
+        Some(Ok(stored @ (Out::List(_) | Out::Named(..)))) => Ok(stored),
         Some(Ok(_)) => bail!(Type, "{}(): an interpreter returned no list of results", op.name),
         Some(Err(e)) => Err(e),
         None => evaluate_out(op, overload, values, outs),
@@ -34,13 +35,18 @@ pub(super) fn evaluate_out(
     overload: &'static Overload,
     values: &[Value],
     outs: &[Tensor],
-) -> Result<Vec<Tensor>> {
+) -> Result<Out> {
     let creates = overload.sig.contains("device: device?");
     let given = if creates { created_as(overload, values, outs)? } else { None };
     let values = given.as_deref().unwrap_or(values);
+    let mut names = None;
     let results = match evaluate(op, overload, values)? {
         Out::Tensor(t) => vec![t],
-        Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
+        Out::Tuple(v) | Out::List(v) => v,
+        Out::Named(name, fields, v) => {
+            names = Some((name, fields));
+            v
+        }
         _ => Vec::new(),
     };
     // A result that may be created on any device, with no device requested, is created on the output's device.
@@ -76,7 +82,7 @@ pub(super) fn evaluate_out(
                 _ => continue,
             };
             // Exact overlap with an input is allowed for operations that have an in-place form.
-            let exact = op.exposure.has(Exposure::INPLACE) || op.name == "sort";
+            let exact = op.exposure.has(Exposure::INPLACE) || op.out.may_be_input;
             let allowed = |t: &Tensor| match t.overlap(out) {
                 Overlap::Apart => true,
                 Overlap::Same => exact,
@@ -86,11 +92,25 @@ pub(super) fn evaluate_out(
         }
     }
     let mut stored = Vec::with_capacity(outs.len());
-    for (result, out) in results.iter().zip(outs) {
-        check_dtype(op.name, result.dtype(), out.dtype())?;
-        let sequence = matches!(op.name, "arange" | "linspace" | "logspace" | "range");
-        let shaped = match sequence && result.numel() == out.numel() {
-            // A sequence fills an output of any shape in order.
+    let asked = values.iter().find_map(|v| if let Value::DType(d) = v { Some(*d) } else { None });
+    for (i, (result, out)) in results.iter().zip(outs).enumerate() {
+        ensure!(
+            result.device() == out.device(),
+            Runtime,
+            "Expected out tensor to have device {}, but got {} instead",
+            result.device(),
+            out.device()
+        );
+        if let Some(dtype) = asked
+            && dtype != out.dtype()
+        {
+            (OutPolicy::SAME.check)(&Mismatch { op: op.name, number: i, found: dtype, out: out.dtype() })?;
+        }
+        if result.dtype() != out.dtype() {
+            let found = Mismatch { op: op.name, number: i, found: result.dtype(), out: out.dtype() };
+            (op.out.check)(&found)?;
+        }
+        let shaped = match op.out.fills && result.numel() == out.numel() {
             true => Some(result.with_layout(Layout::contiguous(out.shape().clone()))),
             false => None,
         };
@@ -110,7 +130,10 @@ pub(super) fn evaluate_out(
             t.set_requires_grad(true)?;
         }
     }
-    Ok(stored)
+    Ok(match names {
+        Some((name, fields)) => Out::Named(name, fields, stored),
+        None => Out::List(stored),
+    })
 }
 
 /// The values of a call that creates a tensor of the dtype of the output; None if they stay as they are.
@@ -130,56 +153,5 @@ fn created_as(overload: &Overload, values: &[Value], outs: &[Tensor]) -> Result<
             out.dtype().scalar_name()
         ),
         _ => Ok(None),
-    }
-}
-
-/// Errors unless a result of dtype `found` may be stored in an output of dtype `out`. Most operations cast as they do
-/// in place; those that write directly to the output require its dtype, some with specific error messages.
-fn check_dtype(op: &'static str, found: DType, out: DType) -> Result<()> {
-    // Draws of 0 and 1 are numbers of every dtype.
-    if found == out || op == "bernoulli" {
-        return Ok(());
-    }
-    let (result, given) = (found.scalar_name(), out.scalar_name());
-    match op {
-        "mm" | "bmm" | "addmm" | "baddbmm" | "mv" | "addmv" | "matmul" | "topk" | "sort" | "max" | "min"
-        | "argmax" | "argmin" | "gather" | "scatter" | "scatter_add" | "scatter_reduce" | "index_add"
-        | "tril" | "triu" | "vector_norm" | "norm" | "isin" | "avg_pool2d" | "avg_pool3d" => bail!(
-            Runtime,
-            "Expected out tensor to have dtype {}, but got {} instead",
-            found.type_name(),
-            out.type_name()
-        ),
-        "index_select" | "masked_select" => {
-            bail!(Runtime, "{op}(): self and result must have the same scalar type")
-        }
-        "take" => bail!(
-            Runtime,
-            "take(): self and out expected to have the same dtype, but got self.dtype = {result} and out.dtype = {given}"
-        ),
-        "where" => bail!(Runtime, "Expected out type to be {result} but got {given}"),
-        "clamp" | "clamp_min" | "clamp_max" | "abs" | "bitwise_not" | "ceil" | "floor" | "frac" | "neg"
-        | "round" | "sgn" | "sign" | "trunc" => bail!(Runtime, "Found dtype {given} but expected {result}"),
-        "cummax" | "cummin" | "logcumsumexp" => {
-            bail!(Runtime, "expected scalar_type {result} but found {given}")
-        }
-        "dot" | "vdot" => bail!(Runtime, "result dtype {given} does not match input dtype {result}"),
-        "amax" | "amin" => bail!(
-            Runtime,
-            "Expected the dtype for input and out to match, but got {result} for input's dtype and {given} for out's dtype."
-        ),
-        "all" | "any" if out != DType::U8 => {
-            bail!(Runtime, "{op} only supports bool tensor for result, got: {given}")
-        }
-        "multinomial" => bail!(Runtime, "{op} expects Long tensor out, got: {given}"),
-        "nonzero" => {
-            bail!(Runtime, "nonzero: Expected out tensor to have scalar type Long but got scalar type{given}")
-        }
-        "cat" | "stack" if found.category() > out.category() => {
-            bail!(Type, "torch.cat(): input types can't be cast to the desired output type {given}")
-        }
-        // Without an explicit dtype these compute in the output's dtype.
-        "sum" | "prod" | "nansum" | "eye" | "arange" => Ok(()),
-        _ => pointwise::check_result_cast(found, out),
     }
 }

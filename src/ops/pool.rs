@@ -176,6 +176,7 @@ impl Window<'_> {
 /// Errors unless kernels for numbers accept `t`.
 fn expect_number(t: &Tensor, op: &'static str) -> Result<()> {
     ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op, dtype: t.dtype() });
+    t.expect_common(op)?;
     Ok(())
 }
 
@@ -417,25 +418,25 @@ ops! {
             |a| max_pool(a, "max_pool3d", 3);
     }
     /// The mean of each window.
-    "avg_pool1d" FUNCTION | NN {
+    "avg_pool1d" FUNCTION | NN | NATIVE {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
          count_include_pad: bool = True) =>
             |a| avg_pool(a, "avg_pool1d", 1);
     }
     /// The mean of each window.
-    "avg_pool2d" NN | OUT {
+    "avg_pool2d" NN | NATIVE | OUT, out SAME {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
          count_include_pad: bool = True, divisor_override: int? = None) =>
             |a| avg_pool(a, "avg_pool2d", 2);
     }
     /// The mean of each window.
-    "avg_pool3d" NN | OUT, autocast FULL_ON_CPU {
+    "avg_pool3d" NN | NATIVE | OUT, autocast FULL_ON_CPU, out SAME {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
          count_include_pad: bool = True, divisor_override: int? = None) =>
             |a| avg_pool(a, "avg_pool3d", 3);
     }
     /// Means of as many windows as the result is to have elements.
-    "adaptive_avg_pool1d" FUNCTION | NN {
+    "adaptive_avg_pool1d" FUNCTION | NN | NATIVE {
         (input: Tensor, output_size: int[]) => |a| adaptive_avg_pool(a, "adaptive_avg_pool1d", 1);
     }
     /// Means of as many windows as the result is to have elements.

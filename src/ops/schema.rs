@@ -8,6 +8,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::MemoryFormat;
 use crate::ops::autocast::CastPolicy;
+use crate::ops::out_policy::OutPolicy;
 use crate::ops::pointwise::PointwiseOp;
 use crate::ops::random::Generator;
 use crate::tensor::Tensor;
@@ -35,6 +36,9 @@ impl Exposure {
     pub const ATTRIBUTE: Exposure = Exposure(128);
     /// Composed of other operations: its `out=` form copies the result with its history, which others refuse.
     pub const COMPOSITE: Exposure = Exposure(256);
+    /// PyTorch implements the function of `nn.functional` in C++, so `__torch_function__` gets its arguments as they were
+    /// passed. It gets those of functions in Python by their signature.
+    pub const NATIVE: Exposure = Exposure(512);
     /// Method and function.
     pub const BOTH: Exposure = Exposure(3);
     /// Method, function, in place, `out=`.
@@ -62,6 +66,8 @@ pub struct Op {
     pub aliases: &'static [&'static str],
     /// The autocast policy.
     pub autocast: CastPolicy,
+    /// How the `out=` form stores results.
+    pub out: OutPolicy,
     /// Arguments of sample calls, as expressions of `rgrad.doctor.recipes`: `"data(5, 7), 1"`. Empty if tensors of any
     /// shape are accepted.
     pub samples: &'static [&'static str],
@@ -77,6 +83,7 @@ impl Op {
         exposure: Exposure::BOTH,
         aliases: &[],
         autocast: CastPolicy::UNCHANGED,
+        out: OutPolicy::CAST,
         samples: &[],
         overloads: &[],
     };

@@ -8,7 +8,7 @@ mod table;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::arith::clone_in;
+use super::arith::{self, clone_in};
 use super::schema::Op;
 use crate::backend::copy;
 use crate::dtype::DType;
@@ -464,7 +464,14 @@ impl Function for Strided {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(scatter_view(g, &self.view, &self.base)?)])
+        let gradient = scatter_view(g, &self.view, &self.base)?;
+        if !self.base.may_overlap_itself() {
+            return Ok(smallvec![Some(gradient)]);
+        }
+        // Elements of the input in one place share the gradient of that place.
+        let ones = g.new_full(self.base.shape.clone(), 1.0)?;
+        let shared_by = scatter_view(&ones, &self.base, &self.base)?;
+        Ok(smallvec![Some(arith::div(&gradient, &shared_by)?)])
     }
 
     fn attributes(&self, visit: &mut Visit<'_>) {

@@ -100,8 +100,14 @@ impl PyTensor {
     #[getter]
     fn grad(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let t = self.inner(py);
-        if let Some(g) = t.grad() {
-            return wrap(py, g);
+        if let Some(meta) = t.meta()
+            && let Some(g) = meta.grad()
+        {
+            let g = wrap(py, g)?;
+            if let Ok(object) = g.cast_bound::<PyTensor>(py) {
+                object.get().mark_grad_of(py, meta);
+            }
+            return Ok(g);
         }
         if t.requires_grad() && !t.is_leaf() && !t.retains_grad() {
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), NOT_KEPT, 1)?;
@@ -121,7 +127,7 @@ impl PyTensor {
                 type_name(value)
             )));
         };
-        let g = g.tensor();
+        let (object, g) = (g.get(), g.tensor());
         let t = &self.inner(py);
         if g.same(t) {
             return Err(PyRuntimeError::new_err("can't assign Variable as its own grad"));
@@ -154,6 +160,7 @@ impl PyTensor {
             )));
         }
         t.set_grad(Some(g));
+        object.mark_grad_of(py, t.meta_or_new());
         Ok(())
     }
 

@@ -425,17 +425,20 @@ pub fn out(py: Python<'_>, out: Out) -> PyResult<Py<PyAny>> {
         Out::Tensor(t) => wrap(py, t)?,
         Out::Tuple(v) => PyTuple::new(py, all(v)?)?.into_any().unbind(),
         Out::List(v) => PyList::new(py, all(v)?)?.into_any().unbind(),
-        Out::Named(name, _, v) => {
-            let types = RETURN_TYPES
-                .get_or_try_init(py, || py.import("rgrad.return_types").map(|m| m.into_any().unbind()))?;
-            types.getattr(py, name)?.call1(py, (PyTuple::new(py, all(v)?)?,))?
-        }
+        Out::Named(name, _, v) => named(py, name, all(v)?)?,
         Out::Number(s) => scalar(py, s)?,
         Out::Str(s) => s.into_pyobject(py)?.into_any().unbind(),
         Out::Ints(v) => PyTuple::new(py, v)?.into_any().unbind(),
         Out::DType(d) => dtype_object(py, d)?.into_any(),
         Out::None => py.None(),
     })
+}
+
+/// Several results as a named tuple of `rgrad.return_types`.
+pub fn named<'py, T: IntoPyObject<'py>>(py: Python<'py>, name: &str, values: Vec<T>) -> PyResult<Py<PyAny>> {
+    let types = RETURN_TYPES
+        .get_or_try_init(py, || py.import("rgrad.return_types").map(|m| m.into_any().unbind()))?;
+    types.getattr(py, name)?.call1(py, (PyTuple::new(py, values)?,))
 }
 
 #[inline(always)]

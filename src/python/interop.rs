@@ -3,7 +3,7 @@
 
 use std::any::Any;
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple, PyType};
@@ -48,7 +48,10 @@ fn type_string(d: DType) -> Option<&'static str> {
         DType::F16 => "<f2",
         DType::F32 => "<f4",
         DType::F64 => "<f8",
-        DType::BF16 => return None,
+        DType::U16 => "<u2",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
+        _ => return None,
     })
 }
 
@@ -223,7 +226,7 @@ fn unsupported_kind(array: &Bound<'_, PyAny>, kind: &str) -> PyErr {
         array.getattr("dtype").and_then(|d| d.getattr("type")?.getattr("__name__")?.extract::<String>());
     PyTypeError::new_err(format!(
         "can't convert np.ndarray of type numpy.{}. The only supported types are: float64, float32, float16, int64, \
-         int32, int16, int8, uint8, and bool.",
+         int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
         class.unwrap_or_else(|_| kind.to_string())
     ))
 }
@@ -265,7 +268,10 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     if !is_array(data)
         && let Some(s) = element(data, dtype)?
     {
-        let dtype = dtype.unwrap_or(natural_dtype(&[s]));
+        let dtype = match dtype {
+            Some(dtype) => dtype,
+            None => Seen::of(s).dtype()?,
+        };
         return Tensor::scalar(stored(s, dtype)?, dtype).py();
     }
     if is_array(data) {
@@ -309,18 +315,17 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     if shape.is_empty() {
         return Err(PyRuntimeError::new_err(format!("Could not infer dtype of {}", type_name(data))));
     }
-    // Elements that are tensors or arrays add their own dimensions.
-    if let Some(inner) = tensor_like(&leaf)? {
-        shape.extend(inner.shape().iter());
+    // An array adds its own dimensions; a tensor stands for a number.
+    if is_array(&leaf) {
+        shape.extend(tensor_from(&leaf, None)?.shape().iter());
     }
     let mut values = Vec::new();
-    let mut seen: Option<DType> = None;
+    let mut seen = Seen::default();
     collect(data, &shape, 0, dtype, &mut values, &mut seen)?;
-    let dtype = dtype.or(seen).unwrap_or(if values.is_empty() {
-        ops::default_dtype()
-    } else {
-        natural_dtype(&values)
-    });
+    let dtype = match dtype {
+        Some(dtype) => dtype,
+        None => seen.dtype()?,
+    };
     let mut out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
     with_dtype!(dtype, T => {
         for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
@@ -355,6 +360,9 @@ fn tensor_like(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
 
 /// A number as an element; integers beyond 64 bits are accepted for floating point dtypes only.
 fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scalar>> {
+    if dtype == Some(DType::U64) {
+        return unsigned_element(obj);
+    }
     if !obj.is_instance_of::<PyInt>() {
         return Ok(numpy_bool(obj).map(Scalar::Bool).or_else(|| number(obj)));
     }
@@ -362,6 +370,18 @@ fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scal
         Err(_) if dtype == Some(DType::Bool) => Ok(Some(Scalar::Bool(true))),
         Err(_) if dtype.is_some_and(DType::is_float) => obj.extract().map(Scalar::Float).map(Some),
         s => s.map(Some),
+    }
+}
+
+/// A number as a uint64 element: neither a negative integer nor a floating point number.
+fn unsigned_element(obj: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
+    match number(obj) {
+        _ if obj.is_exact_instance_of::<PyInt>() => Ok(Some(obj.extract::<u64>()?.to_scalar())),
+        Some(Scalar::Int(i)) if i < 0 => {
+            Err(PyOverflowError::new_err("can't convert negative int to unsigned"))
+        }
+        Some(Scalar::Float(_)) => Err(PyTypeError::new_err("an integer is required")),
+        s => Ok(s),
     }
 }
 
@@ -376,12 +396,30 @@ fn stored(s: Scalar, dtype: DType) -> PyResult<Scalar> {
     Ok(s)
 }
 
-/// The dtype inferred from Python numbers: bool, int64 or the default dtype.
-fn natural_dtype(values: &[Scalar]) -> DType {
-    match values.iter().map(|v| v.category()).max() {
-        Some(0) => DType::Bool,
-        Some(1) => DType::I64,
-        _ => ops::default_dtype(),
+/// What determines the dtype of a tensor that is made of nested sequences.
+#[derive(Default)]
+struct Seen {
+    /// The promoted dtype of the tensors and arrays among the elements.
+    tensors: Option<DType>,
+    /// The highest category of the numbers.
+    numbers: Option<u8>,
+}
+
+impl Seen {
+    fn of(number: Scalar) -> Seen {
+        Seen { tensors: None, numbers: Some(number.category()) }
+    }
+
+    fn dtype(&self) -> PyResult<DType> {
+        let numbers = self.numbers.map(|category| match category {
+            0 => DType::Bool,
+            1 => DType::I64,
+            _ => ops::default_dtype(),
+        });
+        match (self.tensors, numbers) {
+            (Some(a), Some(b)) => promote(a, b).py(),
+            (a, b) => Ok(a.or(b).unwrap_or_else(ops::default_dtype)),
+        }
     }
 }
 
@@ -396,28 +434,32 @@ fn collect(
     depth: usize,
     dtype: Option<DType>,
     out: &mut Vec<Scalar>,
-    seen: &mut Option<DType>,
+    seen: &mut Seen,
 ) -> PyResult<()> {
     if let Some(t) = tensor_like(obj)? {
-        if t.shape()[..] != shape[depth..] {
-            let (found, wanted) = (t.shape(), &shape[depth..]);
-            return Err(match found.iter().zip(wanted).position(|(n, m)| n != m) {
-                Some(d) => PyValueError::new_err(format!(
-                    "expected sequence of length {} at dim {} (got {})",
-                    wanted[d],
-                    depth + d,
-                    found[d]
-                )),
-                None => PyValueError::new_err("expected elements of one shape"),
-            });
+        let (found, wanted) = (t.shape(), &shape[depth..]);
+        if let Some(d) = found.iter().zip(wanted).position(|(n, m)| n != m) {
+            return Err(PyValueError::new_err(format!(
+                "expected sequence of length {} at dim {} (got {})",
+                wanted[d],
+                depth + d,
+                found[d]
+            )));
         }
-        *seen = Some(seen.map_or(t.dtype(), |d| promote(d, t.dtype())));
+        if found.len() < wanted.len() {
+            return Err(PyTypeError::new_err("not a sequence"));
+        }
+        if found[wanted.len()..].iter().any(|&n| n != 1) {
+            return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));
+        }
+        seen.tensors = Some(seen.tensors.map_or(Ok(t.dtype()), |d| promote(d, t.dtype())).py()?);
         with_dtype!(t.dtype(), T => out.extend(t.values::<T>().py()?.into_iter().map(Element::to_scalar)));
         return Ok(());
     }
     if depth == shape.len() {
         return match element(obj, dtype)? {
             Some(s) => {
+                seen.numbers = seen.numbers.max(Some(s.category()));
                 out.push(s);
                 Ok(())
             }

@@ -242,30 +242,6 @@ fn dispatch(
     }
 }
 
-/// Functions of `nn.functional` that PyTorch implements in C: `__torch_function__` receives their arguments unchanged.
-const WRITTEN_IN_C: [&str; 20] = [
-    "adaptive_avg_pool1d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "gelu",
-    "hardshrink",
-    "linear",
-    "logsigmoid",
-    "one_hot",
-    "pixel_shuffle",
-    "prelu",
-    "scaled_dot_product_attention",
-    "softplus",
-    "softshrink",
-];
-
 /// Calls `__torch_function__`, if any, for an entry.
 #[cold]
 fn overridden_entry<'py>(
@@ -285,7 +261,7 @@ fn overridden_entry<'py>(
         Place::Attribute => tensor_attribute(py, entry.name)?.getattr("__get__"),
         place => module()?.getattr(place.module())?.getattr(entry.name),
     };
-    if entry.place != Place::Nn || WRITTEN_IN_C.contains(&entry.name) {
+    if entry.place != Place::Nn || entry.op.exposure.has(Exposure::NATIVE) {
         return overridden(py, function, &positional, &named, entry.place == Place::Attribute);
     }
     // PyTorch's Python functions pass arguments that have a default by keyword.
@@ -355,8 +331,12 @@ fn call_out(
         )));
     };
     let tensors = targets.iter().map(|t| Ok(t.cast::<PyTensor>()?.tensor())).collect::<PyResult<Vec<_>>>()?;
-    let stored =
-        py.detach(|| interruptible(|| ops::call_out(entry.op, signature.overload, values, &tensors))).py()?;
+    let called = || ops::call_out(entry.op, signature.overload, values, &tensors);
+    let (stored, name) = match py.detach(|| interruptible(called)).py()? {
+        Out::Named(name, _, stored) => (stored, Some(name)),
+        Out::List(stored) => (stored, None),
+        _ => (Vec::new(), None),
+    };
     for ((target, before), after) in targets.iter().zip(&tensors).zip(stored) {
         if !after.same(before) {
             if before.numel() > 0 {
@@ -365,7 +345,10 @@ fn call_out(
             PyTensor::replace(target.cast::<PyTensor>()?, before.replaced_by(after).py()?);
         }
     }
-    Ok(out.clone().unbind())
+    match name {
+        Some(name) => convert::named(py, &format!("{name}_out"), targets),
+        None => Ok(out.clone().unbind()),
+    }
 }
 
 fn warn_resized(py: Python<'_>, name: &str, before: &crate::Tensor, after: &crate::Tensor) -> PyResult<()> {
@@ -532,6 +515,7 @@ fn op_table(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
             ("method", Exposure::METHOD),
             ("function", Exposure::FUNCTION),
             ("nn", Exposure::NN),
+            ("native", Exposure::NATIVE),
             ("inplace", Exposure::INPLACE),
             ("out", Exposure::OUT),
             ("special", Exposure::SPECIAL),

@@ -15,6 +15,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, write};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -27,7 +28,7 @@ use super::hooks::visit_objects;
 use super::subclass::is_watched;
 use super::tensor::{operator, overridable};
 use crate::dtype::Scalar;
-use crate::graph::{GcVisitor, anything_held};
+use crate::graph::{AutogradMeta, GcVisitor, anything_held};
 use crate::ops::index::{Index, getitem};
 use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::rows;
@@ -59,11 +60,21 @@ impl<T> GilCell<T> {
 #[pyclass(name = "TensorBase", module = "rgrad._C", subclass, weakref, frozen)]
 pub struct PyTensor {
     tensor: GilCell<Tensor>,
+    /// The tensor of which this is the `.grad`, as last read or assigned: see [`PyTensor::replace`].
+    grad_of: GilCell<Weak<AutogradMeta>>,
 }
 
 impl PyTensor {
     pub fn of(t: Tensor) -> PyTensor {
-        PyTensor { tensor: GilCell(UnsafeCell::new(t)) }
+        PyTensor { tensor: GilCell(UnsafeCell::new(t)), grad_of: GilCell(UnsafeCell::new(Weak::new())) }
+    }
+
+    /// Notes that the object is the `.grad` of a tensor.
+    pub fn mark_grad_of(&self, py: Python<'_>, meta: &Arc<AutogradMeta>) {
+        // SAFETY: the GIL is held, and comparing pointers runs no Python code.
+        if unsafe { self.grad_of.peek() }.as_ptr() != Arc::as_ptr(meta) {
+            self.grad_of.replace(py, Arc::downgrade(meta));
+        }
     }
 
     /// The tensor. The token proves that the GIL is held. It cannot be captured by a closure for `Python::detach`,
@@ -94,11 +105,22 @@ impl PyTensor {
         self.value(py)
     }
 
-    /// Makes the object refer to another tensor, after `.data = …`, `resize_` or `out=`.
+    /// Makes the object refer to another tensor, after `.data = …`, `resize_` or `out=`. If it is the `.grad` of a
+    /// tensor, the other becomes its gradient.
     pub fn replace(slf: &Bound<'_, PyTensor>, new: Tensor) {
+        let old = Self::exchange(slf, new.clone());
+        // SAFETY: the GIL is held, and the handle is taken before anything else runs.
+        if let Some(meta) = unsafe { slf.get().grad_of.peek() }.upgrade() {
+            // An error means that the gradient is no longer this one.
+            let _ = meta.replace_grad(Some(&old), new);
+        }
+    }
+
+    fn exchange(slf: &Bound<'_, PyTensor>, new: Tensor) -> Tensor {
         new.set_host(slf.as_ptr().cast());
         let old = slf.get().tensor.replace(slf.py(), new);
         old.set_host(null_mut());
+        old
     }
 }
 
@@ -107,9 +129,9 @@ impl PyTensor {
 #[pyo3(name = "_swap_tensor_impl")]
 pub fn swap_tensors(one: &Bound<'_, PyTensor>, other: &Bound<'_, PyTensor>) {
     let (x, y) = (one.tensor(), other.tensor());
-    PyTensor::replace(one, y.clone());
-    PyTensor::replace(other, x);
-    // The second `replace` cleared the object pointer of `y`.
+    PyTensor::exchange(one, y.clone());
+    PyTensor::exchange(other, x);
+    // The second exchange cleared the object pointer of `y`.
     y.set_host(one.as_ptr().cast());
 }
 

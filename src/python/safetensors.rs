@@ -15,7 +15,7 @@ use crate::dtype::DType;
 use crate::tensor::Tensor;
 use crate::with_dtype;
 
-const DTYPES: [(DType, Dtype); 10] = [
+const DTYPES: [(DType, Dtype); 18] = [
     (DType::Bool, Dtype::BOOL),
     (DType::U8, Dtype::U8),
     (DType::I8, Dtype::I8),
@@ -26,6 +26,14 @@ const DTYPES: [(DType, Dtype); 10] = [
     (DType::BF16, Dtype::BF16),
     (DType::F32, Dtype::F32),
     (DType::F64, Dtype::F64),
+    (DType::U16, Dtype::U16),
+    (DType::U32, Dtype::U32),
+    (DType::U64, Dtype::U64),
+    (DType::F8E4M3FN, Dtype::F8_E4M3),
+    (DType::F8E5M2, Dtype::F8_E5M2),
+    (DType::F8E4M3FNUZ, Dtype::F8_E4M3FNUZ),
+    (DType::F8E5M2FNUZ, Dtype::F8_E5M2FNUZ),
+    (DType::F8E8M0FNU, Dtype::F8_E8M0),
 ];
 
 /// A dense CPU tensor, as the crate expects it.

@@ -86,14 +86,14 @@ impl<const N: usize> Bins<N> {
         p
     }
 
-    /// Keeps a block; false if its list is full.
+    /// Keeps a block; false if its list is full, or if the thread is past emptying its lists.
     ///
     /// # Safety
     /// `p` is a block of this class that nobody uses.
     #[inline(always)]
     unsafe fn keep(&self, class: usize, p: *mut u8) -> bool {
         let n = self.count[class].get();
-        if n >= self.limit[class] {
+        if n >= self.limit[class] || n == 0 && !are_emptied_at_thread_end() {
             return false;
         }
         // SAFETY: the block is at least 64 bytes, aligned, and unused.
@@ -119,20 +119,50 @@ macro_rules! sizes {
 
 type Local<const N: usize> = LocalKey<Bins<N>>;
 
+/// What becomes of the lists of a thread when it ends.
+#[derive(Clone, Copy, PartialEq)]
+enum AtEnd {
+    /// No list of this thread has held a block.
+    Unregistered,
+    /// The destructor that empties them is registered.
+    Emptied,
+    /// It has run.
+    Ended,
+}
+
 thread_local! {
-    // No destructor here, so that an allocation never has to register one (the allocation may be part of that very
-    // registration). The destructor of `Return` releases the blocks when the thread ends.
+    // No destructors here, as a list may be used by the registration of one. The destructor of `Return` releases the
+    // blocks when the thread ends.
     static BINS: Bins<LOCAL_CLASSES> = const { Bins::new(sizes!(size_of_class)) };
     /// Small objects have lists of their own: with the alignment of tensor data each would take a cache line more.
     static OBJECTS: Bins<OBJECT_CLASSES> = const { Bins::new(sizes!(size_of_object)) };
+    static AT_END: Cell<AtEnd> = const { Cell::new(AtEnd::Unregistered) };
     static RETURN: Return = const { Return };
 }
 
 struct Return;
 impl Drop for Return {
     fn drop(&mut self) {
+        AT_END.set(AtEnd::Ended);
         empty_local();
     }
+}
+
+/// Whether this thread's lists are emptied when it ends. Blocks that a list keeps after that would be lost.
+#[inline(always)]
+fn are_emptied_at_thread_end() -> bool {
+    AT_END.get() == AtEnd::Emptied || register()
+}
+
+/// Registers the destructor that empties this thread's lists; false if it has run.
+#[cold]
+fn register() -> bool {
+    if AT_END.get() == AtEnd::Ended {
+        return false;
+    }
+    // Set before, as the registration itself may allocate and free.
+    AT_END.set(AtEnd::Emptied);
+    RETURN.try_with(|_| ()).is_ok()
 }
 
 /// Free blocks that are too large for a thread's lists.
@@ -173,7 +203,6 @@ pub fn alloc(size: usize) -> *mut u8 {
     if size <= LOCAL_MAX {
         let mut p = BINS.with(|b| b.take(class));
         if p.is_null() {
-            return_at_thread_end();
             p = system_alloc(size);
         }
         if size >= 4096 && !p.is_null() {
@@ -303,13 +332,6 @@ fn swap() -> usize {
 #[cfg(not(target_os = "linux"))]
 fn swap() -> usize {
     usize::MAX
-}
-
-/// Registers the destructor that empties this thread's lists. Called only where a registration may allocate.
-#[cold]
-fn return_at_thread_end() {
-    // In a thread that is ending the destructor has run already; blocks that it frees now stay until the next call.
-    let _ = RETURN.try_with(|_| ());
 }
 
 fn empty_local() {
@@ -443,6 +465,33 @@ mod tests {
         assert_eq!(p, q);
         // SAFETY: as above.
         unsafe { free(q, 1000) };
+    }
+
+    #[test]
+    fn a_thread_that_only_frees_leaves_no_block_behind() {
+        static FREED_AND_KEPT: AtomicUsize = AtomicUsize::new(0);
+        /// Frees a block when the thread ends, after the destructor of `RETURN`: the last registered is the first to run.
+        struct Last(Cell<*mut u8>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                // SAFETY: freed once, with its size.
+                unsafe { free(self.0.get(), 1000) };
+                let kept: u32 = BINS.with(|b| b.count.iter().map(Cell::get).sum());
+                FREED_AND_KEPT.store(1 << 16 | kept as usize, Relaxed);
+            }
+        }
+        thread_local! {
+            static LAST: Last = const { Last(Cell::new(null_mut())) };
+        }
+        let (p, q) = (alloc(1000) as usize, alloc(1000) as usize);
+        let thread = std::thread::spawn(move || {
+            LAST.with(|last| last.0.set(q as *mut u8));
+            // SAFETY: freed once, with its size.
+            unsafe { free(p as *mut u8, 1000) };
+            BINS.with(|b| b.count.iter().map(Cell::get).sum::<u32>())
+        });
+        assert_eq!(thread.join().ok(), Some(1));
+        assert_eq!(FREED_AND_KEPT.load(Relaxed), 1 << 16);
     }
 
     #[test]

@@ -546,6 +546,13 @@ impl Tensor {
         self.0.host.store(p, Ordering::Release);
     }
 
+    /// Errors if the operation is not implemented for the dtype, a limited one.
+    #[inline]
+    pub fn expect_common(&self, op: &'static str) -> Result<()> {
+        ensure!(!self.dtype().is_limited(), Error::DtypeNotImplemented { op, dtype: self.dtype() });
+        Ok(())
+    }
+
     /// Errors unless the elements are floating point.
     pub fn expect_float(&self, op: &'static str) -> Result<()> {
         if !self.dtype().is_float() {

@@ -110,10 +110,16 @@ pub fn scatter_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> 
     record(out, &[g], |_| ScatterView { view: view.clone(), base: base.clone() })
 }
 
-/// The elements of `view` from `g`, which has the shape of `base`: the inverse of [`scatter_view`].
+/// The elements of `view` from `g`, which has the shape of `base`: the transpose of [`scatter_view`]. Elements of `base`
+/// that lie in one place are summed.
 pub fn gather_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     let (memory, view_at, base_at) = memory_of(g, view, base)?;
-    copy::copy(g.raw(), memory.with_layout(base_at).raw())?;
+    let source = memory.with_layout(base_at);
+    if base.may_overlap_itself() {
+        copy::accumulate(g.raw(), source.raw())?;
+    } else {
+        copy::copy(g.raw(), source.raw())?;
+    }
     let out = memory.with_layout(view_at).copied(g.dtype())?;
     record(out, &[g], |_| AsStrided { view: view.clone(), base: base.clone() })
 }

@@ -302,3 +302,32 @@ def test_views_of_other_element_sizes_overlap_by_bytes():
     with pytest.raises(RuntimeError, match=OVERLAP):
         x.add_(halves)
     assert x.tolist() == list(range(8))
+
+
+def test_data_assigned_to_a_gradient_is_that_of_the_gradient():
+    x = torch.ones(3, requires_grad=True)
+    (x * 2).sum().backward()
+    x.grad.data = torch.full((3,), 7.0)
+    assert x.grad.tolist() == [7, 7, 7]
+    kept = x.grad
+    kept.data = kept.data / 2
+    assert x.grad is kept
+    assert x.grad.tolist() == [3.5, 3.5, 3.5]
+    (x * 2).sum().backward()
+    assert kept.tolist() == [5.5, 5.5, 5.5], "what backward adds to is the gradient with the new data"
+    given = torch.zeros(3)
+    x.grad = given
+    given.data = torch.ones(3)
+    kept.data = torch.zeros(3)
+    assert x.grad.tolist() == [1, 1, 1], "the tensor that was the gradient before has no say any more"
+
+
+def test_an_optimizer_steps_with_the_data_that_was_assigned_to_a_gradient():
+    layer = torch.nn.Linear(2, 1, bias=False)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
+    before = layer.weight.detach().clone()
+    layer(torch.ones(1, 2)).sum().backward()
+    for p in layer.parameters():
+        p.grad.data = torch.clamp(p.grad.data, max=0.25)
+    optimizer.step()
+    assert torch.equal(layer.weight, before - 0.25)

@@ -331,3 +331,17 @@ def test_a_leaf_made_in_inference_mode_is_refused_as_a_leaf():
         x = torch.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
         x.add_(1)
+
+
+@pytest.mark.parametrize("overlapping", [lambda x: x.expand(2, 4), lambda x: x.unfold(0, 2, 1)])
+def test_elements_that_lie_in_one_place_share_the_gradient_of_as_strided(overlapping):
+    x = torch.arange(4, dtype=torch.float64, requires_grad=True)
+
+    def first_three(x):
+        return overlapping(x).as_strided((3,), (1,), 0) ** 2
+
+    assert torch.autograd.gradcheck(first_three, x)
+    assert torch.autograd.gradgradcheck(first_three, x)
+    rows = torch.arange(3.0).expand(2, 3).requires_grad_()
+    (g,) = torch.autograd.grad(rows.as_strided((3,), (1,), 0).sum(), rows)
+    assert g.tolist() == [[0.5] * 3] * 2

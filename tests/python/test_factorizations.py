@@ -226,6 +226,32 @@ def test_approximations_of_low_rank_are_exact_for_matrices_of_that_rank():
         torch.svd_lowrank(a, q=8)
 
 
+@pytest.mark.parametrize("name", ["inv", "cholesky", "det", "eigvalsh", "svdvals"])
+def test_an_output_of_a_matrix_function_has_the_dtype_and_the_device_of_the_result(name):
+    function, a = getattr(torch.linalg, name), 2 * torch.eye(2)
+    for dtype, word in ((torch.int32, "int"), (torch.float64, "double")):
+        with pytest.raises(RuntimeError, match=f"Expected out tensor to have dtype float, but got {word} instead"):
+            function(a, out=torch.empty(0, dtype=dtype))
+    with pytest.raises(RuntimeError, match="Expected out tensor to have device cpu, but got meta instead"):
+        function(a, out=torch.empty(0, device="meta"))
+
+
+@pytest.mark.parametrize("call", [torch.sum, torch.mean, torch.prod, torch.cumsum, torch.cumprod])
+def test_an_output_has_the_dtype_that_is_asked_for(call):
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype double, but got float instead"):
+        call(torch.ones(3), 0, dtype=torch.float64, out=torch.empty(3))
+
+
+def test_results_that_were_stored_in_outputs_have_names():
+    a, out = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), (torch.empty(0), torch.empty(0))
+    found = torch.linalg.eigh(a, out=out)
+    assert type(found) is torch.return_types.linalg_eigh_out
+    assert found.eigenvalues is out[0] and found.eigenvectors is out[1]
+    assert out[0].tolist() == [1, 2]
+    values, where = torch.max(a, 0, out=[torch.empty(0), torch.empty(0, dtype=torch.int64)])
+    assert (values.tolist(), where.tolist()) == ([2, 1], [0, 1])
+
+
 def test_a_singular_matrix_has_an_infinite_condition_number_in_every_norm():
     batch = torch.stack([torch.ones(2, 2), 2 * torch.eye(2)])
     for p in ("fro", "nuc", float("inf"), float("-inf"), 1, -1):

@@ -158,6 +158,33 @@ def test_tensor_and_as_tensor_take_arrays_and_numpy_numbers():
     assert torch.tensor([np.ones(2), np.zeros(2)]).tolist() == [[1, 1], [0, 0]]
 
 
+def test_a_tensor_of_one_element_in_a_sequence_stands_for_a_number():
+    one = torch.ones
+    assert torch.tensor([one(1), one(1, 1), one(()), 2]).tolist() == [1, 1, 1, 2]
+    assert torch.tensor([[1, 2], [one(1), one(())]]).tolist() == [[1, 2], [1, 1]]
+    assert torch.tensor([one(1)]).shape == (1,)
+    for elements in ([one(2), one(2)], [one(0)], [1, one(2)]):
+        with pytest.raises(ValueError, match="only one element tensors can be converted to Python scalars"):
+            torch.tensor(elements)
+
+
+def test_a_tensor_in_a_longer_sequence_stands_for_its_elements():
+    assert torch.tensor([[1, 2], torch.tensor([3, 4])]).tolist() == [[1, 2], [3, 4]]
+    assert torch.tensor([[1, 2], torch.ones(2, 1)]).tolist() == [[1, 2], [1, 1]]
+    with pytest.raises(ValueError, match=r"expected sequence of length 2 at dim 1 \(got 3\)"):
+        torch.tensor([[1, 2], torch.ones(3)])
+    with pytest.raises(TypeError, match="not a sequence"):
+        torch.tensor([[1, 2], torch.ones(())])
+
+
+def test_numbers_and_tensors_in_one_sequence_have_a_promoted_dtype():
+    count, half = torch.tensor([1]), torch.ones(1, dtype=torch.float16)
+    assert torch.tensor([count, 2.5]).tolist() == [1, 2.5]
+    assert torch.tensor([half, 2]).dtype == torch.float16
+    assert torch.tensor([half, 2.5]).dtype == torch.float32
+    assert torch.tensor([count.int(), True]).dtype == torch.int32
+
+
 # Buffers and storages
 
 

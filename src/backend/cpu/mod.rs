@@ -8,6 +8,7 @@ pub mod factor;
 pub mod index;
 mod inspect;
 pub mod interpret;
+mod limited;
 pub mod math;
 pub mod matmul;
 mod microkernel;

@@ -44,30 +44,30 @@ ops! {
         (input: Tensor) => power::square;
     }
     /// Each element, limited to [min, max]; NaN stays.
-    "clamp" ALL, aliases ["clip"] {
+    "clamp" ALL, aliases ["clip"], out FOUND {
         (input: Tensor, min: Tensor? = None, max: Tensor? = None) => super::clamp;
         (input: Tensor, min: Number? = None, max: Number? = None) => super::clamp;
     }
     /// The larger of `input` and `min`; NaN stays.
-    "clamp_min" ALL {
+    "clamp_min" ALL, out FOUND {
         (input: Tensor, min: Tensor) => row rows::clamp_min_tensor;
         (input: Tensor, min: Number) => row rows::clamp_min;
     }
     /// The smaller of `input` and `max`; NaN stays.
-    "clamp_max" ALL {
+    "clamp_max" ALL, out FOUND {
         (input: Tensor, max: Tensor) => row rows::clamp_max_tensor;
         (input: Tensor, max: Number) => row rows::clamp_max;
     }
     /// Nearest number of `decimals` digits after the point, halves to the even one.
-    "round" ALL, aliases ["special_round"] {
+    "round" ALL, aliases ["special_round"], out FOUND {
         (input: Tensor, *, decimals: int = 0) => super::round;
     }
     /// x Φ(x), exactly or by `approximate='tanh'`.
-    "gelu" NN {
+    "gelu" NN | NATIVE {
         (input: Tensor, *, approximate: str = "none") => super::gelu;
     }
     /// x where positive, else `weight * x`, with a weight per channel or one for all.
-    "prelu" BOTH | NN, autocast LOWER {
+    "prelu" BOTH | NN | NATIVE, autocast LOWER {
         (input: Tensor, weight: Tensor) => super::prelu;
     }
     /// The first half along `dim` times the sigmoid of the second.
@@ -83,7 +83,7 @@ ops! {
         (input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) => super::addcdiv;
     }
     /// Bits inverted; logical not of a bool.
-    "bitwise_not" ALL {
+    "bitwise_not" ALL, out FOUND {
         (input: Tensor) => super::bitwise_not;
     }
     /// Finite numbers in place of NaN and infinities.

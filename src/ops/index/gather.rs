@@ -548,14 +548,14 @@ fn take_along_dim(a: &Args) -> Result<Out> {
 
 ops! {
     /// The elements whose position in a dimension the index gives.
-    "gather" BOTH | OUT {
+    "gather" BOTH | OUT, out SAME {
         (input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) =>
             |a| Ok(gather_impl(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
         /// As `gather`.
         pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Tensor as (t, dim, index, false) = gather_impl;
     }
     /// The tensor with values at the positions in a dimension that the index gives.
-    "scatter" ALL {
+    "scatter" ALL, out SAME {
         (input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str? = None) => scatter_op;
         /// As `scatter`.
         pub fn scatter(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Tensor as (t, dim, index, src, None::<&str>) =
@@ -563,11 +563,11 @@ ops! {
         (input: Tensor, dim: int, index: Tensor, value: Number, *, reduce: str? = None) => scatter_op;
     }
     /// The tensor with `src` added at the positions in a dimension that the index gives.
-    "scatter_add" ALL, autocast WIDEST_ON_GPU {
+    "scatter_add" ALL, autocast WIDEST_ON_GPU, out SAME {
         pub fn scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor = scatter_add_impl;
     }
     /// The tensor with values reduced into the positions in a dimension that the index gives.
-    "scatter_reduce" ALL {
+    "scatter_reduce" ALL, out SAME {
         (input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) =>
             scatter_reduce_op;
     }

@@ -268,7 +268,7 @@ fn select_where_impl(condition: &Tensor, input: Arg, other: Arg) -> Result<Tenso
         condition.dtype().scalar_name()
     );
     // The pointwise operation accepts mixed dtypes, but its gradient has the common dtype.
-    let dtype = result_type(&[input, other]);
+    let dtype = result_type(&[input, other])?;
     let cast = |x: Arg| match x {
         Arg::T(t) => arith::to_dtype(t, dtype).map(Some),
         Arg::S(s) => s.checked(dtype).map(|_| None),
@@ -337,7 +337,7 @@ fn among_sorted(elements: &Tensor, tests: &Tensor) -> Result<Tensor> {
 /// Whether each element is in `tests`.
 fn isin(a: &Args) -> Result<Out> {
     let (elements, tests, invert) = (a.operand(0)?, a.operand(1)?, a.bool(3)?);
-    let dtype = result_type(&[elements, tests]);
+    let dtype = result_type(&[elements, tests])?;
     let tensor = |x: Arg| if let Arg::T(t) = x { Some(t.device()) } else { None };
     let device = tensor(elements).or(tensor(tests)).unwrap_or_default();
     let whole = |x: Arg| match x {
@@ -345,6 +345,7 @@ fn isin(a: &Args) -> Result<Out> {
         Arg::S(s) => Tensor::scalar(s, dtype)?.on_device(device),
     };
     let (elements, tests) = (whole(elements)?.detach(), whole(tests)?.detach());
+    elements.expect_common("isin_default_cpu")?;
     let found = if tests.numel() == 0 {
         elements.new_zeros(elements.shape().clone())?.dense(DType::Bool)?
     } else {
@@ -356,7 +357,7 @@ fn isin(a: &Args) -> Result<Out> {
 
 ops! {
     /// Whether each element is among `test_elements`.
-    "isin" FUNCTION | OUT {
+    "isin" FUNCTION | OUT, out SAME {
         (elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) => isin;
     }
     /// The tensor with one value where the mask is true.
@@ -364,7 +365,7 @@ ops! {
         pub fn masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor = masked_fill_impl;
     }
     /// The elements at which the mask is true, as a vector.
-    "masked_select" BOTH | OUT {
+    "masked_select" BOTH | OUT, out SELECTED {
         pub fn masked_select(input: Tensor, mask: Tensor) -> Tensor = masked_select_impl;
     }
     /// The tensor with elements of `source`, one after the other, where the mask is true.
@@ -372,7 +373,7 @@ ops! {
         pub fn masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor = masked_scatter_impl;
     }
     /// The indices of the non-zero elements: a row each, or a vector per dimension.
-    "nonzero" BOTH | OUT {
+    "nonzero" BOTH | OUT, out POSITIONS {
         (input: Tensor, *, as_tuple: bool = False) => nonzero_op;
         /// The indices of the non-zero elements, a row each.
         pub fn nonzero(t: &Tensor) -> Tensor as (t, false) = nonzero_impl;
@@ -394,7 +395,7 @@ ops! {
         (input: Tensor, dim: int[]? = None) => count_nonzero;
     }
     /// `input` where the condition holds, else `other`; with one argument, where it holds.
-    "where" FUNCTION | OUT {
+    "where" FUNCTION | OUT, out CHOSEN {
         pub fn select_where(condition: Tensor, input: Operand, other: Operand) -> Tensor = select_where_impl;
         (condition: Tensor) => |a| Ok(Out::Tuple(nonzero_tuple(a.tensor(0)?)?));
     }

@@ -498,11 +498,11 @@ impl Function for Put {
 
 ops! {
     /// The indices of a dimension that a vector lists.
-    "index_select" BOTH | OUT {
+    "index_select" BOTH | OUT, out SELECTED {
         pub fn index_select(input: Tensor, dim: int, index: Tensor) -> Tensor = index_select_impl;
     }
     /// The tensor with rows of `source` added to the indices of a dimension that a vector lists.
-    "index_add" ALL {
+    "index_add" ALL, out SAME {
         pub fn index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor =
             index_add_impl;
     }
@@ -515,7 +515,7 @@ ops! {
         pub fn index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor = index_fill_impl;
     }
     /// The elements at positions in the tensor as one vector.
-    "take" BOTH | OUT {
+    "take" BOTH | OUT, out TAKEN {
         pub fn take(input: Tensor, index: Tensor) -> Tensor = take_impl;
     }
     /// The tensor with `source` at positions in the tensor as one vector.

@@ -483,7 +483,7 @@ const SIGN: &[&str] = &["sign", "logabsdet"];
 
 ops! {
     /// The inverse of each matrix.
-    "inv" LINALG | OUT {
+    "inv" LINALG | OUT, out SAME {
         (A: Tensor) => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
     }
     /// The inverse of each matrix.
@@ -491,7 +491,7 @@ ops! {
         (input: Tensor) => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
     }
     /// The solution X of `A X = B`, or with `left=False` of `X A = B`.
-    "solve" LINALG | OUT {
+    "solve" LINALG | OUT, out SAME {
         (A: Tensor, B: Tensor, *, left: bool = True) => linalg_solve;
     }
     /// The solution X of `A X = B`, or of `X A = B`, for triangles A.
@@ -500,7 +500,7 @@ ops! {
             linalg_solve_triangular;
     }
     /// The determinant of each matrix.
-    "det" LINALG | OUT {
+    "det" LINALG | OUT, out SAME {
         (A: Tensor) => |a| Ok(det(a.tensor(0)?)?.into());
     }
     /// The determinant of each matrix.
@@ -512,7 +512,7 @@ ops! {
         (input: Tensor) => |a| Ok(logdet(a.tensor(0)?)?.into());
     }
     /// The sign of each determinant, and the logarithm of its absolute value.
-    "slogdet" LINALG | OUT {
+    "slogdet" LINALG | OUT, out SAME {
         (A: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("linalg_slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
     /// The sign of each determinant, and the logarithm of its absolute value.
@@ -520,7 +520,7 @@ ops! {
         (input: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
     /// The triangle L with `L Lᵀ = A`; with `upper`, its transpose.
-    "cholesky" LINALG | OUT {
+    "cholesky" LINALG | OUT, out SAME {
         (A: Tensor, *, upper: bool = False) => |a| Ok(cholesky("linalg.cholesky", a.tensor(0)?, a.bool(1)?)?.into());
     }
     /// The inverse of each matrix, from the triangle that `linalg.cholesky` made of it.

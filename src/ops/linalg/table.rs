@@ -7,11 +7,11 @@ use crate::tensor::Tensor;
 
 ops! {
     /// The lower triangle of each matrix, up to a diagonal, with zeros elsewhere.
-    "tril" ALL {
+    "tril" ALL, out SAME {
         pub fn tril(input: Tensor, diagonal: int = 0) -> Tensor = super::lower_triangle;
     }
     /// The upper triangle of each matrix, from a diagonal, with zeros elsewhere.
-    "triu" ALL {
+    "triu" ALL, out SAME {
         pub fn triu(input: Tensor, diagonal: int = 0) -> Tensor = super::upper_triangle;
     }
     /// Row and column indices of the lower triangle of a matrix.
@@ -32,18 +32,18 @@ ops! {
     }
     /// The singular value decomposition of each matrix: the columns of `U` and `V` are the singular vectors, `S`
     /// holds the singular values in descending order.
-    "svd" BOTH | OUT, autocast FULL_ON_CPU {
+    "svd" BOTH | OUT, autocast FULL_ON_CPU, out SAME {
         (input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor] =>
             svd::torch_svd;
     }
     /// The singular value decomposition of each matrix: the columns of `U` and the rows of `Vh` are the singular
     /// vectors, `S` holds the singular values in descending order.
-    "svd" LINALG | OUT, autocast FULL_ON_CPU {
+    "svd" LINALG | OUT, autocast FULL_ON_CPU, out SAME {
         (A: Tensor, full_matrices: bool = True, *, driver: str? = None) -> tuple[Tensor, Tensor, Tensor] =>
             svd::linalg_svd;
     }
     /// The singular values of each matrix, in descending order.
-    "svdvals" LINALG | OUT, autocast FULL_ON_CPU {
+    "svdvals" LINALG | OUT, autocast FULL_ON_CPU, out SAME {
         (A: Tensor, *, driver: str? = None) => svd::linalg_svdvals;
         /// As `svdvals`.
         pub fn svdvals(t: &Tensor) -> Tensor as (t, None::<&str>) = svd::svdvals_impl;
@@ -57,7 +57,7 @@ ops! {
         (input: Tensor, other: Tensor) => products::inner;
     }
     /// Inner product of two vectors.
-    "vdot" BOTH | OUT, autocast WIDEST_ON_GPU {
+    "vdot" BOTH | OUT, autocast WIDEST_ON_GPU, out DOT {
         (input: Tensor, other: Tensor) => products::vdot;
     }
     /// Each element of the first times the whole of the second, block by block.
@@ -79,7 +79,7 @@ ops! {
         (equation: str, operands: Tensor[]) => einsum::einsum_op;
     }
     /// `beta * input + alpha * mat @ vec`.
-    "addmv" ALL, autocast LOWER_ON_GPU {
+    "addmv" ALL, autocast LOWER_ON_GPU, out SAME {
         (input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) => super::addmv;
     }
     /// `beta * input + alpha` times the sum of a batch of matrix products.
@@ -91,11 +91,11 @@ ops! {
         (input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) => super::addr;
     }
     /// Vector product of vectors of three elements along `dim`.
-    "cross" BOTH | OUT, autocast WIDEST_ON_GPU {
+    "cross" BOTH | OUT, autocast WIDEST_ON_GPU, out SAME {
         (input: Tensor, other: Tensor, dim: int? = None) => super::cross;
     }
     /// Vector product of vectors of three elements along `dim`.
-    "cross" LINALG | OUT, autocast WIDEST_ON_GPU {
+    "cross" LINALG | OUT, autocast WIDEST_ON_GPU, out SAME {
         (input: Tensor, other: Tensor, *, dim: int = -1) => super::linalg_cross;
     }
     /// Sums of products along `dim`.
@@ -111,12 +111,12 @@ ops! {
         (x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str? = None) => super::cdist;
     }
     /// Norm of order `ord` of all elements, or over the dimensions `dim`.
-    "vector_norm" LINALG | OUT, autocast FULL_ON_GPU {
+    "vector_norm" LINALG | OUT, autocast FULL_ON_GPU, out SAME {
         pub fn vector_norm(input: Tensor, ord: float = 2, dim: int[]? = None, keepdim: bool = False, *,
                            dtype: dtype? = None) -> Tensor = vector_norm_impl;
     }
     /// Vector norm, or matrix norm where `ord` and two dimensions are given.
-    "norm" LINALG | OUT | COMPOSITE, autocast FULL_ON_GPU {
+    "norm" LINALG | OUT | COMPOSITE, autocast FULL_ON_GPU, out SAME {
         (input: Tensor, ord: Number? = None, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) =>
             linalg_norm;
         (input: Tensor, ord: str, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) => linalg_norm;

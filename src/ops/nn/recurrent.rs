@@ -204,7 +204,7 @@ fn lstm_layer_op(a: &Args) -> Result<Out> {
 ops! {
     /// The outputs `[steps, batch, hidden]` and the last cell state of an LSTM, from what its gates get from the
     /// input, `[steps, batch, 4 * hidden]`, and the recurrent weight.
-    "lstm_layer" NN {
+    "lstm_layer" NN | NATIVE {
         (gates: Tensor, hx: Tensor, cx: Tensor, weight: Tensor) => lstm_layer_op;
     }
 }

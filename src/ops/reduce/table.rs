@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 
 ops! {
     /// Sum of all elements, or over the dimensions `dim`.
-    "sum" BOTH | OUT, autocast FULL_ON_GPU {
+    "sum" BOTH | OUT, autocast FULL_ON_GPU, out ANY {
         (input: Tensor, *, dtype: dtype? = None) => sum_whole;
         /// The sum of all elements.
         pub fn sum_all(t: &Tensor, dtype: Option<DType>) -> Tensor as (t, dtype) = super::sum_all_impl;
@@ -20,7 +20,7 @@ ops! {
             as (t, dims_of(t, mask), keepdim, dtype) = super::sum_mask_impl;
     }
     /// Sum of all elements, or over the dimensions `dim`, with NaN as 0.
-    "nansum" BOTH | OUT {
+    "nansum" BOTH | OUT, out ANY {
         (input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) => nansum;
     }
     /// Mean of all elements, or over the dimensions `dim`.
@@ -38,7 +38,7 @@ ops! {
         (input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) => nanmean;
     }
     /// Product of all elements, or along `dim`.
-    "prod" BOTH | OUT, autocast FULL {
+    "prod" BOTH | OUT, autocast FULL, out ANY {
         (input: Tensor, *, dtype: dtype? = None) => products::prod_all;
         /// The product of all elements.
         pub fn prod_all(t: &Tensor, dtype: Option<DType>) -> Tensor as (t, dtype) = products::prod_of_all;
@@ -48,15 +48,15 @@ ops! {
             products::prod_along;
     }
     /// Whether all elements differ from zero.
-    "all" BOTH | OUT {
+    "all" BOTH | OUT, out TRUTH {
         pub fn all(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = products::all_impl;
     }
     /// Whether some element differs from zero.
-    "any" BOTH | OUT {
+    "any" BOTH | OUT, out TRUTH {
         pub fn any(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = products::any_impl;
     }
     /// The largest element; along `dim` with where it stands; or the larger of two tensors.
-    "max" BOTH | OUT {
+    "max" BOTH | OUT, out SAME {
         (input: Tensor) => extremum::max_all;
         (input: Tensor, other: Tensor) => extremum::max_other;
         (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::max_dim;
@@ -64,7 +64,7 @@ ops! {
         pub fn max_along(t: &Tensor, dim: i64, keepdim: bool) -> Vec<Tensor> as (t, dim, keepdim) = extremum::max_along_impl;
     }
     /// The smallest element; along `dim` with where it stands; or the smaller of two tensors.
-    "min" BOTH | OUT {
+    "min" BOTH | OUT, out SAME {
         (input: Tensor) => extremum::min_all;
         (input: Tensor, other: Tensor) => extremum::min_other;
         (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::min_dim;
@@ -72,11 +72,11 @@ ops! {
         pub fn min_along(t: &Tensor, dim: i64, keepdim: bool) -> Vec<Tensor> as (t, dim, keepdim) = extremum::min_along_impl;
     }
     /// The largest element over the dimensions `dim`; equal elements share the gradient.
-    "amax" BOTH | OUT {
+    "amax" BOTH | OUT, out EXTREMA {
         pub fn amax(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = extremum::amax_impl;
     }
     /// The smallest element over the dimensions `dim`; equal elements share the gradient.
-    "amin" BOTH | OUT {
+    "amin" BOTH | OUT, out EXTREMA {
         pub fn amin(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = extremum::amin_impl;
     }
     /// The smallest and the largest element.
@@ -119,7 +119,7 @@ ops! {
             moments::std_mean_unbiased;
     }
     /// Norm of order `p` of all elements, or over the dimensions `dim`.
-    "norm" BOTH | OUT, autocast FULL_ON_GPU {
+    "norm" BOTH | OUT, autocast FULL_ON_GPU, out SAME {
         (input: Tensor, p: Number? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None) =>
             norms::norm;
         (input: Tensor, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None) =>
@@ -144,16 +144,16 @@ ops! {
         (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => order::nanmedian_dim;
     }
     /// The most frequent element along `dim`, and where it stands.
-    "mode" BOTH | OUT {
+    "mode" BOTH | OUT, out MODE {
         (input: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor] => order::mode;
     }
     /// The quantiles `q`, of all elements or along `dim`.
-    "quantile" BOTH | OUT | COMPOSITE, autocast FULL_ON_CPU {
+    "quantile" BOTH | OUT | COMPOSITE, autocast FULL_ON_CPU, out QUANTILE {
         (input: Tensor, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: str = "linear") =>
             order::quantile;
     }
     /// The quantiles `q` of the elements that are not NaN.
-    "nanquantile" BOTH | OUT | COMPOSITE, autocast FULL_ON_CPU {
+    "nanquantile" BOTH | OUT | COMPOSITE, autocast FULL_ON_CPU, out QUANTILE {
         (input: Tensor, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: str = "linear") =>
             order::nanquantile;
     }

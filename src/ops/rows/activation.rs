@@ -43,8 +43,8 @@ fn tanh_inner<E: Num>(x: E) -> E {
 rows! { ACTIVATION;
     /// max(x, 0).
     num relu(input) = input.maximum(E::zero())
-    => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { inplace_argument: true, exposure: Exposure::ALL.and(NN) }
-    => torch { flat: "ThresholdBackwardBackward0", refuses_bool: "Boolean inputs not supported for relu" }
+    => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { unsigned: Unsigned::Identity, inplace_argument: true, exposure: Exposure::ALL.and(NN) }
+    => torch { kernel: "clamp_min_scalar_cpu", flat: "ThresholdBackwardBackward0", refuses_bool: "Boolean inputs not supported for relu" }
     /// x where positive, else `negative_slope * x`.
     float leaky_relu(input; negative_slope: "0.01") = E::select(E::zero().lt(input), input, input * negative_slope)
     => d(g, y) = [E::select(E::zero().lt(input), g, g * negative_slope)];
@@ -93,11 +93,11 @@ rows! { ACTIVATION;
     float softplus(input; beta: "1.0", limit: "20.0") =
         E::select(limit.lt(input * beta), input, softplus_of(input * beta) / beta)
     => d(g, y) = [E::select(limit.lt(input * beta), g, g * sigmoid_of(input * beta))];
-    { autocast: CastPolicy::FULL_ON_GPU, exposure: NN, sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0", least: 2 }
+    { autocast: CastPolicy::FULL_ON_GPU, exposure: NN.and(Exposure::NATIVE), sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0", least: 2 }
     => torch { shown_as: &[("limit", "threshold")], kernel: "softplus_cpu" }
     /// log(sigmoid(x)).
     float logsigmoid(input) = -softplus_of(-input) => d(g, y) = [g * sigmoid_of(-input)];
-    { exposure: NN, least: 2 }
+    { exposure: NN.and(Exposure::NATIVE), least: 2 }
     => torch { node: "LogSigmoidBackward0", kernel: "log_sigmoid_cpu" }
     /// x limited to [min_val, max_val].
     num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val)
@@ -127,12 +127,12 @@ rows! { ACTIVATION;
     => torch { node: "SubBackward0" }
     /// x shrunk toward zero by `lambd`.
     float softshrink(input; lambd: "0.5") = E::select(lambd.lt(input), input - lambd, E::select(input.lt(-lambd), input + lambd, input * E::zero()))
-    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { exposure: NN, sig: "input: Tensor, lambd: float = 0.5", least: 2, check: shrinks }
+    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { exposure: NN.and(Exposure::NATIVE), sig: "input: Tensor, lambd: float = 0.5", least: 2, check: shrinks }
     => torch { flat: "SoftshrinkBackwardBackward0", kernel: "softshrink_check" }
     /// x, and 0 where |x| is at most `lambd`.
     float hardshrink(input; lambd: "0.5") = E::select(input.abs().le(lambd), E::zero(), input)
     => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)];
-    { exposure: NN.and(Exposure::BOTH), sig: "input: Tensor, lambd: float = 0.5", least: 2 }
+    { exposure: NN.and(Exposure::NATIVE).and(Exposure::BOTH), sig: "input: Tensor, lambd: float = 0.5", least: 2 }
     => torch { flat: "HardshrinkBackwardBackward0", kernel: "hardshrink_cpu" }
     /// x where above the threshold, else `value`.
     num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)

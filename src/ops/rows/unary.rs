@@ -3,6 +3,7 @@
 use crate::dtype::Scalar;
 use crate::formula::{Arith, Num};
 use crate::graph::Attribute;
+use crate::ops::out_policy::OutPolicy;
 use crate::ops::schema::Exposure;
 use crate::rows;
 
@@ -45,16 +46,18 @@ fn trigamma_of<E: Num>(x: E) -> E {
 
 rows! { UNARY;
     /// Absolute value of each element.
-    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { aliases: &["absolute"], least: 1 }
-    => torch { flat: "MulBackward0", kernel: "abs_cpu" }
+    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { float8: true, aliases: &["absolute"], least: 1 }
+    => torch { flat: "MulBackward0", kernel: "abs_cpu", out: OutPolicy::FOUND }
     /// Each element with its sign changed.
     num neg(input) = -input => d(g, y) = [-g];
     { aliases: &["negative"] }
-    => torch { refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }
+    => torch { kernel: "neg_cpu", out: OutPolicy::FOUND, refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }
     /// -1, 0 or 1 by the sign of each element.
     num sign(input) = sign_of(input) => d(g, y) = [E::zero()];
+    => torch { kernel: "sign_cpu", out: OutPolicy::FOUND }
     /// As `sign`.
     num sgn(input) = sign_of(input) => d(g, y) = [E::zero()];
+    => torch { kernel: "sign_cpu", out: OutPolicy::FOUND }
     /// Each element times itself.
     num square(input) = input * input => d(g, y) = [g * (input + input)]; { exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Int(2))), node: "PowBackward0" }
@@ -128,16 +131,16 @@ rows! { UNARY;
     float sigmoid(input) = sigmoid_of(input) => d(g, y) = [g * (E::one() - y) * y]; { aliases: &["special_expit"] }
     /// Largest integer not above each element.
     float floor(input) = input.floor() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1 }
-    => torch { kernel: "floor_vml_cpu" }
+    => torch { kernel: "floor_vml_cpu", out: OutPolicy::FOUND }
     /// Smallest integer not below each element.
     float ceil(input) = input.ceil() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1 }
-    => torch { kernel: "ceil_vml_cpu" }
+    => torch { kernel: "ceil_vml_cpu", out: OutPolicy::FOUND }
     /// Each element without its fraction.
     float trunc(input) = input.trunc() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, aliases: &["fix"] }
-    => torch { kernel: "trunc_vml_cpu" }
+    => torch { kernel: "trunc_vml_cpu", out: OutPolicy::FOUND }
     /// The fraction of each element, with its sign.
     float frac(input) = input - input.trunc() => d(g, y) = [g]; { least: 2 }
-    => torch { kernel: "frac_cpu" }
+    => torch { kernel: "frac_cpu", out: OutPolicy::FOUND }
     /// Nearest integer, halves to the even one.
     float round(input) = input.round() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, exposure: Exposure::NONE }
     => torch { kernel: "round_vml_cpu" }

@@ -32,6 +32,8 @@ linalg.lu_solve(*linalg.lu_factor(m(4, 4)), m(4))
 linalg.lu_solve(*linalg.lu_factor(m(4, 4)), m(3, 3))
 linalg.lu_solve(*linalg.lu_factor(m(4, 4)), m(4, 3).float())
 linalg.lu_solve(m(4, 4), arange(1, 5), m(4, 3))
+linalg.lu_solve(m(2, 2), tensor([1, 3], dtype=torch.int32), m(2, 1))
+linalg.lu_solve(m(2, 2), tensor([0, 2], dtype=torch.int32), m(2, 1))
 torch.lu_unpack(*linalg.lu_factor(m(2, 4, 3)))
 torch.lu_unpack(*linalg.lu_factor(m(4, 4)), unpack_data=False)
 torch.lu_unpack(*linalg.lu_factor(m(4, 4)), unpack_pivots=False)
@@ -68,6 +70,11 @@ linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2)).rank
 linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2), driver="gelsd").residuals
 linalg.lstsq(m(5, 3), m(5, 2), rcond=0.9).rank
 linalg.lstsq(m(5, 3), m(5, 2), rcond=0.9, driver="gelsd")
+linalg.lstsq(m(5, 3), m(5, 2), rcond=1.0, driver="gelsd")
+linalg.lstsq(m(5, 3), m(5, 2), rcond=1.0, driver="gelss")
+linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2), rcond=0.0, driver="gelsd").rank
+linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2), rcond=-1.0, driver="gelsd").rank
+linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2), rcond=-1.0, driver="gelss").rank
 linalg.lstsq(m(4, 5, 3), m(4, 5))
 linalg.lstsq(zeros(0, 3), zeros(0, 2))
 linalg.lstsq(zeros(3, 0), zeros(3, 2))

@@ -44,7 +44,8 @@ class _Reflections(Function):
                 rest -= t[..., None, None] * whole @ (whole.mT @ rest)
             made[..., k, k] = beta
             made[..., k + 1 :, k] = v
-        return made, tau
+        # Column after column, as LAPACK has matrices.
+        return made.mT.contiguous().mT, tau
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

@@ -27,6 +27,17 @@ def _by_qr(A: Tensor, B: Tensor) -> Tensor:
     return Q @ _C._linalg.solve_triangular(R.mT, B, upper=False)
 
 
+def _limit(dtype: Any, shape: tuple[int, int], rcond: float | None, driver: str) -> float:
+    """Up to which part of the largest singular value the others are taken as zero."""
+    eps = rgrad.finfo(dtype).eps
+    if rcond is None:
+        return eps * max(shape)
+    # LAPACK's xGELSS takes its machine epsilon for numbers that are no limit, and xGELSD takes 1 and above as such too.
+    if (driver == "gelss" and rcond < 0) or (driver == "gelsd" and not 0 < rcond < 1):
+        return eps / 2
+    return rcond
+
+
 def _by_svd(A: Tensor, B: Tensor, rcond: float) -> tuple[Tensor, Tensor, Tensor]:
     """The solution of least norm, the rank and the singular values."""
     U, S, Vh = _C._linalg.svd(A, full_matrices=False)
@@ -94,7 +105,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         A: matrices, (..., m, n), of float32 or float64.
         B: the right hand sides, (..., m, k), or vectors (..., m).
         rcond: singular values up to this, relative to the largest, are taken as zero; by default machine epsilon times
-            the larger of m and n. Without effect for "gels".
+            the larger of m and n. Without effect for "gels". "gelsd" takes numbers outside of (0, 1), and "gelss" takes
+            negative ones, as machine epsilon.
         driver: "gels" if A has full rank, which is not checked (by QR); "gelsy", "gelsd" or "gelss" for any rank (by
             the singular values). "gelsy" by default.
 
@@ -115,7 +127,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     rows, columns = A.shape[-2:]
     matrices = A.expand(*batch, rows, columns)
     sides = sides.expand(*batch, *sides.shape[-2:])
-    limit = rgrad.finfo(A.dtype).eps * max(rows, columns) if rcond is None else rcond
+    limit = _limit(A.dtype, (rows, columns), rcond, driver)
     empty = A.new_empty(0)
     if rows and columns:
         X, rank, values = _LeastSquares.apply(matrices, sides, driver, limit)

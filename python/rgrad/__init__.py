@@ -246,6 +246,9 @@ if TYPE_CHECKING:
     from ._functions.differences import (
         gradient as gradient,
     )
+    from ._functions.hashes import (
+        hash_tensor as hash_tensor,
+    )
     from ._functions.histograms import (
         histogram as histogram,
         histogramdd as histogramdd,

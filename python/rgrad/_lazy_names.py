@@ -53,6 +53,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "use_deterministic_algorithms",
     ),
     "_functions.differences": ("gradient",),
+    "_functions.hashes": ("hash_tensor",),
     "_functions.histograms": ("histogram", "histogramdd"),
     "_functions.segments": ("segment_reduce",),
     "_functions.windows": (

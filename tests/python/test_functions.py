@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import math
+import struct
 import warnings
 from pathlib import Path
 
@@ -280,6 +281,46 @@ def test_rows_are_summed_with_coefficients():
     assert torch.allclose(out, found + 1)
     with pytest.raises(RuntimeError, match="contracted dimensions need to match"):
         torch._compute_linear_combination(rows, torch.ones(4, 5))
+
+
+def test_a_hash_is_the_exclusive_or_of_widened_bits():
+    x = torch.tensor([[1.5, -2.0, 0.25], [3.0, 1.5, -2.0]])
+    bits = [[struct.unpack("<Q", struct.pack("<d", v))[0] for v in row] for row in x.tolist()]
+    rows = [a ^ b ^ c for a, b, c in bits]
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        found = torch.hash_tensor(x.to(dtype), 1)
+        assert found.dtype == torch.uint64 and found.tolist() == rows
+    assert x.hash_tensor().item() == torch.hash_tensor(x.mT, (0, 1)).item() == rows[0] ^ rows[1]
+    assert torch.hash_tensor(x, -1, keepdim=True).tolist() == [[row] for row in rows]
+    whole = torch.tensor([-1, 3, 5], dtype=torch.int8)
+    assert torch.hash_tensor(whole).item() == (-1 ^ 3 ^ 5) % 2**64
+    assert torch.hash_tensor(torch.tensor([True, True, True])).item() == 1
+    assert torch.hash_tensor(torch.tensor(3), 0).item() == 3
+    out = torch.empty(0, dtype=torch.uint64)
+    assert torch.hash_tensor(x, 1, out=out) is out and out.tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: torch.hash_tensor(torch.empty(0, 3)), RuntimeError, "Expected reduction dim to be specified"),
+        (lambda: torch.hash_tensor(torch.empty(0, 3), 0), IndexError, "Expected reduction dim 0 to have non-zero size"),
+        (lambda: torch.hash_tensor(torch.ones(2), (0, -1)), RuntimeError, "dim 0 appears multiple times"),
+        (lambda: torch.hash_tensor(torch.ones(2), 1), IndexError, "Dimension out of range"),
+        (
+            lambda: torch.hash_tensor(torch.ones([1] * 65)),
+            RuntimeError,
+            "only tensors with up to 64 dims are supported",
+        ),
+        (lambda: torch.hash_tensor(torch.ones(2), 1.0), TypeError, "must be tuple of ints, not float"),
+        (lambda: torch.hash_tensor(torch.ones(2), mode=1), RuntimeError, "Unknown hash_tensor mode: 1"),
+        (lambda: torch.hash_tensor(torch.ones(2), out=torch.empty(0)), RuntimeError, "dtype uint64, but got Float"),
+        (lambda: torch.hash_tensor(torch.ones(2).to(torch.uint16)), NotImplementedError, "'UInt16'"),
+    ],
+)
+def test_what_cannot_be_hashed_is_an_error(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
 
 
 def test_shapes_broadcast_to_a_shape():

@@ -117,7 +117,7 @@ impl DType {
 
     /// Whether this is one of the dtypes that PyTorch stores, copies and casts, but for which few operations are
     /// implemented: uint16, uint32, uint64 and the float8 types. No kernel is compiled for them: see
-    /// Note [Limited dtypes].
+    /// Note [Casts through blocks].
     pub const fn is_limited(self) -> bool {
         self as u8 > F64 as u8
     }
@@ -345,6 +345,11 @@ impl Scalar {
         bytes
     }
 
+    /// The number that the first bytes of `bytes` are in dtype `d`.
+    pub fn read(d: DType, bytes: &[u8]) -> Scalar {
+        with_dtype!(d, T => bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]).to_scalar())
+    }
+
     /// Whether the number is outside the range of `d`. Negative integers wrap in an unsigned dtype.
     pub fn overflows(self, d: DType) -> bool {
         let (lowest, highest) = d.range();
@@ -448,7 +453,7 @@ fn cast_scalar<T: Element>(s: Scalar) -> T {
 }
 
 /// Converts as PyTorch's `Tensor.to` does: through `i64` from integers, through `f64` from floating point. Not for
-/// `u64`, whose upper half `i64` lacks: see Note [Limited dtypes].
+/// `u64`, whose upper half `i64` lacks: see Note [Casts through blocks].
 #[inline(always)]
 pub fn cast<A: Element, B: Element>(a: A) -> B {
     if A::DTYPE.is_float() { B::from_f64(a.to_f64()) } else { B::from_i64(a.to_i64()) }

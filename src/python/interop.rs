@@ -22,7 +22,6 @@ use crate::layout::{Dims, Layout, checked_numel};
 use crate::ops;
 use crate::storage::{Storage, empty_vec, expect_room};
 use crate::tensor::Tensor;
-use crate::with_dtype;
 
 /// Whether an object is a NumPy array or scalar, or has the array interface.
 pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
@@ -326,13 +325,12 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
         Some(dtype) => dtype,
         None => seen.dtype()?,
     };
-    let mut out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
-    with_dtype!(dtype, T => {
-        for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
-            *o = T::from_scalar(stored(*v, dtype)?);
-        }
-    });
-    Ok(out)
+    let mut bytes = empty_vec::<u8>(values.len() * dtype.size()).py()?;
+    for v in values {
+        bytes.extend_from_slice(&stored(v, dtype)?.bytes(dtype)[..dtype.size()]);
+    }
+    let storage = Storage::from_slice(&bytes).py()?;
+    Ok(Tensor::from_parts(storage, Layout::contiguous(Dims::from(&shape[..])), dtype))
 }
 
 /// Whether an object is a sequence by Python's C API: lists, tuples, ranges, strings.
@@ -453,7 +451,7 @@ fn collect(
             return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));
         }
         seen.tensors = Some(seen.tensors.map_or(Ok(t.dtype()), |d| promote(d, t.dtype())).py()?);
-        with_dtype!(t.dtype(), T => out.extend(t.values::<T>().py()?.into_iter().map(Element::to_scalar)));
+        out.extend(t.scalars().py()?);
         return Ok(());
     }
     if depth == shape.len() {
@@ -588,10 +586,7 @@ pub fn to_list(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
     // Each number and each list, even an empty one, is a separate object.
     let lists = t.shape().split_last().map_or(1, |(_, outer)| outer.iter().product());
     expect_room::<[usize; 5]>(t.numel()).and(expect_room::<[usize; 7]>(lists)).py()?;
-    let mut values = empty_vec::<Scalar>(t.numel()).py()?;
-    with_dtype!(t.dtype(), T => {
-        values.extend(py.detach(|| t.values::<T>()).py()?.into_iter().map(Element::to_scalar));
-    });
+    let values = py.detach(|| t.scalars()).py()?;
     fn nest(py: Python<'_>, shape: &[usize], values: &mut std::slice::Iter<Scalar>) -> PyResult<Py<PyAny>> {
         match shape.split_first() {
             None => scalar(py, values.next().copied().unwrap_or(Scalar::Int(0))),

@@ -13,7 +13,6 @@ use super::dtype::{PyDType, dtype_object};
 use super::tensor::{PyTensor, TensorObject};
 use crate::dtype::DType;
 use crate::tensor::Tensor;
-use crate::with_dtype;
 
 const DTYPES: [(DType, Dtype); 18] = [
     (DType::Bool, Dtype::BOOL),
@@ -53,9 +52,7 @@ impl View for Stored {
 
     fn data(&self) -> Cow<'_, [u8]> {
         // The slice exists, since `stored` made the tensor dense. An empty result would be rejected for its length.
-        with_dtype!(self.tensor.dtype(), T => {
-            Cow::Borrowed(self.tensor.slice::<T>().map_or(&[], |s| bytemuck::cast_slice(s)))
-        })
+        Cow::Borrowed(self.tensor.slice_bytes().unwrap_or_default())
     }
 
     fn data_len(&self) -> usize {

@@ -69,6 +69,9 @@ def test_only_functions_composed_of_others_pass_gradients_to_out():
     x = A.clone().requires_grad_()
     with pytest.raises(RuntimeError, match=r"linalg_pinv\(\): functions with out="):
         torch.linalg.pinv(x, out=empty(0))
+    assert torch.linalg.pinv(x, rtol=1e-3, out=empty(0)).requires_grad
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert torch.lu(x, out=(empty(0), empty(0)))[0].requires_grad
     with pytest.raises(RuntimeError, match=r"i0\(\): functions with out="):
         torch.special.i0(x, out=empty(0))
     torch.linalg.cond(x, "fro", out=empty(0)).backward()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import rgrad
@@ -38,12 +39,12 @@ def no_derivative(name: str) -> NoReturn:
     raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
 
 
-def with_out(name: str, recorded: bool = False) -> Any:
+def with_out(name: str, recorded: bool | Callable[..., bool] = False) -> Any:
     """Adds the keyword argument `out` to a function, a tensor to whose dtype the result can be cast.
 
     Args:
         name: of the function, for errors.
-        recorded: see `write_out`.
+        recorded: see `write_out`; or a function that says it of the call's arguments.
     """
 
     def add(function: Any) -> Any:
@@ -62,7 +63,8 @@ def with_out(name: str, recorded: bool = False) -> Any:
                     f"{name}: Expected result and input tensors to be on the same device, but got result on "
                     f"{out.device} and input on {result.device}"
                 )
-            return write_out(f"linalg_{function.__name__}", result, out, recorded)
+            keeps_history = recorded(*args, **kwargs) if callable(recorded) else recorded
+            return write_out(f"linalg_{function.__name__}", result, out, keeps_history)
 
         return call
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rgrad import _C
-from rgrad._out import write_exactly
 
 from . import lu as _lu
 from .common import broadcast_batch, expect_square, named
@@ -37,12 +36,15 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     """
     _deprecated("lu", "torch.linalg.lu_factor or torch.linalg.lu_factor_ex")
     found = _lu.lu_factor_ex(A, pivot=pivot)
-    if get_infos:
-        return named("_lu_with_info", tuple(found), out)
-    _lu.check_nonsingular("torch.lu", found.info)
+    if not get_infos:
+        _lu.check_nonsingular("torch.lu", found.info)
+    made = tuple(found) if get_infos else (found.LU, found.pivots)
     if out is None:
-        return found.LU, found.pivots
-    return tuple(write_exactly("_lu_with_info", value, target) for value, target in zip(found, out, strict=False))
+        return named("_lu_with_info", made) if get_infos else made
+    if len(out) != len(made):
+        raise TypeError(f"expected tuple of {len(made)} elements but got {len(out)}")
+    # Each result is copied, with its history, to a tensor of any dtype.
+    return tuple(target.resize_(value.shape).copy_(value) for value, target in zip(made, out, strict=True))
 
 
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:

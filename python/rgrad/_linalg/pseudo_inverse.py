@@ -69,7 +69,12 @@ def _expect_invertible_type(A: Tensor) -> None:
         )
 
 
-@with_out("linalg.pinv")
+def _has_number(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> bool:
+    """Whether a call of `pinv` gives a number as a threshold; PyTorch composes those, and records what they store."""
+    return rcond is not None or any(isinstance(threshold, int | float) for threshold in (atol, rtol))
+
+
+@with_out("linalg.pinv", recorded=_has_number)
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The pseudo-inverse of each matrix, computed by its singular values.
 

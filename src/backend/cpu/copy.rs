@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytemuck::{Zeroable, bytes_of_mut, cast_slice, cast_slice_mut};
 
-use super::limited::through;
+use super::casts::{is_compiled, through};
 use super::output::{Cells, Output, write_one};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{copy_transposed, is_transposed};
@@ -14,19 +14,6 @@ use crate::dtype::{DType, Element, Scalar, cast};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Odometer, collapse};
 use crate::{bail, multiversion, with_dtype};
-
-impl View<'_> {
-    /// The same memory viewed as integers of the same size, since copying only moves bits.
-    fn bits(self) -> Self {
-        let dtype = match self.dtype.size() {
-            1 => DType::U8,
-            2 => DType::I16,
-            4 => DType::I32,
-            _ => DType::I64,
-        };
-        View { dtype, ..self }
-    }
-}
 
 /// Elements per staged block: both operands and the result of a float32 block fit in the L1 cache.
 pub const BLOCK: usize = 1024;
@@ -126,9 +113,12 @@ impl<'a> StridedCursor<'a> {
             return self.read_same(out);
         }
         if T::DTYPE.is_limited() {
-            return self.read_limited(out);
+            return self.read_through(out);
         }
         with_dtype!(common self.view.dtype, S => {
+            if const { !is_compiled(S::DTYPE, T::DTYPE) } {
+                return self.read_through(out);
+            }
             let mut block = [S::zeroed(); STAGE];
             for out in out.chunks_mut(STAGE) {
                 if self.aligned && self.walk.stride == 1 && self.run_left() >= out.len() {
@@ -140,7 +130,7 @@ impl<'a> StridedCursor<'a> {
                     cast_run(block, out);
                 }
             }
-        }, else self.read_limited(out));
+        }, else self.read_through(out));
     }
 
     #[inline]
@@ -198,13 +188,16 @@ impl<'a> Writer<'a> {
             return self.write_same(values);
         }
         with_dtype!(common self.dtype, D => {
+            if const { !is_compiled(T::DTYPE, D::DTYPE) } {
+                return self.write_through(values);
+            }
             let mut block = [D::zeroed(); STAGE];
             for values in values.chunks(STAGE) {
                 let block = &mut block[..values.len()];
                 cast_run(values, block);
                 self.write_same(block);
             }
-        }, else self.write_limited(values));
+        }, else self.write_through(values));
     }
 
     #[inline]
@@ -322,15 +315,9 @@ pub fn copy(src: View, out: View) -> Result<()> {
     if start(&src) == start(&out) && src.layout == out.layout {
         return Ok(());
     }
-    if src.dtype.is_limited() || out.dtype.is_limited() {
-        return match through(src.dtype, out.dtype) {
-            DType::I64 => copy_strided::<i64>(src, out),
-            DType::F64 => copy_strided::<f64>(src, out),
-            _ => copy_strided::<f32>(src, out),
-        };
-    }
     let apart = !src.overlaps(&out) && src.is_aligned() && out.is_aligned();
-    if apart && src.layout.is_contiguous() && out.layout.is_contiguous() {
+    let dense = apart && src.layout.is_contiguous() && out.layout.is_contiguous();
+    if dense && is_compiled(src.dtype, out.dtype) {
         copy_dense(src, out)
     } else if apart && src.dtype == out.dtype && is_transposed(src.layout, out.layout) {
         match src.dtype {
@@ -340,7 +327,14 @@ pub fn copy(src: View, out: View) -> Result<()> {
             _ => copy_transposed::<i64>(src, out),
         }
     } else {
-        with_dtype!(common out.dtype, D => copy_strided::<D>(src, out), else Ok(()))
+        match through(src.dtype, out.dtype) {
+            DType::U8 => copy_strided::<u8>(src, out),
+            DType::I16 => copy_strided::<i16>(src, out),
+            DType::I32 => copy_strided::<i32>(src, out),
+            DType::I64 => copy_strided::<i64>(src, out),
+            DType::F64 => copy_strided::<f64>(src, out),
+            _ => copy_strided::<f32>(src, out),
+        }
     }
 }
 
@@ -351,18 +345,21 @@ fn copy_dense(src: View, out: View) -> Result<()> {
             if src.dtype == D::DTYPE {
                 return to.copy_from_slice(&src.storage.slice::<D>()[at..at + r.len()]);
             }
-            with_dtype!(common src.dtype, S => cast_run(&src.storage.slice::<S>()[at..at + r.len()], to), else {})
+            with_dtype!(common src.dtype, S => if const { is_compiled(S::DTYPE, D::DTYPE) } {
+                cast_run(&src.storage.slice::<S>()[at..at + r.len()], to);
+            }, else {});
         });
     }, else {});
     Ok(())
 }
 
-fn copy_strided<D: Element>(src: View, out: View) -> Result<()> {
+/// Copies in blocks of `W`: see [`through`].
+fn copy_strided<W: Element>(src: View, out: View) -> Result<()> {
     let cells = Cells::of(out)?;
     parallel_for(out.layout.numel(), GRAIN, |r| {
         let mut reader = StridedCursor::new(src, r.start);
         let mut writer = Writer::new(&cells, out, r.start);
-        let mut block = [D::zeroed(); BLOCK];
+        let mut block = [W::zeroed(); BLOCK];
         let mut left = r.len();
         while left > 0 {
             let k = left.min(BLOCK);

@@ -1,5 +1,6 @@
 //! The CPU backend: plain loops compiled per instruction set, and one thread pool.
 
+mod casts;
 mod choice;
 pub mod conv;
 pub mod copy;
@@ -8,7 +9,6 @@ pub mod factor;
 pub mod index;
 mod inspect;
 pub mod interpret;
-mod limited;
 pub mod math;
 pub mod matmul;
 mod microkernel;

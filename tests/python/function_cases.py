@@ -189,6 +189,7 @@ special.zeta(2, tensor([1, 2]))
 special.zeta(tensor([2.0]), 3.5)
 special.zeta(2, 3)
 special.polygamma(1, tensor([-1.5, 0, 1, 2, 1e5, 1e-5]).double())
+special.polygamma(1, tensor([math.inf, -math.inf, 3e38, -0.5, 0.0, -0.0]))
 special.polygamma(0, tensor([1.0, -2.5]))
 special.polygamma(4, tensor([0.3, 1, 2, 30]).double())
 special.polygamma(3, tensor([-1.5, 0.0, -1]))
@@ -499,6 +500,7 @@ special.i1(x) | zeros(2).double()
 special.multigammaln(x, 3) | m(4) + 4
 special.zeta(3.5, x) | m(5).abs() + 0.1
 special.polygamma(2, x) | m(5).abs() + 0.1
+special.polygamma(1, x) | tensor([0.0, -0.0, -1.0, -2.0, 1e-30, -1e-30, 3e38, 2.0, -2.5])
 torch.igamma(tensor([0.5, 3, 10]).double(), x) | tensor([0.1, 4, 11]).double()
 torch.igammac(tensor([0.5, 3, 10]).double(), x) | tensor([0.1, 4, 11]).double()
 """

@@ -77,3 +77,22 @@ def test_only_functions_composed_of_others_pass_gradients_to_out():
     torch.linalg.cond(x, "fro", out=empty(0)).backward()
     expected = torch.autograd.grad(torch.linalg.cond(x, "fro"), x)[0]
     assert torch.equal(x.grad, expected)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x, out: torch.igamma(x, torch.ones(5), out=out),
+        lambda x, out: torch.igammac(torch.ones(5), x, out=out),
+        lambda x, out: torch.special.zeta(x + 0, x, out=out),
+        lambda x, out: torch.polygamma(1, x, out=out),
+        lambda x, out: torch.special.i0(x, out=out),
+    ],
+    ids=["igamma", "igammac", "zeta", "polygamma", "i0"],
+)
+def test_an_output_may_be_the_input_of_a_special_function_but_not_a_part_of_it(compute):
+    x = torch.rand(6) + 1
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+        compute(x[:-1], x[1:])
+    apart, same = torch.empty(5), x[:-1].clone()
+    assert compute(same, same).equal(compute(x[:-1], apart))

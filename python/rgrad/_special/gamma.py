@@ -10,7 +10,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 from rgrad._linalg.common import no_derivative
-from rgrad._out import write_out
+from rgrad._out import refuse_partial_overlap, write_out
 from rgrad.autograd import Function
 
 from . import integrals
@@ -176,6 +176,8 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if out is not None:
+        refuse_partial_overlap(out, input)
     made = _polygamma(input, n=n, dtype=input.dtype if input.is_floating_point() else rgrad.get_default_dtype())
     return made if out is None else write_out("polygamma", made, out)
 
@@ -202,6 +204,8 @@ def _incomplete(function: Any, name: str, input: Tensor, other: Tensor, out: Ten
     dtype = rgrad.result_type(input, other)
     if not dtype.is_floating_point:
         raise NotImplementedError(f"\"{name}\" not implemented for '{str(dtype).removeprefix('torch.')}'")
+    if out is not None:
+        refuse_partial_overlap(out, input, other)
     made = function(input.to(dtype), other.to(dtype))
     return made if out is None else write_out(name, made, out)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import rgrad
 from rgrad import _C
-from rgrad._out import kind_of
+from rgrad._out import kind_of, write_out
 from rgrad.autograd import Function
 
 from .common import named
@@ -98,7 +99,9 @@ def _check(A: Tensor, B: Tensor, driver: str | None) -> bool:
     return vectors
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Sequence[Tensor] | None = None
+) -> Any:
     """X for which ``A X - B`` is least, and of those the X that is least.
 
     Args:
@@ -109,6 +112,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
             negative ones, as machine epsilon.
         driver: "gels" if A has full rank, which is not checked (by QR); "gelsy", "gelsd" or "gelss" for any rank (by
             the singular values). "gelsy" by default.
+        out: four tensors for the results.
 
     Returns:
         `solution` (..., n, k) or (..., n); `residuals` (..., k), the sums of squares, empty for "gelsy", where m is
@@ -141,4 +145,4 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         residuals = residuals.squeeze(-1) if vectors else residuals
     if driver == "gelsy":
         values = empty
-    return named("linalg_lstsq", (X.squeeze(-1) if vectors else X, residuals, rank, values))
+    return named("linalg_lstsq", (X.squeeze(-1) if vectors else X, residuals, rank, values), out, write_out)

@@ -79,6 +79,9 @@ class OpOverload:
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (self._overloadpacket, self._overloadname)
 
+    def __str__(self) -> str:
+        return f"{self._overloadpacket}.{self._overloadname}"
+
     def __repr__(self) -> str:
         return f"<OpOverload(op='aten.{self._overloadpacket.__name__}', overload='{self._overloadname}')>"
 
@@ -89,6 +92,7 @@ class OpOverloadPacket:
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.__name__ = self.__qualname__ = name
         self.__module__ = "torch.ops.aten"
+        self._qualified_op_name = f"aten::{name}"
         self._function = function
 
     def __getattr__(self, name: str) -> OpOverload:
@@ -108,6 +112,9 @@ class OpOverloadPacket:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return packet, (self.__name__,)
+
+    def __str__(self) -> str:
+        return f"aten.{self.__name__}"
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='aten.{self.__name__}')>"

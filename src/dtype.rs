@@ -39,6 +39,22 @@ pub enum DType {
 
 use DType::*;
 
+/// Sizes in bytes. A lookup, since a match that calls the other dtypes alike takes a comparison too.
+const SIZES: [u8; DType::ALL.len()] = {
+    let mut sizes = [1; DType::ALL.len()];
+    let mut i = 0;
+    while i < sizes.len() {
+        sizes[i] = match DType::ALL[i] {
+            I16 | F16 | BF16 | U16 => 2,
+            I32 | F32 | U32 => 4,
+            I64 | F64 | U64 => 8,
+            _ => 1,
+        };
+        i += 1;
+    }
+    sizes
+};
+
 impl DType {
     /// The dtypes that kernels and shaders are compiled for: all but the limited ones.
     pub const COMMON: [DType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
@@ -97,14 +113,9 @@ impl DType {
     }
 
     /// Size of an element in bytes.
+    #[inline(always)]
     pub const fn size(self) -> usize {
-        match self {
-            Bool | U8 | I8 => 1,
-            I16 | F16 | BF16 | U16 => 2,
-            I32 | F32 | U32 => 4,
-            I64 | F64 | U64 => 8,
-            _ => 1,
-        }
+        SIZES[self as usize] as usize
     }
 
     pub const fn is_float(self) -> bool {

@@ -318,6 +318,9 @@ fn addr(a: &Args) -> Result<Out> {
     let (x, y) = (a.tensor(1)?, a.tensor(2)?);
     ensure!(x.rank() == 1, Runtime, "addr: Expected 1-D argument vec1, but got {}-D", x.rank());
     ensure!(y.rank() == 1, Runtime, "addr: Expected 1-D argument vec2, but got {}-D", y.rank());
+    let result = super::pointwise::result_type(&[a.tensor(0)?.into(), x.into(), y.into()])?;
+    arith::expect_factor("beta", a.number(3)?, result)?;
+    arith::expect_factor("alpha", a.number(4)?, result)?;
     add_scaled(a, products::outer_product)
 }
 

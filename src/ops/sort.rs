@@ -241,7 +241,7 @@ const CHOSEN: &[&str] = &["values", "indices"];
 
 ops! {
     /// The elements in ascending or descending order along `dim`, and where they stood.
-    "sort" BOTH | OUT, out SORTED {
+    "sort" BOTH | OUT, out SAME {
         (input: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor] => sort_op;
         /// As `sort`, with the node's name; stable.
         pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Vec<Tensor> as (t, dim, descending) =

@@ -319,6 +319,41 @@ def test_an_older_name_warns_at_its_first_call_only(monkeypatch):
         torch.set_warn_always(False)
 
 
+@pytest.mark.parametrize(
+    ("equation", "operands", "what"),
+    [
+        (". ..", 1, "'.' for operand 0 that is not part of any ellipsis"),
+        ("...a...b", 1, "'.' for operand 0 for which an ellipsis was already found"),
+        ("ab->... .", 1, "'.' for output but an ellipsis"),
+        ("ab->a..", 1, "'.' for output that is not part of any ellipsis"),
+        ("ab -> 1", 1, "at index 6 in the equation string"),
+        ("a- >b", 1, "at index 1 in the equation string"),
+        ("ab->a,", 1, "at index 5 in the equation string"),
+        ("ab,bc", 1, "fewer operands were provided"),
+        ("ab", 2, "more operands were provided"),
+        ("abc...", 1, r"\(3\) is more than the number of dimensions \(2\) for operand 0"),
+        ("a", 1, r"\(1\) does not match the number of dimensions \(2\) for operand 0 and no ellipsis"),
+        ("aa", 1, "subscript a is repeated for operand 0 but the sizes don't match, 3 != 2"),
+        ("ab,ba", 2, "subscript b has size 2 for operand 1"),
+        ("...a,...", 2, "dimension 1 covered by ellipsis in operand 1"),
+    ],
+)
+def test_an_equation_that_means_nothing_is_refused_with_the_place(equation, operands, what):
+    with pytest.raises(RuntimeError, match=what):
+        torch.einsum(equation, *[torch.ones(2, 3)] * operands)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
+def test_factors_of_addr_are_of_the_kind_of_the_result(dtype):
+    m, v = torch.ones(2, 2, dtype=dtype), torch.ones(2, dtype=dtype)
+    for name in ("alpha", "beta"):
+        with pytest.raises(RuntimeError, match=f"Boolean {name} only supported"):
+            torch.addr(m, v, v, **{name: True})
+        if not dtype.is_floating_point:
+            with pytest.raises(RuntimeError, match=f"argument {name} must not be a floating point"):
+                torch.addr(m, v, v, **{name: 0.5})
+
+
 @pytest.mark.parametrize("name", ["cholesky", "eig", "lstsq", "matrix_rank", "solve", "symeig"])
 def test_removed_functions_say_what_stands_in_their_place(name):
     with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed.*use torch.linalg"):

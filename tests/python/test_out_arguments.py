@@ -1,4 +1,4 @@
-"""What `out=` of functions written in Python takes and refuses."""
+"""What `out=` takes and refuses."""
 
 from __future__ import annotations
 
@@ -140,3 +140,40 @@ def test_copies_of_parts_are_stored(copy, expected):
     assert copy(out=out) is out and out.equal(expected) and copy().equal(expected)
     with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got double instead"):
         copy(out=empty(0, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, out: torch.mm(x, x, out=out),
+        lambda x, out: torch.linalg.inv(x, out=out),
+        lambda x, out: torch.linalg.solve(x, A, out=out),
+        lambda x, out: torch.linalg.qr(x, out=(out, empty(0))).Q,
+        lambda x, out: torch.addmm(A, x, x, out=out),
+        lambda x, out: torch.where(x > 1, x, A + 1, out=out),
+        lambda x, out: torch.logcumsumexp(x, 0, out=out),
+        lambda x, out: torch.topk(x, 1, out=(out, empty(0, dtype=torch.int64))).values,
+        lambda x, out: torch.sum(x, 0, out=out),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_an_input_can_be_the_output_of_what_is_computed_before_it_is_stored(call):
+    expected = call(A, empty(0))
+    x = A.clone()
+    assert call(x, x) is x and torch.equal(x, expected)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.gather(x, 0, torch.zeros(2, 2, dtype=torch.int64), out=x),
+        lambda x: torch.cat([x], out=x),
+        lambda x: torch.index_select(x, 0, torch.tensor([1, 0]), out=x),
+        lambda x: torch.take(x, torch.tensor([1, 0]), out=x),
+        lambda x: torch.mm(x, x, out=x.view(-1)[1:].expand(2, 3)[:, :2]),
+        lambda x: torch.add(x.view(-1)[1:], 1, out=x.view(-1)[:-1]),
+    ],
+)
+def test_an_output_that_overlaps_an_input_is_refused_where_pytorch_moves_elements_one_by_one(call):
+    with pytest.raises(RuntimeError, match="single memory location"):
+        call(A.clone())

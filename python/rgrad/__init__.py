@@ -178,6 +178,7 @@ if TYPE_CHECKING:
     from ._assertions import (
         _assert as _assert,
         _assert_async as _assert_async,
+        _assert_tensor_metadata as _assert_tensor_metadata,
     )
     from ._constants import (
         USE_GLOBAL_DEPS as USE_GLOBAL_DEPS,

@@ -43,7 +43,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "quint8",
     ),
     "_asarray": ("asarray",),
-    "_assertions": ("_assert", "_assert_async"),
+    "_assertions": ("_assert", "_assert_async", "_assert_tensor_metadata"),
     "_defaults": ("get_default_device", "set_default_device", "set_default_tensor_type"),
     "_determinism": (
         "are_deterministic_algorithms_enabled",

@@ -78,6 +78,8 @@ linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2), rcond=-1.0, driver="gelss").rank
 linalg.lstsq(m(4, 5, 3), m(4, 5))
 linalg.lstsq(zeros(0, 3), zeros(0, 2))
 linalg.lstsq(zeros(3, 0), zeros(3, 2))
+linalg.lstsq(zeros(2, 3, 0), zeros(2, 3, 2), driver="gelsd")
+linalg.lstsq(zeros(2, 0, 3), zeros(2, 0, 2), driver="gelss")
 linalg.lstsq(m(5, 3), m(4, 2))
 linalg.lstsq(m(5, 3), m(5, 2).float())
 linalg.lstsq(m(5), m(5, 2))

@@ -65,7 +65,8 @@ def test_a_result_is_written_to_no_other_device():
         torch.linalg.lu_factor(A, out=(empty(0, device="meta"), empty(0, dtype=torch.int32, device="meta")))
 
 
-def test_only_functions_composed_of_others_pass_gradients_to_out():
+def test_only_functions_composed_of_others_pass_gradients_to_out(monkeypatch):
+    monkeypatch.setattr("rgrad._linalg.older._told", set())  # an earlier test may have been warned
     x = A.clone().requires_grad_()
     with pytest.raises(RuntimeError, match=r"linalg_pinv\(\): functions with out="):
         torch.linalg.pinv(x, out=empty(0))

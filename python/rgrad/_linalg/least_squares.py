@@ -137,6 +137,8 @@ def lstsq(
         X, rank, values = _LeastSquares.apply(matrices, sides, driver, limit)
     else:
         X, values = A.new_zeros(*batch, columns, sides.shape[-1]), empty
+        if driver in ("gelsd", "gelss"):
+            values = A.new_empty(*batch, 0)
         rank = A.new_zeros(batch if driver != "gels" else 0, dtype=rgrad.int64)
     full = driver == "gels" or bool((rank == columns).all())
     residuals = X.flatten()[:0]

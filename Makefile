@@ -147,9 +147,29 @@ wheel: $(VENV)/.ready ## Build the wheel into dist/
 
 .PHONY: test-wheel
 test-wheel: wheel ## Install the wheel into a new environment and differentiate there
+	$(TRY_WHEEL)
+
+define TRY_WHEEL
 	rm -rf target/wheel-env && python3 -m venv target/wheel-env
 	target/wheel-env/bin/python -m pip install --quiet "numpy==$$($(PY) -c 'import numpy; print(numpy.__version__)')" dist/*.whl
 	cd target && env -u PYTHONPATH wheel-env/bin/python -W error ../tests/wheel.py
+endef
+
+MANYLINUX := target/manylinux
+$(MANYLINUX)/.ready: pyproject.toml
+	python3 -m venv $(MANYLINUX)
+	$(MANYLINUX)/bin/python -m pip install --quiet pip==26.3
+	$(MANYLINUX)/bin/python -m pip install --quiet --group manylinux
+	@touch $@
+
+# A library linked on this machine wants this machine's glibc or a newer one. Zig links against the older one that it is given.
+.PHONY: wheels
+wheels: $(VENV)/.ready $(MANYLINUX)/.ready ## Build a wheel for any Linux with glibc 2.28 or newer into dist/ (Zig links it), check and try it
+	rm -rf dist
+	PATH="$(abspath $(MANYLINUX)/bin):$$PATH" maturin build --quiet --locked --zig \
+		--compatibility manylinux_2_28 --interpreter $(PY) --out dist
+	$(MANYLINUX)/bin/python tests/manylinux.py 2.28 dist/*.whl
+	$(TRY_WHEEL)
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -7,8 +7,10 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=shaders");
     let target = env::var("TARGET").unwrap_or_default();
-    // Rust's default linker for this target, LLD, supports the option; linkers of other targets may not.
-    if target == "x86_64-unknown-linux-gnu" {
+    println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
+    // Rust's default linker for this target, LLD, supports the option; linkers of other targets may not, nor may one that
+    // was configured, which Cargo names in RUSTC_LINKER (Zig's, with which `make wheels` links, refuses it).
+    if target == "x86_64-unknown-linux-gnu" && env::var_os("RUSTC_LINKER").is_none() {
         println!("cargo::rustc-link-arg-cdylib=-Wl,--icf=all");
     }
     let out = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("shaders");

@@ -3024,6 +3024,7 @@ _gradient_edge: Any
 _handle_torch_function: Any
 _has_torch_function: Any
 _increment_version: Any
+_infer_size: Any
 _is_checkpoint_valid: Any
 _is_torch_function_enabled: Any
 _is_torch_function_mode_enabled: Any

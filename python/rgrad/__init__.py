@@ -178,6 +178,7 @@ if TYPE_CHECKING:
     from ._assertions import (
         _assert as _assert,
         _assert_async as _assert_async,
+        _assert_tensor_metadata as _assert_tensor_metadata,
     )
     from ._constants import (
         USE_GLOBAL_DEPS as USE_GLOBAL_DEPS,
@@ -246,12 +247,17 @@ if TYPE_CHECKING:
     from ._functions.differences import (
         gradient as gradient,
     )
+    from ._functions.hashes import (
+        hash_tensor as hash_tensor,
+    )
     from ._functions.histograms import (
         histogram as histogram,
         histogramdd as histogramdd,
     )
     from ._functions.kernels import (
+        _addmm_activation as _addmm_activation,
         _aminmax as _aminmax,
+        _compute_linear_combination as _compute_linear_combination,
         _grid_sampler_2d_cpu_fallback as _grid_sampler_2d_cpu_fallback,
         _log_softmax as _log_softmax,
         _masked_softmax as _masked_softmax,

@@ -65,7 +65,6 @@ FUNCTIONS = {
     "torch.linalg.eigh has the eigenvalues of a whole symmetric matrix": ("lobpcg",),
     "torch.nn.functional.embedding_bag is the function": ("embedding_bag",),
     "torch.linalg.vector_norm is the function": ("native_norm",),
-    "elements are not hashed": ("hash_tensor",),
     "torch.Tensor.as_strided and copy_ do the same": ("slice_inverse",),
 }
 
@@ -82,7 +81,6 @@ METHODS = {
         *("q_per_channel_zero_points", "dequantize"),
     ),
     "there is no such device": ("xpu", "ipu", "mtia", "to_mkldnn"),
-    "elements are not hashed": ("hash_tensor",),
     "torch.Tensor.as_strided and copy_ do the same": ("slice_inverse",),
 }
 _WHY = {name: why for why, names in FUNCTIONS.items() for name in names}

@@ -1,4 +1,4 @@
-"""Checks of values: `_assert` and `_assert_async`."""
+"""Checks of values and of what tensors are."""
 
 from __future__ import annotations
 
@@ -32,3 +32,41 @@ def _assert_async(input: Any, assert_msg: str | None = None) -> None:
     """
     if not bool(input):
         raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
+
+
+def _assert_tensor_metadata(
+    a: Any,
+    size: Any = None,
+    stride: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    layout: Any = None,
+) -> None:
+    """Raises RuntimeError unless a tensor is what is expected; what is None is not compared.
+
+    Args:
+        a: the tensor.
+        size: its shape.
+        stride: its strides.
+        dtype: its dtype.
+        device: its device.
+        layout: its layout.
+    """
+    from rgrad import Tensor, empty
+    from rgrad import device as as_device
+
+    from ._out import element_type, kind_of
+
+    if not isinstance(a, Tensor):
+        raise TypeError(f"_assert_tensor_metadata(): argument 'a' (position 1) must be Tensor, not {type(a).__name__}")
+    for name, expected, found in (("sizes", size, a.shape), ("strides", stride, a.stride())):
+        if expected is not None and list(expected) != list(found):
+            raise RuntimeError(f"Tensor {name} mismatch! Expected: {list(expected)}, Got: {list(found)}")
+    if dtype is not None and dtype != a.dtype:
+        raise RuntimeError(f"Tensor dtype mismatch! Expected: {kind_of(empty(0, dtype=dtype))}, Got: {element_type(a)}")
+    if device is not None and as_device(device) != a.device:
+        raise RuntimeError(f"Tensor device mismatch! Expected: {device}, Got: {a.device}")
+    if layout is not None and layout != a.layout:
+        names = (str(which).removeprefix("torch.").capitalize() for which in (layout, a.layout))
+        raise RuntimeError("Tensor layout mismatch! Expected: {}, Got: {}".format(*names))

@@ -43,7 +43,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "quint8",
     ),
     "_asarray": ("asarray",),
-    "_assertions": ("_assert", "_assert_async"),
+    "_assertions": ("_assert", "_assert_async", "_assert_tensor_metadata"),
     "_defaults": ("get_default_device", "set_default_device", "set_default_tensor_type"),
     "_determinism": (
         "are_deterministic_algorithms_enabled",
@@ -53,6 +53,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "use_deterministic_algorithms",
     ),
     "_functions.differences": ("gradient",),
+    "_functions.hashes": ("hash_tensor",),
     "_functions.histograms": ("histogram", "histogramdd"),
     "_functions.segments": ("segment_reduce",),
     "_functions.windows": (
@@ -79,7 +80,9 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "while_loop",
     ),
     "_functions.kernels": (
+        "_addmm_activation",
         "_aminmax",
+        "_compute_linear_combination",
         "_grid_sampler_2d_cpu_fallback",
         "_log_softmax",
         "_masked_softmax",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # The methods by module; each calls the function of its name with the tensor first.
 NAMES_OF = {
+    "_functions.hashes": ("hash_tensor",),
     "_functions.histograms": ("histogram",),
     "_functions.views": (
         *("conj_physical", "conj_physical_", "is_distributed", "isreal", "unsafe_chunk", "unsafe_split"),

@@ -52,8 +52,12 @@ def _bound(
         if name not in order or name in given:
             return None
         given[name] = value
-    fits = all(_is_factor(v) if name in factors else isinstance(v, Tensor) for name, v in given.items())
-    return given if fits else None
+    for name, value in given.items():
+        # A number may be what is added, but not what is multiplied.
+        number = name in factors or (name == "other" and isinstance(value, (int, float)))
+        if not (_is_factor(value) if number else isinstance(value, Tensor)):
+            return None
+    return given
 
 
 def _text(name: str, factors: tuple[str, ...], order: tuple[str, ...], tensors: tuple[str, ...], method: bool) -> str:

@@ -62,3 +62,29 @@ def write_exactly(name: str, value: Tensor, out: Tensor) -> Tensor:
             f"Expected out tensor to have dtype {element_type(value)}, but got {element_type(out)} instead"
         )
     return write_out(name, value, out)
+
+
+def refuse_partial_overlap(out: Tensor, *inputs: object) -> None:
+    """Refuses an output that shares some of its memory with an input, without being the same part of it.
+
+    Operations of the core refuse this as well. It is seen where both lie in the CPU's memory without gaps.
+
+    Args:
+        out: what the result will be written to.
+        inputs: tensors, and other arguments, which are passed over.
+
+    Raises:
+        RuntimeError: an input lies partly where `out` does.
+    """
+    if out.device.type != "cpu" or not out.is_contiguous():
+        return
+    start = out.data_ptr()
+    end = start + out.nbytes
+    for t in inputs:
+        if isinstance(t, Tensor) and t.device == out.device and t.is_contiguous():
+            first, last = t.data_ptr(), t.data_ptr() + t.nbytes
+            if first < end and start < last and (first, last) != (start, end):
+                raise RuntimeError(
+                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                    "single memory location. Please clone() the tensor before performing the operation."
+                )

@@ -25,7 +25,7 @@ def _side(labels: Sequence[Any]) -> str:
         elif isinstance(label, int) and 0 <= label < len(_LETTERS):
             text += _LETTERS[label]
         else:
-            raise ValueError("subscript in subscript list is not within the valid range [0, 52)")
+            raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
     return text
 
 
@@ -42,8 +42,8 @@ def einsum(*args: Any) -> Tensor:
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): wants the equation string and at least one operand, or at least one operand and after each the "
-            "list of its subscripts"
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and after "
+            "each the list of its subscripts"
         )
     if isinstance(args[0], Tensor):
         equation = ",".join(_side(labels) for labels in args[1::2])
@@ -55,7 +55,7 @@ def einsum(*args: Any) -> Tensor:
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
     if not operands:
-        raise ValueError("einsum(): wants at least one operand besides the equation")
+        raise ValueError("einsum(): must specify at least one operand besides the equation")
     return _C._einsum(equation, list(operands))
 
 

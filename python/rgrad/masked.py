@@ -126,12 +126,12 @@ def _cast(input: Tensor, to: dtype | None) -> Tensor:
     return input if to is None else input.to(to)
 
 
-def _dims(input: Tensor, dim: _Dims) -> tuple[int, ...]:
-    """The dimensions to reduce; all for None and for an empty tuple."""
+def _canonical_dim(dim: _Dims, ndim: int) -> tuple[int, ...]:
+    """The dimensions that a call names, of a tensor of `ndim`, in ascending order; all for None and an empty tuple."""
     if dim is None or dim == () or dim == []:
-        return tuple(range(input.dim()))
+        return tuple(range(ndim))
     given = (dim,) if isinstance(dim, int) else tuple(dim)
-    rank = max(input.dim(), 1)
+    rank = max(ndim, 1)
     dims: list[int] = []
     for d in given:
         if not -rank <= d < rank:
@@ -139,7 +139,11 @@ def _dims(input: Tensor, dim: _Dims) -> tuple[int, ...]:
         if d % rank in dims:
             raise RuntimeError(f"dim={d % rank} appears multiple times in the list of dims")
         dims.append(d % rank)
-    return tuple(dims)
+    return tuple(sorted(dims))
+
+
+def _dims(input: Tensor, dim: _Dims) -> tuple[int, ...]:
+    return _canonical_dim(dim, input.dim())
 
 
 def sum(
@@ -381,3 +385,29 @@ def logaddexp(
     """The logarithm of the sum of two exponentials, each 0 where its mask is False."""
     left = _filled(_cast(input, dtype), input_mask, float("-inf"))
     return rgrad.logaddexp(left, _filled(_cast(other, dtype), other_mask, float("-inf")))
+
+
+_REDUCTIONS = (sum, prod, amax, amin, argmax, argmin, mean, median, norm, var, std, logsumexp)
+
+
+def _output_mask(op: Callable[..., Tensor], input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The mask of the result of a call: for a reduction, where it had an element to reduce.
+
+    Args:
+        op: a function of this module, or the one of `rgrad` of the same name.
+        input: its input.
+        *args: its further arguments, as the call had them.
+        **kwargs: likewise, with the mask.
+    """
+    if not callable(op):
+        raise ValueError(f"_output_mask expected masked operation (got {type(op).__name__} object)")
+    name = op.__name__
+    mask = _input_mask(input, *args, **kwargs)
+    if name in (reduction.__name__ for reduction in _REDUCTIONS):
+        # The order of a norm comes first.
+        place = 1 if name == "norm" else 0
+        dims = _dims(input, args[place] if len(args) > place else kwargs.get("dim"))
+        return mask.any(dims, keepdim=bool(kwargs.get("keepdim", False))) if input.dim() else mask
+    if name not in ("softmax", "log_softmax", "softmin", "normalize", "cumsum", "cumprod"):
+        raise ValueError(f"_output_mask expected masked operation (got callable {op.__module__ or 'torch'}.{name})")
+    return mask

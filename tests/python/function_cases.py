@@ -32,6 +32,8 @@ linalg.lu_solve(*linalg.lu_factor(m(4, 4)), m(4))
 linalg.lu_solve(*linalg.lu_factor(m(4, 4)), m(3, 3))
 linalg.lu_solve(*linalg.lu_factor(m(4, 4)), m(4, 3).float())
 linalg.lu_solve(m(4, 4), arange(1, 5), m(4, 3))
+linalg.lu_solve(m(2, 2), tensor([1, 3], dtype=torch.int32), m(2, 1))
+linalg.lu_solve(m(2, 2), tensor([0, 2], dtype=torch.int32), m(2, 1))
 torch.lu_unpack(*linalg.lu_factor(m(2, 4, 3)))
 torch.lu_unpack(*linalg.lu_factor(m(4, 4)), unpack_data=False)
 torch.lu_unpack(*linalg.lu_factor(m(4, 4)), unpack_pivots=False)
@@ -68,9 +70,16 @@ linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2)).rank
 linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2), driver="gelsd").residuals
 linalg.lstsq(m(5, 3), m(5, 2), rcond=0.9).rank
 linalg.lstsq(m(5, 3), m(5, 2), rcond=0.9, driver="gelsd")
+linalg.lstsq(m(5, 3), m(5, 2), rcond=1.0, driver="gelsd")
+linalg.lstsq(m(5, 3), m(5, 2), rcond=1.0, driver="gelss")
+linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2), rcond=0.0, driver="gelsd").rank
+linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2), rcond=-1.0, driver="gelsd").rank
+linalg.lstsq(m(5, 3)[:, [0, 1, 0]], m(5, 2), rcond=-1.0, driver="gelss").rank
 linalg.lstsq(m(4, 5, 3), m(4, 5))
 linalg.lstsq(zeros(0, 3), zeros(0, 2))
 linalg.lstsq(zeros(3, 0), zeros(3, 2))
+linalg.lstsq(zeros(2, 3, 0), zeros(2, 3, 2), driver="gelsd")
+linalg.lstsq(zeros(2, 0, 3), zeros(2, 0, 2), driver="gelss")
 linalg.lstsq(m(5, 3), m(4, 2))
 linalg.lstsq(m(5, 3), m(5, 2).float())
 linalg.lstsq(m(5), m(5, 2))
@@ -182,6 +191,7 @@ special.zeta(2, tensor([1, 2]))
 special.zeta(tensor([2.0]), 3.5)
 special.zeta(2, 3)
 special.polygamma(1, tensor([-1.5, 0, 1, 2, 1e5, 1e-5]).double())
+special.polygamma(1, tensor([math.inf, -math.inf, 3e38, -0.5, 0.0, -0.0]))
 special.polygamma(0, tensor([1.0, -2.5]))
 special.polygamma(4, tensor([0.3, 1, 2, 30]).double())
 special.polygamma(3, tensor([-1.5, 0.0, -1]))
@@ -492,6 +502,7 @@ special.i1(x) | zeros(2).double()
 special.multigammaln(x, 3) | m(4) + 4
 special.zeta(3.5, x) | m(5).abs() + 0.1
 special.polygamma(2, x) | m(5).abs() + 0.1
+special.polygamma(1, x) | tensor([0.0, -0.0, -1.0, -2.0, 1e-30, -1e-30, 3e38, 2.0, -2.5])
 torch.igamma(tensor([0.5, 3, 10]).double(), x) | tensor([0.1, 4, 11]).double()
 torch.igammac(tensor([0.5, 3, 10]).double(), x) | tensor([0.1, 4, 11]).double()
 """

@@ -406,3 +406,22 @@ def test_the_base_of_instance_norms_is_where_packages_import_it():
         "torch.nn.modules.instancenorm",
         "True",
     ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        ({"size": [2, 4]}, r"sizes mismatch! Expected: \[2, 4\], Got: \[2, 3\]"),
+        ({"stride": (1, 2)}, r"strides mismatch! Expected: \[1, 2\], Got: \[3, 1\]"),
+        ({"dtype": torch.float64}, "dtype mismatch! Expected: Double, Got: float"),
+        ({"device": "meta"}, "device mismatch! Expected: meta, Got: cpu"),
+    ],
+)
+def test_what_a_tensor_is_can_be_asserted(expected, words):
+    x = torch.ones(2, 3)
+    torch._assert_tensor_metadata(x)
+    torch._assert_tensor_metadata(x, [2, 3], [3, 1], torch.float32, device="cpu", layout=torch.strided)
+    with pytest.raises(RuntimeError, match=words):
+        torch._assert_tensor_metadata(x, **expected)
+    with pytest.raises(TypeError, match="must be Tensor, not int"):
+        torch._assert_tensor_metadata(3, **expected)

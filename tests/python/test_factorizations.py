@@ -292,8 +292,31 @@ def test_reflections_and_products_name_the_operand_that_does_not_fit():
         torch.linalg.multi_dot(torch.ones(2, 2, 2))
     with pytest.raises(RuntimeError, match="Tensor dimension is 1, expected 2 instead"):
         torch.chain_matmul(torch.ones(2), torch.ones(2, 2))
-    with pytest.raises(ValueError, match="at least one operand"):
+    with pytest.raises(ValueError, match=r"einsum\(\): must specify at least one operand"):
         torch.einsum("", [])
+    with pytest.raises(ValueError, match=r"einsum\(\): subscript in subscript list is not within the valid range"):
+        torch.einsum(torch.ones(2), [52])
+    LU, pivots = torch.linalg.lu_factor(torch.eye(2))
+    with pytest.raises(RuntimeError, match=r"must all be smaller or equal to LU.size\(-2\)"):
+        torch.linalg.lu_solve(LU, pivots + 1, torch.ones(2, 1))
+
+
+def test_reflections_are_stored_column_after_column():
+    found = torch.geqrf(torch.ones(2, 3, 2))
+    assert found.a.stride() == (6, 1, 3) and found.tau.stride() == (2, 1)
+
+
+def test_an_older_name_warns_at_its_first_call_only(monkeypatch):
+    monkeypatch.setattr("rgrad._linalg.older._told", set())
+    with pytest.warns(UserWarning, match="torch.lu is deprecated"):
+        torch.lu(torch.eye(2))
+    torch.lu(torch.eye(2))
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="torch.lu is deprecated"):
+            torch.lu(torch.eye(2))
+    finally:
+        torch.set_warn_always(False)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import math
+import struct
 import warnings
 from pathlib import Path
 
@@ -260,6 +261,90 @@ def test_histograms_are_refused_what_does_not_fit_their_input():
             torch.histogram(*arguments, **options)
     with pytest.raises(TypeError, match="invalid combination of arguments"):
         torch.histogram(x, x, range=(0, 1))
+
+
+def test_a_product_is_added_and_activated():
+    bias, x, w = torch.randn(4), torch.randn(2, 3), torch.randn(3, 4)
+    product = 2.0 * bias + 0.5 * x.mm(w)
+    assert torch.allclose(torch._addmm_activation(bias, x, w, beta=2, alpha=0.5), product.relu())
+    out = torch.empty(0)
+    assert torch._addmm_activation(bias, x, w, beta=2, alpha=0.5, use_gelu=True, out=out) is out
+    assert torch.allclose(out, torch.nn.functional.gelu(product))
+
+
+def test_rows_are_summed_with_coefficients():
+    rows, coefficients = torch.randn(3, 2, 2), torch.randn(4, 2)
+    found = torch._compute_linear_combination(rows, coefficients)
+    assert torch.allclose(found, torch.einsum("mk,kab->mab", coefficients, rows[:2]))
+    out = torch.ones(4, 2, 2)
+    assert torch._compute_linear_combination(rows, coefficients, out=out) is out
+    assert torch.allclose(out, found + 1)
+    with pytest.raises(RuntimeError, match="contracted dimensions need to match"):
+        torch._compute_linear_combination(rows, torch.ones(4, 5))
+
+
+def test_a_hash_is_the_exclusive_or_of_widened_bits():
+    x = torch.tensor([[1.5, -2.0, 0.25], [3.0, 1.5, -2.0]])
+    bits = [[struct.unpack("<Q", struct.pack("<d", v))[0] for v in row] for row in x.tolist()]
+    rows = [a ^ b ^ c for a, b, c in bits]
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        found = torch.hash_tensor(x.to(dtype), 1)
+        assert found.dtype == torch.uint64 and found.tolist() == rows
+    assert x.hash_tensor().item() == torch.hash_tensor(x.mT, (0, 1)).item() == rows[0] ^ rows[1]
+    assert torch.hash_tensor(x, -1, keepdim=True).tolist() == [[row] for row in rows]
+    whole = torch.tensor([-1, 3, 5], dtype=torch.int8)
+    assert torch.hash_tensor(whole).item() == (-1 ^ 3 ^ 5) % 2**64
+    assert torch.hash_tensor(torch.tensor([True, True, True])).item() == 1
+    assert torch.hash_tensor(torch.tensor(3), 0).item() == 3
+    out = torch.empty(0, dtype=torch.uint64)
+    assert torch.hash_tensor(x, 1, out=out) is out and out.tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: torch.hash_tensor(torch.empty(0, 3)), RuntimeError, "Expected reduction dim to be specified"),
+        (lambda: torch.hash_tensor(torch.empty(0, 3), 0), IndexError, "Expected reduction dim 0 to have non-zero size"),
+        (lambda: torch.hash_tensor(torch.ones(2), (0, -1)), RuntimeError, "dim 0 appears multiple times"),
+        (lambda: torch.hash_tensor(torch.ones(2), 1), IndexError, "Dimension out of range"),
+        (
+            lambda: torch.hash_tensor(torch.ones([1] * 65)),
+            RuntimeError,
+            "only tensors with up to 64 dims are supported",
+        ),
+        (lambda: torch.hash_tensor(torch.ones(2), 1.0), TypeError, "must be tuple of ints, not float"),
+        (lambda: torch.hash_tensor(torch.ones(2), mode=1), RuntimeError, "Unknown hash_tensor mode: 1"),
+        (lambda: torch.hash_tensor(torch.ones(2), out=torch.empty(0)), RuntimeError, "dtype uint64, but got Float"),
+        (lambda: torch.hash_tensor(torch.ones(2).to(torch.uint16)), NotImplementedError, "'UInt16'"),
+    ],
+)
+def test_what_cannot_be_hashed_is_an_error(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_shapes_broadcast_to_a_shape():
+    infer = torch._C._infer_size
+    found = infer(torch.Size([3, 1]), torch.Size([2, 1, 4]))
+    assert type(found) is torch.Size and found == (2, 3, 4)
+    assert infer(torch.Size([0]), torch.Size([1])) == (0,) and infer(torch.Size([]), torch.Size([2])) == (2,)
+    with pytest.raises(
+        RuntimeError, match=r"tensor a \(2\) must match the size of tensor b \(4\) at non-singleton dimension 2"
+    ):
+        infer(torch.Size([3, 2]), torch.Size([2, 1, 4]))
+    with pytest.raises(RuntimeError, match="expected a torch.Size as argument 1"):
+        infer((3, 2), torch.Size([2]))
+
+
+def test_the_preferred_library_of_linear_algebra_is_kept():
+    prefer = torch.backends.cuda.preferred_linalg_library
+    default = prefer()
+    try:
+        assert prefer("magma").name == "Magma" and prefer().name == "Magma"
+        with pytest.raises(RuntimeError, match="Unknown input value"):
+            prefer("lapack")
+    finally:
+        assert prefer(default) is default
 
 
 def test_the_older_name_of_aminmax_warns_once():

@@ -290,6 +290,8 @@ def test_own_operations_are_keys_of_tables_and_name_themselves():
     assert copy.deepcopy([aten.clone, aten.clone.default]) == [aten.clone, aten.clone.default]
     assert repr(aten.clone) == "<OpOverloadPacket(op='aten.clone')>" and aten.add.Tensor.name() == "aten::add.Tensor"
     assert repr(aten.clone.default) == "<OpOverload(op='aten.clone', overload='default')>"
+    assert str(aten.clone) == "aten.clone" and str(aten.add.Tensor) == "aten.add.Tensor"
+    assert aten.add.Tensor.__name__ == "add.Tensor" and aten.add._qualified_op_name == "aten::add"
     assert aten.clone.default.name() == "aten::clone" and aten.clone.default.__name__ == "clone.default"
     for lookup in (lambda: aten.no_such_operation, lambda: aten.clone._hidden, lambda: torch.ops.other.clone):
         with pytest.raises(AttributeError, match="has no"):

@@ -118,3 +118,18 @@ def test_a_mask_takes_the_shape_of_the_input():
 def test_a_correction_that_is_no_integer_keeps_the_dtype(dtype):
     found = masked.var(X[0].to(dtype), 0, correction=0.5, mask=MASK[0])
     assert found.dtype == dtype and found.item() == pytest.approx(2 / 1.5, rel=torch.finfo(dtype).eps)
+
+
+def test_the_mask_of_a_result_says_where_an_element_was_left():
+    assert masked._output_mask(masked.sum, X, 1, mask=MASK).tolist() == [True, True, False]
+    assert masked._output_mask(masked.norm, X, 2, dim=1, keepdim=True, mask=MASK).shape == (3, 1)
+    assert torch.equal(masked._output_mask(masked.softmax, X, 1, mask=MASK), MASK)
+    with pytest.raises(ValueError, match="expected masked operation"):
+        masked._output_mask(torch.relu, X, mask=MASK)
+
+
+def test_dimensions_are_named_once_and_in_ascending_order():
+    assert masked._canonical_dim(None, 3) == masked._canonical_dim((), 3) == (0, 1, 2)
+    assert masked._canonical_dim((2, -3), 3) == (0, 2) and masked._canonical_dim(-1, 0) == (0,)
+    with pytest.raises(RuntimeError, match="appears multiple times"):
+        masked._canonical_dim((0, -2), 2)

@@ -145,6 +145,16 @@ def test_filtered_resizing_on_the_gpu_is_that_of_the_cpu(gpu):
     [
         ({"size": 3, "mode": "nearest", "antialias": True}, ValueError, "restricted to bilinear, bicubic, and lanczos"),
         ({"size": 3, "mode": "lanczos"}, ValueError, "Lanczos mode requires antialias=True"),
+        (
+            {"size": 3, "mode": "area", "antialias": True, "align_corners": False},
+            ValueError,
+            "align_corners option can only be set",
+        ),
+        (
+            {"size": 3, "mode": "area", "antialias": True, "recompute_scale_factor": True},
+            ValueError,
+            "is not meaningful with an explicit size",
+        ),
         ({"mode": "bilinear", "antialias": True}, ValueError, "either size or scale_factor"),
         ({"size": 3, "scale_factor": 2, "mode": "bilinear", "antialias": True}, ValueError, "only one of size or"),
         ({"size": (1, 2, 3), "mode": "bilinear", "antialias": True}, ValueError, "same number of spatial dimensions"),

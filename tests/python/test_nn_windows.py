@@ -78,6 +78,17 @@ def test_fold_sums_what_windows_share():
         F.fold(torch.ones(1, 4, 3), (3, 3), 2)
 
 
+@pytest.mark.parametrize("place", [-1, 40])
+@pytest.mark.parametrize(
+    ("unpool", "volume"), [(F.max_unpool1d, "4x1"), (F.max_unpool2d, "2x4"), (F.max_unpool3d, "2x2x4")]
+)
+def test_a_place_outside_of_the_volume_is_named(unpool, volume, place):
+    shape = (1,) * (volume.count("x") + (volume != "4x1")) + (2,)
+    indices = torch.tensor([0, place]).view(shape)
+    with pytest.raises(RuntimeError, match=rf"invalid max index: {place} \(output volumes are of size {volume}\)"):
+        unpool(torch.ones(shape), indices, 2)
+
+
 def test_max_unpooling_puts_maxima_back():
     x = torch.tensor([[[1.0, 5.0, 2.0, 3.0]]])
     values, places = F.max_pool1d(x, 2, return_indices=True)

@@ -32,6 +32,13 @@ def test_alpha_may_precede_the_other_operand(name, factor):
         assert result.equal(expected)
 
 
+def test_a_number_may_be_what_is_added_with_a_factor():
+    assert add(A, 2, 3).equal(A + 6) and A.sub(2, 0.5).equal(A - 1)
+    assert add(torch.tensor(True), torch.tensor(True), True).equal(torch.tensor(True))
+    with pytest.raises(TypeError, match="positional arguments"):
+        torch.addcmul(A, 2, 3, B)
+
+
 @pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
 def test_value_may_precede_the_tensors(name):
     expected = getattr(torch, name)(A, A, B, value=FACTOR)
@@ -68,7 +75,7 @@ def test_older_forms_have_gradients():
 
 
 def test_what_is_no_older_form_keeps_its_error():
-    for call in (lambda: add(2.0, A, B), lambda: A.add(2.0, 3.0), lambda: A.add(torch.ones(1), B)):
+    for call in (lambda: add(2.0, A, B), lambda: A.add(2.0, "3"), lambda: A.add(torch.ones(1), B)):
         with pytest.raises(TypeError):
             call()
     with pytest.raises(TypeError):

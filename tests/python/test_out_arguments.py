@@ -65,7 +65,8 @@ def test_a_result_is_written_to_no_other_device():
         torch.linalg.lu_factor(A, out=(empty(0, device="meta"), empty(0, dtype=torch.int32, device="meta")))
 
 
-def test_only_functions_composed_of_others_pass_gradients_to_out():
+def test_only_functions_composed_of_others_pass_gradients_to_out(monkeypatch):
+    monkeypatch.setattr("rgrad._linalg.older._told", set())  # an earlier test may have been warned
     x = A.clone().requires_grad_()
     with pytest.raises(RuntimeError, match=r"linalg_pinv\(\): functions with out="):
         torch.linalg.pinv(x, out=empty(0))
@@ -77,6 +78,69 @@ def test_only_functions_composed_of_others_pass_gradients_to_out():
     torch.linalg.cond(x, "fro", out=empty(0)).backward()
     expected = torch.autograd.grad(torch.linalg.cond(x, "fro"), x)[0]
     assert torch.equal(x.grad, expected)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x, out: torch.igamma(x, torch.ones(5), out=out),
+        lambda x, out: torch.igammac(torch.ones(5), x, out=out),
+        lambda x, out: torch.special.zeta(x + 0, x, out=out),
+        lambda x, out: torch.polygamma(1, x, out=out),
+        lambda x, out: torch.special.i0(x, out=out),
+    ],
+    ids=["igamma", "igammac", "zeta", "polygamma", "i0"],
+)
+def test_an_output_may_be_the_input_of_a_special_function_but_not_a_part_of_it(compute):
+    x = torch.rand(6) + 1
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+        compute(x[:-1], x[1:])
+    apart, same = torch.empty(5), x[:-1].clone()
+    assert compute(same, same).equal(compute(x[:-1], apart))
+
+
+def _empties(*dtypes):
+    return tuple(empty(0, dtype=dtype) for dtype in dtypes)
+
+
+@pytest.mark.parametrize(
+    ("compute", "dtypes"),
+    [
+        (lambda **out: torch.linalg.lstsq(A, B[:, None], **out), (None, None, torch.int64, None)),
+        (lambda **out: torch.linalg.lu_factor(A, **out), (None, torch.int32)),
+        (lambda **out: torch.linalg.ldl_factor_ex(A, **out), (None, torch.int32, torch.int32)),
+        (lambda **out: torch.geqrf(A, **out), (None, None)),
+        (lambda **out: torch.histogram(B, 3, **out), (None, None)),
+    ],
+    ids=["lstsq", "lu_factor", "ldl_factor_ex", "geqrf", "histogram"],
+)
+def test_stored_results_are_named_tuples_of_the_outputs(compute, dtypes):
+    out = _empties(*dtypes)
+    plain, stored = compute(), compute(out=out)
+    assert type(stored).__name__ == f"{type(plain).__name__}_out" and stored._fields == plain._fields
+    assert all(a is b for a, b in zip(stored, out, strict=True))
+    assert all(a.equal(b) for a, b in zip(plain, out, strict=True))
+
+
+def test_too_few_outputs_are_refused():
+    with pytest.raises(TypeError, match="expected tuple of 4 elements but got 2"):
+        torch.linalg.lstsq(A, B[:, None], out=_empties(None, None))
+
+
+@pytest.mark.parametrize(
+    ("copy", "expected"),
+    [
+        (lambda **out: torch.detach_copy(A, **out), A),
+        (lambda **out: torch.select_copy(A, 0, 1, **out), A[1]),
+        (lambda **out: torch.slice_copy(A, 1, 0, 1, **out), A[:, :1]),
+    ],
+    ids=["detach_copy", "select_copy", "slice_copy"],
+)
+def test_copies_of_parts_are_stored(copy, expected):
+    out = empty(0)
+    assert copy(out=out) is out and out.equal(expected) and copy().equal(expected)
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got double instead"):
+        copy(out=empty(0, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(

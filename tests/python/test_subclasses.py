@@ -205,3 +205,38 @@ def test_numbers_are_counted_by_bincount():
 def test_no_class_of_the_package_has_every_operation_look_for_overrides():
     assert not torch.nn.Parameter._takes_part
     assert not torch.nn.Buffer._takes_part
+
+
+class Labelled(torch.Tensor):
+    pass
+
+
+def test_a_parameter_of_a_subclass_is_of_that_class():
+    values = torch.ones(2, 2).as_subclass(Labelled)
+    weight = torch.nn.Parameter(values)
+    assert (
+        type(weight) is Labelled
+        and isinstance(weight, torch.nn.Parameter)
+        and not isinstance(values, torch.nn.Parameter)
+    )
+    assert weight.requires_grad and weight.is_leaf and weight.data_ptr() == values.data_ptr()
+    assert not values.requires_grad and type(weight + 1) is Labelled
+    assert not torch.nn.Parameter(values, requires_grad=False).requires_grad
+    layer = torch.nn.Linear(2, 2, bias=False)
+    layer.weight = weight
+    assert dict(layer.named_parameters()) == {"weight": weight} and type(layer(torch.ones(1, 2))) is Labelled
+    layer(torch.ones(1, 2)).sum().backward()
+    torch.optim.SGD(layer.parameters(), 0.5).step()
+    assert weight.tolist() == [[0.5, 0.5], [0.5, 0.5]] and type(layer.double().weight) is Labelled
+    with pytest.raises(TypeError, match="torch.nn.Parameter or None expected"):
+        layer.weight = values
+
+
+def test_a_subclass_whose_detach_gives_another_class_is_no_parameter():
+    class Plain(torch.Tensor):
+        def detach(self):
+            return torch.ones(1)
+
+    with pytest.raises(RuntimeError, match="requires that detach\\(\\) returns an instance of the same type"):
+        torch.nn.Parameter(torch.ones(1).as_subclass(Plain))
+    assert not isinstance(torch.ones(1), torch.nn.Parameter) and not isinstance(1, torch.nn.Parameter)

@@ -127,7 +127,7 @@ def histogram(
     >>> rgrad.histogram(rgrad.tensor([1.0, 2.0, 1.0]), 2).hist
     tensor([2., 1.])
     """
-    from rgrad.return_types import histogram as result
+    from rgrad import return_types
 
     points = input.reshape(-1, 1)
     if isinstance(bins, Tensor):
@@ -149,7 +149,7 @@ def histogram(
     made = (_count(points, edges, flat, density), edges[0])
     if out is not None:
         made = tuple(write_exactly("histogram", value, target) for value, target in zip(made, out, strict=True))
-    return result(made)
+    return (return_types.histogram if out is None else return_types.histogram_out)(made)
 
 
 def histogramdd(

@@ -8,6 +8,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import write_exactly
 from rgrad.nn import functional as F
 
 from .layers import grid_sampler
@@ -54,6 +55,47 @@ def _masked_softmax(input: Tensor, mask: Tensor, dim: int | None = None, mask_ty
         else:
             raise RuntimeError("For mask_type == 2 mask shape should match input shape")
     return input.masked_fill(mask, -math.inf).softmax(-1 if dim is None else dim)
+
+
+def _addmm_activation(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    use_gelu: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`rgrad.addmm` followed by an activation.
+
+    Args:
+        input: what is added, broadcast to (n, m).
+        mat1: (n, k).
+        mat2: (k, m).
+        beta: by which `input` is multiplied.
+        alpha: by which the product is multiplied.
+        use_gelu: whether the activation is `gelu`, else it is `relu`.
+        out: receives the result.
+    """
+    made = rgrad.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+    made = F.gelu(made) if use_gelu else F.relu(made)
+    return made if out is None else write_exactly("_addmm_activation", made, out)
+
+
+def _compute_linear_combination(input: Tensor, coefficients: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Sums of the rows of a tensor, each times a number.
+
+    Args:
+        input: (n, ...).
+        coefficients: (m, k) with k not above n; the rows of `input` beyond are left out.
+        out: (m, ...); the sums are added to it.
+
+    Returns:
+        (m, ...).
+    """
+    made = rgrad.tensordot(coefficients, input[: coefficients.size(1)], 1)
+    return made if out is None else out.add_(made)
 
 
 def _nnpack_spatial_convolution(

@@ -27,17 +27,29 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
     return tuple(part.clone() for part in input.split_with_sizes(list(split_sizes), dim))
 
 
-def detach_copy(input: Tensor) -> Tensor:
+def _copied(name: str, part: Tensor, out: Tensor | None) -> Tensor:
+    return part.clone() if out is None else write_exactly(name, part, out)
+
+
+def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy without history."""
-    return input.detach().clone()
+    return _copied("detach_copy", input.detach(), out)
 
 
-def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
+def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = None) -> Tensor:
     """`rgrad.select` as a copy."""
-    return input.select(dim, index).clone()
+    return _copied("select_copy", input.select(dim, index), out)
 
 
-def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def slice_copy(
+    input: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """A slice of one dimension as a copy.
 
     Args:
@@ -46,10 +58,11 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
         start: the first index; the beginning if None.
         end: the index behind the last; the end if None.
         step: the distance of indices, positive.
+        out: receives the result.
     """
     if step <= 0:
         raise RuntimeError("slice step must be positive")
-    return input.movedim(dim, 0)[start:end:step].movedim(0, dim).clone()
+    return _copied("slice_copy", input.movedim(dim, 0)[start:end:step].movedim(0, dim), out)
 
 
 def split_copy(

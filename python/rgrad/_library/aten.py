@@ -122,6 +122,7 @@ class OpOverloadPacket:
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.__name__ = self.__qualname__ = name
         self.__module__ = "torch.ops.aten"
+        self._qualified_op_name = f"aten::{name}"
         self._function = function
 
     def __getattr__(self, name: str) -> OpOverload:

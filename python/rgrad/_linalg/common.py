@@ -71,13 +71,18 @@ def with_out(name: str, recorded: bool | Callable[..., bool] = False) -> Any:
     return add
 
 
-def named(name: str, made: tuple[Tensor, ...], out: Any = None) -> Any:
-    """Several results as the named tuple of `rgrad.return_types`, written to the tensors of `out` if given."""
+def named(
+    name: str, made: tuple[Tensor, ...], out: Any = None, write: Callable[[str, Tensor, Tensor], Tensor] = write_exactly
+) -> Any:
+    """Several results as the named tuple of `rgrad.return_types`, stored in the tensors of `out` if given."""
     from rgrad import return_types
 
-    if out is not None:
-        made = tuple(write_exactly(name, value, target) for value, target in zip(made, out, strict=True))
-    return getattr(return_types, name)(made)
+    if out is None:
+        return getattr(return_types, name)(made)
+    if len(out) != len(made):
+        raise TypeError(f"expected tuple of {len(made)} elements but got {len(out)}")
+    stored = tuple(write(name, value, target) for value, target in zip(made, out, strict=True))
+    return getattr(return_types, f"{name}_out")(stored)
 
 
 def wide(t: Tensor) -> Tensor:

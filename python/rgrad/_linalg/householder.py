@@ -44,7 +44,8 @@ class _Reflections(Function):
                 rest -= t[..., None, None] * whole @ (whole.mT @ rest)
             made[..., k, k] = beta
             made[..., k + 1 :, k] = v
-        return made, tau
+        # Column after column, as LAPACK has matrices.
+        return made.mT.contiguous().mT, tau
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -64,10 +65,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """
     _expect_dims("torch.geqrf", "input", input)
     expect_real("geqrf_cpu", input)
-    made = _Reflections.apply(input)
-    if out is not None:
-        made = tuple(write_out("geqrf", value, target) for value, target in zip(made, out, strict=True))
-    return named("geqrf", made)
+    return named("geqrf", _Reflections.apply(input), out, write_out)
 
 
 def _reflect(A: Tensor, tau: Tensor, target: Tensor, forward: bool) -> Tensor:

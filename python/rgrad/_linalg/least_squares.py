@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import rgrad
 from rgrad import _C
-from rgrad._out import kind_of
+from rgrad._out import kind_of, write_out
 from rgrad.autograd import Function
 
 from .common import named
@@ -25,6 +26,17 @@ def _by_qr(A: Tensor, B: Tensor) -> Tensor:
         return _C._linalg.solve_triangular(R, Q.mT @ B, upper=True)
     Q, R = _C._linalg.qr(A.mT)
     return Q @ _C._linalg.solve_triangular(R.mT, B, upper=False)
+
+
+def _limit(dtype: Any, shape: tuple[int, int], rcond: float | None, driver: str) -> float:
+    """Up to which part of the largest singular value the others are taken as zero."""
+    eps = rgrad.finfo(dtype).eps
+    if rcond is None:
+        return eps * max(shape)
+    # LAPACK's xGELSS takes its machine epsilon for numbers that are no limit, and xGELSD takes 1 and above as such too.
+    if (driver == "gelss" and rcond < 0) or (driver == "gelsd" and not 0 < rcond < 1):
+        return eps / 2
+    return rcond
 
 
 def _by_svd(A: Tensor, B: Tensor, rcond: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -87,16 +99,20 @@ def _check(A: Tensor, B: Tensor, driver: str | None) -> bool:
     return vectors
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Sequence[Tensor] | None = None
+) -> Any:
     """X for which ``A X - B`` is least, and of those the X that is least.
 
     Args:
         A: matrices, (..., m, n), of float32 or float64.
         B: the right hand sides, (..., m, k), or vectors (..., m).
         rcond: singular values up to this, relative to the largest, are taken as zero; by default machine epsilon times
-            the larger of m and n. Without effect for "gels".
+            the larger of m and n. Without effect for "gels". "gelsd" takes numbers outside of (0, 1), and "gelss" takes
+            negative ones, as machine epsilon.
         driver: "gels" if A has full rank, which is not checked (by QR); "gelsy", "gelsd" or "gelss" for any rank (by
             the singular values). "gelsy" by default.
+        out: four tensors for the results.
 
     Returns:
         `solution` (..., n, k) or (..., n); `residuals` (..., k), the sums of squares, empty for "gelsy", where m is
@@ -115,12 +131,14 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     rows, columns = A.shape[-2:]
     matrices = A.expand(*batch, rows, columns)
     sides = sides.expand(*batch, *sides.shape[-2:])
-    limit = rgrad.finfo(A.dtype).eps * max(rows, columns) if rcond is None else rcond
+    limit = _limit(A.dtype, (rows, columns), rcond, driver)
     empty = A.new_empty(0)
     if rows and columns:
         X, rank, values = _LeastSquares.apply(matrices, sides, driver, limit)
     else:
         X, values = A.new_zeros(*batch, columns, sides.shape[-1]), empty
+        if driver in ("gelsd", "gelss"):
+            values = A.new_empty(*batch, 0)
         rank = A.new_zeros(batch if driver != "gels" else 0, dtype=rgrad.int64)
     full = driver == "gels" or bool((rank == columns).all())
     residuals = X.flatten()[:0]
@@ -129,4 +147,4 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         residuals = residuals.squeeze(-1) if vectors else residuals
     if driver == "gelsy":
         values = empty
-    return named("linalg_lstsq", (X.squeeze(-1) if vectors else X, residuals, rank, values))
+    return named("linalg_lstsq", (X.squeeze(-1) if vectors else X, residuals, rank, values), out, write_out)

@@ -266,6 +266,11 @@ def lu_solve(
         raise RuntimeError(
             "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the result of lu_factor?"
         )
+    if pivots.numel() and int(pivots.max()) > n:
+        raise RuntimeError(
+            "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the result of "
+            "lu_factor?"
+        )
     if not left:
         # X A = B is Aᵀ Xᵀ = Bᵀ.
         B, adjoint = B.mT, not adjoint

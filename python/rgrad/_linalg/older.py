@@ -14,7 +14,14 @@ from .common import broadcast_batch, expect_square, named
 Tensor = _C.Tensor
 
 
+_told: set[str] = set()
+
+
 def _deprecated(name: str, instead: str) -> None:
+    """Warns at the first call of a process only, as PyTorch does."""
+    if name in _told and not _C.is_warn_always_enabled():
+        return
+    _told.add(name)
     warnings.warn(f"torch.{name} is deprecated: use {instead}.", UserWarning, stacklevel=3)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
-from rgrad._out import write_out
+from rgrad._out import refuse_partial_overlap, write_out
 
 Tensor = _C.Tensor
 
@@ -31,6 +31,8 @@ def elementwise(function: Callable[..., Tensor]) -> Callable[..., Any]:
         if like is None or not all(isinstance(a, (Tensor, int, float)) for a in args):
             types = ", ".join(type(a).__name__ for a in args)
             raise TypeError(f"{function.__name__}() received an invalid combination of arguments - got ({types})")
+        if out is not None and not function.__name__.startswith("_"):
+            refuse_partial_overlap(out, *args)
         dtype = functools.reduce(rgrad.promote_types, (rgrad.result_type(like, a) for a in args))
         if not dtype.is_floating_point:
             dtype = rgrad.get_default_dtype()

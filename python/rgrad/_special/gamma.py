@@ -10,7 +10,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 from rgrad._linalg.common import no_derivative
-from rgrad._out import write_out
+from rgrad._out import refuse_partial_overlap, write_out
 from rgrad.autograd import Function
 
 from . import integrals
@@ -149,6 +149,23 @@ def zeta(input: Tensor, other: Tensor) -> Tensor:
     return _Zeta.apply(*rgrad.broadcast_tensors(input, other))
 
 
+class _Trigamma(Function):
+    """``ζ(2, x)`` as PyTorch computes it, with 0 at infinity and finite values at the poles below 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dtype: Any) -> Tensor:
+        ctx.save_for_backward(x)
+        made = _Zeta.apply(rgrad.full_like(x, 2), x).masked_fill(x == math.inf, 0)
+        # There the reflection formula (A&S 6.4.7) gives what the sine of a rounded multiple of π leaves.
+        poles = (x < 0) & (x.floor() == x)
+        return rgrad.where(poles, (math.pi / (math.pi * x.to(dtype)).sin()).square().to(x.dtype), made)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return -2 * g * _Zeta.apply(rgrad.full_like(x, 3), x), None
+
+
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of `digamma`: ``(-1)^(n + 1) n! ζ(n + 1, x)``.
 
@@ -159,18 +176,18 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    made = _polygamma(input, n=n)
-    if n == 1:
-        # At its poles the reflection formula (A&S 6.4.7) gives what the sine of a rounded multiple of π leaves.
-        x = input.to(made.dtype)
-        made = rgrad.where((x < 0) & (x.floor() == x), (math.pi / (math.pi * x).sin()).square(), made)
+    if out is not None:
+        refuse_partial_overlap(out, input)
+    made = _polygamma(input, n=n, dtype=input.dtype if input.is_floating_point() else rgrad.get_default_dtype())
     return made if out is None else write_out("polygamma", made, out)
 
 
 @elementwise
-def _polygamma(input: Tensor, n: int) -> Tensor:
+def _polygamma(input: Tensor, n: int, dtype: Any) -> Tensor:
     if n == 0:
         return input.digamma()
+    if n == 1:
+        return _Trigamma.apply(input, dtype)
     # Beyond, the factorial is no float64, and neither is the result but for large numbers.
     size = math.factorial(n) if n < 171 else math.inf
     return (size if n % 2 else -size) * _Zeta.apply(rgrad.full_like(input, n + 1), input)
@@ -187,6 +204,8 @@ def _incomplete(function: Any, name: str, input: Tensor, other: Tensor, out: Ten
     dtype = rgrad.result_type(input, other)
     if not dtype.is_floating_point:
         raise NotImplementedError(f"\"{name}\" not implemented for '{str(dtype).removeprefix('torch.')}'")
+    if out is not None:
+        refuse_partial_overlap(out, input, other)
     made = function(input.to(dtype), other.to(dtype))
     return made if out is None else write_out(name, made, out)
 

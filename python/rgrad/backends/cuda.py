@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import types
 import warnings
 from collections.abc import Iterator
@@ -24,6 +25,39 @@ def is_available() -> bool:
 def is_built() -> bool:
     """False: this build does not include it."""
     return False
+
+
+class _LinalgBackend(enum.Enum):
+    """Libraries of linear algebra that a program may prefer."""
+
+    Default = 0
+    Cusolver = 1
+    Magma = 2
+
+
+_preferred = _LinalgBackend.Default
+
+
+def preferred_linalg_library(backend: None | str | _LinalgBackend = None) -> _LinalgBackend:
+    """The library that a program prefers for linear algebra, kept without effect: there is a single one.
+
+    Args:
+        backend: "default", "cusolver" or "magma", or a value as it is returned; None leaves the preference as it is.
+
+    Returns:
+        The preference.
+    """
+    global _preferred
+    if isinstance(backend, str):
+        found = _LinalgBackend.__members__.get(backend.capitalize())
+        if found is None:
+            raise RuntimeError("Unknown input value. Choose from: default, cusolver, magma.")
+        _preferred = found
+    elif isinstance(backend, _LinalgBackend):
+        _preferred = backend
+    elif backend is not None:
+        raise RuntimeError("Unknown input value type.")
+    return _preferred
 
 
 def flash_sdp_enabled() -> bool:

@@ -144,6 +144,18 @@ def _per_dimension(name: str, given: Any) -> tuple[Any, ...]:
 def _filtered(
     input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None, recompute: bool | None
 ) -> Tensor:
+    if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    if (size is None) == (scale_factor is None):
+        raise ValueError(
+            "only one of size or scale_factor should be defined"
+            if size is not None
+            else "either size or scale_factor should be defined"
+        )
+    if size is not None and recompute:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     if mode not in MODES or input.dim() != 4:
         raise ValueError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes, and to images (N, C, H, W)"
@@ -153,16 +165,8 @@ def _filtered(
     if input.dtype not in (rgrad.float32, rgrad.float64, rgrad.uint8):
         name = str(input.dtype).removeprefix("torch.")
         raise NotImplementedError(f"\"compute_index_ranges_weights\" not implemented for '{name}'")
-    if (size is None) == (scale_factor is None):
-        raise ValueError(
-            "only one of size or scale_factor should be defined"
-            if size is not None
-            else "either size or scale_factor should be defined"
-        )
     factors: tuple[float | None, ...] = (None, None)
     if size is not None:
-        if recompute:
-            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         output = _per_dimension("size", size)
     else:
         given = _per_dimension("scale_factor", scale_factor)

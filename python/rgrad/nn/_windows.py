@@ -198,7 +198,16 @@ def _max_unpool(
         )
     leading = input.shape[:-spatial]
     plane = input.new_zeros((*leading, math.prod(size)))
-    plane = plane.scatter(-1, indices.flatten(-spatial), input.flatten(-spatial))
+    try:
+        plane = plane.scatter(-1, indices.flatten(-spatial), input.flatten(-spatial))
+    except RuntimeError:
+        wrong = indices[(indices < 0) | (indices >= plane.shape[-1])]
+        if wrong.numel() == 0:
+            raise
+        volume = "x".join(map(str, [*size, 1] if spatial == 1 else size))
+        raise RuntimeError(
+            f"Found an invalid max index: {wrong[0].item()} (output volumes are of size {volume})"
+        ) from None
     return laid_like(plane.view(*leading, *size), input)
 
 

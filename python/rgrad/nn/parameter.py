@@ -12,8 +12,19 @@ from rgrad import _C
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
-class Parameter(_C.Tensor):
+class _ParameterMeta(type(_C.Tensor)):
+    """Lets ``isinstance(x, Parameter)`` recognize tensors of other classes that ``Parameter(...)`` marked."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Parameter and isinstance(instance, _C.Tensor) and getattr(instance, "_is_param", False)
+
+
+class Parameter(_C.Tensor, metaclass=_ParameterMeta):
     """A tensor that registers itself with the module it is assigned to.
+
+    Of a tensor of a class of its own the parameter is of that class too, marked as a parameter.
 
     Args:
         data: the values; the parameter shares their storage.
@@ -28,7 +39,20 @@ class Parameter(_C.Tensor):
     __torch_function__ = _C._disabled_torch_function_impl  # operations on parameters give plain tensors
 
     def __new__(cls, data: _C.Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        return _C._make_subclass(cls, rgrad.empty(0) if data is None else data, requires_grad)
+        if data is None:
+            data = rgrad.empty(0)
+        kind = type(data)
+        if kind is _C.Tensor or issubclass(kind, Parameter):
+            return _C._make_subclass(cls, data, requires_grad)
+        made = cast(Any, data.detach().requires_grad_(requires_grad))
+        found = type(made)
+        if found is not kind:
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {kind.__name__} requires that detach() returns an "
+                f"instance of the same type, but return type {found.__name__} was found instead."
+            )
+        made._is_param = True
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         known = memo.get(id(self))

@@ -51,6 +51,17 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "uint64",
     ),
     "_asarray": ("asarray",),
+    "_checks": (
+        "_check",
+        "_check_index",
+        "_check_is_size",
+        "_check_not_implemented",
+        "_check_tensor_all",
+        "_check_tensor_all_with",
+        "_check_type",
+        "_check_value",
+        "_check_with",
+    ),
     "_assertions": ("_assert", "_assert_async"),
     "_defaults": ("get_default_device", "set_default_device", "set_default_tensor_type"),
     "_determinism": (
@@ -62,7 +73,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
     ),
     "_functions.differences": ("gradient",),
     "_functions.histograms": ("histogram", "histogramdd"),
-    "_functions.segments": ("segment_reduce",),
+    "_functions.segments": ("_segment_reduce", "segment_reduce"),
     "_functions.windows": (
         "bartlett_window",
         "blackman_window",
@@ -85,6 +96,16 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "sym_sqrt",
         "sym_sum",
         "while_loop",
+    ),
+    "_functions.derivatives": (
+        "_convert_indices_from_coo_to_csr",
+        "_convert_indices_from_csr_to_coo",
+        "_is_all_true",
+        "_is_any_true",
+        "_log_softmax_backward_data",
+        "_shape_as_tensor",
+        "_softmax_backward_data",
+        "_weight_norm",
     ),
     "_functions.kernels": (
         "_aminmax",

@@ -224,6 +224,18 @@ def test_streams_end_by_themselves():
 # Workers
 
 
+def test_workers_that_were_ended_are_replaced_in_the_next_pass():
+    loader = DataLoader(Squares(), batch_size=2, num_workers=2, persistent_workers=True)
+    wanted = [batch.tolist() for batch in loader]
+    iterator = iter(loader)
+    iterator._shutdown_workers()
+    iterator._shutdown_workers()
+    again = iter(loader)
+    assert again is not iterator
+    assert [batch.tolist() for batch in again] == wanted
+    again._shutdown_workers()
+
+
 @pytest.mark.parametrize("kind", ["process", "thread"])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_workers_keep_the_order_over_several_passes(kind, persistent):
@@ -458,6 +470,8 @@ def test_iterators_take_loaders_of_other_packages(workers):
     assert isinstance(iterator, dataloader._BaseDataLoaderIter)
     assert [batch.tolist() for batch in iterator] == [[1.0]]
     assert type(iter(DataLoader(range(3), num_workers=workers))) is kind
+
+
 def test_workers_are_processes_that_can_be_waited_for():
     iterator = iter(DataLoader(Squares(), batch_size=2, num_workers=2))
     workers = iterator._workers

@@ -329,6 +329,10 @@ if TYPE_CHECKING:
         rrelu_ as rrelu_,
         triplet_margin_loss as triplet_margin_loss,
     )
+    from ._functions.quantization import (
+        fake_quantize_per_channel_affine as fake_quantize_per_channel_affine,
+        fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine,
+    )
     from ._functions.recurrent import (
         gru as gru,
         gru_cell as gru_cell,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rgrad import _C
+from rgrad._absent import absent_class
 
 
 def _get_tracing_state() -> None:
@@ -29,6 +30,8 @@ def _get_privateuse1_backend_name() -> str:
 
 def install() -> None:
     """Puts them into the core's module."""
+    for name in ("Graph", "Value"):  # annotations of functions that describe operations to an exporter
+        setattr(_C, name, absent_class(f"torch._C.{name}", "models are exported to no other format"))
     for function in (
         _get_tracing_state,
         _are_functorch_transforms_active,

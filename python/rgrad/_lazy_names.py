@@ -157,6 +157,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "rrelu_",
         "triplet_margin_loss",
     ),
+    "_functions.quantization": ("fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"),
     "_functions.recurrent": (
         "gru",
         "gru_cell",

@@ -158,3 +158,9 @@ def test_extensions_in_other_languages_are_refused_when_used():
 def test_no_package_orders_contractions():
     assert not torch.backends.opt_einsum.is_available()
     assert torch.backends.opt_einsum.get_opt_einsum() is None
+
+
+def test_classes_of_graphs_serve_annotations_only():
+    assert isinstance(_C.Graph, type) and isinstance(_C.Value, type)  # type: ignore[attr-defined]
+    with pytest.raises(NotImplementedError, match=r"torch\._C\.Graph"):
+        _C.Graph()  # type: ignore[attr-defined]

@@ -164,3 +164,26 @@ def test_classes_of_graphs_serve_annotations_only():
     assert isinstance(_C.Graph, type) and isinstance(_C.Value, type)  # type: ignore[attr-defined]
     with pytest.raises(NotImplementedError, match=r"torch\._C\.Graph"):
         _C.Graph()  # type: ignore[attr-defined]
+
+
+def test_tensors_are_grouped_by_device_and_dtype_with_what_belongs_to_them():
+    from rgrad.utils import _foreach_utils as utils
+
+    params = [torch.ones(1), torch.ones(2, dtype=torch.float64), torch.ones(3), torch.ones(4, device="meta")]
+    groups = utils._group_tensors_by_device_and_dtype([params, ["a", "b", None, "d"], []], with_indices=True)
+    cpu, meta = torch.device("cpu"), torch.device("meta")
+    assert {key: (parts[1], places) for key, (parts, places) in groups.items()} == {
+        (cpu, torch.float32): (["a", None], [0, 2]),
+        (cpu, torch.float64): (["b"], [1]),
+        (meta, torch.float32): (["d"], [3]),
+    }
+    assert all(parts[2] == [] for parts, _ in groups.values())
+    assert groups[cpu, torch.float32][0][0][1] is params[2]
+    assert utils._group_tensors_by_device_and_dtype([params])[meta, torch.float32][1] == []
+    for wrong in ([], [params, params[:2]], [[None]]):
+        with pytest.raises(RuntimeError):
+            utils._group_tensors_by_device_and_dtype(wrong)
+    assert utils._has_foreach_support([*params, None], cpu) and not utils._has_foreach_support([1], cpu)
+    assert not utils._has_foreach_support(params, meta)
+    assert "cpu" in utils._get_fused_kernels_supported_devices()
+    assert "meta" not in utils._get_foreach_kernels_supported_devices()

@@ -96,6 +96,15 @@ _ROWS = {
         "ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy "
         "transformer_auto_wrap_policy wrap",
     ),
+    "distributed.nn": (
+        "distributed._names",
+        "RemoteModule all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter "
+        "scatter",
+    ),
+    "distributed.nn.functional": (
+        "distributed._names",
+        "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter",
+    ),
     "distributed.optim": ("distributed._names", "PostLocalSGDOptimizer ZeroRedundancyOptimizer"),
     "distributed.rpc": ("distributed._names", "RRef init_rpc rpc_async rpc_sync shutdown"),
     "distributed.tensor": (

@@ -167,7 +167,11 @@ _ROWS = {
     "storage": ("storage", "UntypedStorage"),
     "utils.checkpoint": ("utils._recompute", "CheckpointError"),
     "utils.data._utils": ("utils.data._workers", "MP_STATUS_CHECK_INTERVAL"),
-    "utils.data._utils.collate": ("utils.data", "default_collate default_convert"),
+    "utils.data._utils.collate": (
+        "utils.data._collate",
+        "collate collate_float_fn collate_int_fn collate_numpy_array_fn collate_numpy_scalar_fn collate_str_fn "
+        "collate_tensor_fn default_collate default_collate_fn_map default_convert np_str_obj_array_pattern",
+    ),
     "utils.data._utils.worker": ("utils.data._workers", "WorkerInfo _generate_state get_worker_info"),
     "utils.data.dataloader": ("utils.data", "default_collate default_convert get_worker_info"),
 }

@@ -187,3 +187,30 @@ def test_tensors_are_grouped_by_device_and_dtype_with_what_belongs_to_them():
     assert not utils._has_foreach_support(params, meta)
     assert "cpu" in utils._get_fused_kernels_supported_devices()
     assert "meta" not in utils._get_foreach_kernels_supported_devices()
+
+
+def test_samples_of_gamma_distributions_have_the_mean_and_gradients_by_the_shape():
+    shape = torch.full((4000,), 3.0, requires_grad=True)
+    torch.manual_seed(0)
+    drawn = torch._standard_gamma(shape)
+    assert abs(drawn.mean().item() - 3) < 0.2
+    drawn.mean().backward()
+    assert shape.grad is not None and abs(shape.grad.sum().item() - 1) < 0.1  # the mean's derivative
+    with pytest.raises(NotImplementedError):
+        torch._standard_gamma(shape, generator=torch.Generator())
+
+
+def test_a_module_has_other_tensors_within_a_context():
+    from rgrad.nn.utils.stateless import _reparametrize_module
+
+    module = torch.nn.Linear(2, 2)
+    weight, x = module.weight, torch.ones(1, 2)
+    with _reparametrize_module(module, {"weight": torch.eye(2), "bias": torch.zeros(2)}):
+        assert module(x).tolist() == [[1, 1]]
+    assert module.weight is weight
+
+
+def test_the_older_name_of_the_download_of_parameters_is_kept():
+    from rgrad.utils import model_zoo
+
+    assert model_zoo.load_url is torch.hub.load_state_dict_from_url

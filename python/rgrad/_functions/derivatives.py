@@ -1,4 +1,4 @@
-"""Derivatives and layouts that custom functions of programs compute with directly."""
+"""Derivatives, layouts and samples that custom functions of programs compute with directly."""
 
 from __future__ import annotations
 
@@ -93,3 +93,17 @@ def _convert_indices_from_csr_to_coo(
     rows = rgrad.arange(crow_indices.numel() - 1, device=crow_indices.device).repeat_interleave(crow_indices.diff())
     pair = (col_indices, rows) if transpose else (rows, col_indices)
     return rgrad.stack([x.to(rgrad.int32 if out_int32 else rgrad.int64) for x in pair])
+
+
+def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
+    """Samples of gamma distributions of rate 1, differentiable by the shape parameter.
+
+    Args:
+        self: the shape parameters, positive.
+        generator: None; others than the default generator are refused.
+    """
+    if generator is not None:
+        raise NotImplementedError("torch._standard_gamma draws from the default generator only")
+    from rgrad.distributions._sampling import standard_gamma
+
+    return standard_gamma(self)

@@ -3076,6 +3076,11 @@ float: dtype
 float16: dtype
 float32: dtype
 float64: dtype
+float8_e4m3fn: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2: dtype
+float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
 get_default_device: Any
 half: dtype
 int: dtype
@@ -3086,4 +3091,7 @@ int8: dtype
 long: dtype
 preserve_format: memory_format
 short: dtype
+uint16: dtype
+uint32: dtype
+uint64: dtype
 uint8: dtype

@@ -152,11 +152,6 @@ if TYPE_CHECKING:
         complex64 as complex64,
         complex128 as complex128,
         float4_e2m1fn_x2 as float4_e2m1fn_x2,
-        float8_e4m3fn as float8_e4m3fn,
-        float8_e4m3fnuz as float8_e4m3fnuz,
-        float8_e5m2 as float8_e5m2,
-        float8_e5m2fnuz as float8_e5m2fnuz,
-        float8_e8m0fnu as float8_e8m0fnu,
         int1 as int1,
         int2 as int2,
         int3 as int3,
@@ -176,9 +171,6 @@ if TYPE_CHECKING:
         uint5 as uint5,
         uint6 as uint6,
         uint7 as uint7,
-        uint16 as uint16,
-        uint32 as uint32,
-        uint64 as uint64,
     )
     from ._asarray import (
         asarray as asarray,

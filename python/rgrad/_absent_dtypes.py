@@ -18,31 +18,20 @@ class AbsentDtype:
     Args:
         name: the name without the module.
         itemsize: the size of an element in bytes.
-        float_limits: the result of `finfo`: the dtype to report, and bits, eps, largest, smallest normal and resolution
-            if it is not a dtype that tensors have.
-        is_complex: whether elements are complex numbers.
-        is_signed: whether elements may be negative; by default unless the name begins as that of an unsigned type.
+        real: for complex numbers, the name of the dtype of their parts.
     """
 
     def __new__(cls, name: str, *args: Any, **kwargs: Any) -> AbsentDtype:
         # What rejects the dtype names its class, which is then to say why.
         return object.__new__(type(f"{name}, of which rgrad has no tensors", (cls,), {"__module__": "torch"}))
 
-    def __init__(
-        self,
-        name: str,
-        itemsize: int,
-        float_limits: tuple[Any, ...] | None = None,
-        *,
-        is_complex: bool = False,
-        is_signed: bool | None = None,
-    ) -> None:
-        self.float_limits = float_limits
+    def __init__(self, name: str, itemsize: int, real: str | None = None) -> None:
+        self.real = real
         self._name = name
         self.itemsize = itemsize
-        self.is_complex = is_complex
+        self.is_complex = real is not None
         self.is_floating_point = name.startswith("float")
-        self.is_signed = not name.startswith(("uint", "quint")) if is_signed is None else is_signed
+        self.is_signed = not name.startswith(("uint", "quint"))
 
     @property
     def __class__(self) -> type[_C.dtype]:
@@ -64,28 +53,20 @@ class AbsentDtype:
         """The dtype of the real part."""
         if not self.is_complex:
             return self
-        assert self.float_limits is not None
-        return getattr(_C, self.float_limits[0])
+        assert self.real is not None
+        return getattr(_C, self.real)
 
 
-complex32 = chalf = AbsentDtype("complex32", 4, ("float16",), is_complex=True)
-complex64 = cfloat = AbsentDtype("complex64", 8, ("float32",), is_complex=True)
-complex128 = cdouble = AbsentDtype("complex128", 16, ("float64",), is_complex=True)
-uint16 = AbsentDtype("uint16", 2)
-uint32 = AbsentDtype("uint32", 4)
-uint64 = AbsentDtype("uint64", 8)
-float8_e4m3fn = AbsentDtype("float8_e4m3fn", 1, ("float8_e4m3fn", 8, 2.0**-3, 448.0, 2.0**-6, 1.0))
-float8_e4m3fnuz = AbsentDtype("float8_e4m3fnuz", 1, ("float8_e4m3fnuz", 8, 2.0**-3, 240.0, 2.0**-7, 1.0))
-float8_e5m2 = AbsentDtype("float8_e5m2", 1, ("float8_e5m2", 8, 2.0**-2, 57344.0, 2.0**-14, 1.0))
-float8_e5m2fnuz = AbsentDtype("float8_e5m2fnuz", 1, ("float8_e5m2fnuz", 8, 2.0**-2, 57344.0, 2.0**-15, 1.0))
-float8_e8m0fnu = AbsentDtype("float8_e8m0fnu", 1, ("float8_e8m0fnu", 8, 1.0, 2.0**127, 2.0**-127, 1.0), is_signed=False)
+complex32 = chalf = AbsentDtype("complex32", 4, "float16")
+complex64 = cfloat = AbsentDtype("complex64", 8, "float32")
+complex128 = cdouble = AbsentDtype("complex128", 16, "float64")
 float4_e2m1fn_x2 = AbsentDtype("float4_e2m1fn_x2", 1)
 qint8 = AbsentDtype("qint8", 1)
 quint8 = AbsentDtype("quint8", 1)
 qint32 = AbsentDtype("qint32", 4)
 quint4x2 = AbsentDtype("quint4x2", 1)
 quint2x4 = AbsentDtype("quint2x4", 1)
-bcomplex32 = AbsentDtype("bcomplex32", 4, ("bfloat16",), is_complex=True)
+bcomplex32 = AbsentDtype("bcomplex32", 4, "bfloat16")
 bits1x8 = AbsentDtype("bits1x8", 1)
 bits2x4 = AbsentDtype("bits2x4", 1)
 bits4x2 = AbsentDtype("bits4x2", 1)

@@ -64,7 +64,7 @@ FUNCTIONS = {
     "torch.linalg.eigh has the eigenvalues of a whole symmetric matrix": ("lobpcg",),
     "torch.nn.functional.embedding_bag is the function": ("embedding_bag",),
     "torch.linalg.vector_norm is the function": ("native_norm",),
-    "results are uint64, which no tensor is": ("hash_tensor",),
+    "elements are not hashed": ("hash_tensor",),
     "torch.Tensor.as_strided and copy_ do the same": ("slice_inverse",),
 }
 
@@ -81,7 +81,7 @@ METHODS = {
         *("q_per_channel_zero_points", "dequantize"),
     ),
     "there is no such device": ("xpu", "ipu", "mtia", "to_mkldnn"),
-    "results are uint64, which no tensor is": ("hash_tensor",),
+    "elements are not hashed": ("hash_tensor",),
     "torch.Tensor.as_strided and copy_ do the same": ("slice_inverse",),
 }
 _WHY = {name: why for why, names in FUNCTIONS.items() for name in names}

@@ -99,6 +99,11 @@ _FLOATS = {
     "bfloat16": (16, 2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01),
     "float32": (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126, 1e-06),
     "float64": (64, 2.0**-52, 1.7976931348623157e308, 2.0**-1022, 1e-15),
+    "float8_e4m3fn": (8, 2.0**-3, 448.0, 2.0**-6, 1.0),
+    "float8_e4m3fnuz": (8, 2.0**-3, 240.0, 2.0**-7, 1.0),
+    "float8_e5m2": (8, 2.0**-2, 57344.0, 2.0**-14, 1.0),
+    "float8_e5m2fnuz": (8, 2.0**-2, 57344.0, 2.0**-15, 1.0),
+    "float8_e8m0fnu": (8, 1.0, 2.0**127, 2.0**-127, 1.0),
 }
 
 
@@ -112,16 +117,16 @@ class finfo(_Limits):
 
     def __init__(self, type: Any = _UNSET) -> None:
         d: Any = _C.get_default_dtype() if type is _UNSET else type
-        absent = _is_absent(d)
-        if not absent:
+        if not _is_absent(d):
             _check_dtype("finfo", "type", 1, d)
-        limits: Any = d.float_limits if absent else None
-        if limits is None and (absent or not d.is_floating_point):
+        # The limits of a complex dtype are those of its parts.
+        self.dtype = repr(d.to_real()).removeprefix("torch.")
+        limits = _FLOATS.get(self.dtype)
+        if limits is None:
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
             )
-        self.dtype, *limits = limits or (repr(d).removeprefix("torch."),)
-        self.bits, self.eps, self.max, self.tiny, self.resolution = limits or _FLOATS[self.dtype]
+        self.bits, self.eps, self.max, self.tiny, self.resolution = limits
         # A dtype without a sign has powers of two only, and no 0.
         self.min = -self.max if d.is_signed else self.tiny
         self.smallest_normal = self.tiny
@@ -147,7 +152,7 @@ class iinfo(_Limits):
         if d == _C.bool:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         self.dtype = repr(d).removeprefix("torch.")
-        if _is_absent(d) and self.dtype not in ("uint16", "uint32", "uint64"):
+        if _is_absent(d):
             raise NotImplementedError(f"torch.iinfo: rgrad knows no limits of {d!r}")
         self.bits = d.itemsize * 8
         self.min = -(2 ** (self.bits - 1)) if d.is_signed else 0

@@ -54,6 +54,8 @@ def einsum(*args: Any) -> Tensor:
         equation, operands = args[0], args[1:]
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
+    if not operands:
+        raise ValueError("einsum(): wants at least one operand besides the equation")
     return _C._einsum(equation, list(operands))
 
 
@@ -78,10 +80,26 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     else:
         of_a, of_b = (list(d) if isinstance(d, (list, tuple)) else [d] for d in dims)
         result = _C._tensordot(a, b, of_a, of_b)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    if out is None:
+        return result
+    from rgrad._out import kind_of, write_out
+
+    if out.dtype != result.dtype:
+        raise RuntimeError(
+            f"tensordot: Expected the output tensor to have dtype {kind_of(result)}, but got an output tensor with "
+            f"dtype {kind_of(out)}"
+        )
+    return write_out("tensordot", result, out, recorded=True)
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """Product of several matrices."""
+    """Product of several matrices: an older form of `rgrad.linalg.multi_dot`, which takes one matrix too."""
+    for matrix in matrices:
+        if matrix.dim() != 2:
+            raise RuntimeError(f"Tensor dimension is {matrix.dim()}, expected 2 instead.")
     result = _C._chain_matmul(list(matrices))
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    if out is None:
+        return result
+    from rgrad._out import write_exactly
+
+    return write_exactly("chain_matmul", result, out)

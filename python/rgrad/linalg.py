@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rgrad
 from rgrad import _C
 from rgrad._absent import absent_function
+from rgrad._out import element_type, write_out
 
 from ._linalg.common import expect_square, named, with_out
 from ._linalg.householder import householder_product
@@ -63,16 +64,36 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
-@with_out
-def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of two or more matrices, in the order that minimizes the number of multiplications.
 
     Args:
-        tensors: matrices; the first and the last may be vectors.
+        tensors: matrices of one dtype; the first and the last may be vectors.
+        out: receives the result, whose dtype it has.
     """
+    if isinstance(tensors, Tensor):
+        raise TypeError("linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = list(tensors)
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    head = tensors[0]
+    for i, t in enumerate(tensors):
+        if t.dtype != head.dtype:
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {element_type(head)} and tensor "
+                f"{i} {element_type(t)}"
+            )
+        if t.device != head.device:
+            raise RuntimeError(
+                f"multi_dot(): all tensors must be on the same device but tensor 0 is on {head.device} and tensor {i} "
+                f"on {t.device}"
+            )
+    if out is not None and out.dtype != head.dtype:
+        raise RuntimeError(
+            f"multi_dot(): expected out tensor to have dtype {element_type(head)} but got {element_type(out)}"
+        )
+    if out is not None and out.device != head.device:
+        raise RuntimeError(f"multi_dot(): expected out tensor to be on device {head.device} but got {out.device}")
     drop = []
     for place, expected in ((0, "first"), (-1, "last")):
         t = tensors[place]
@@ -108,10 +129,10 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     result = product(0, len(tensors) - 1)
     for place in reversed(drop):
         result = result.squeeze(place)
-    return result
+    return result if out is None else write_out("linalg_multi_dot", result, out)
 
 
-@with_out
+@with_out("tensorinv", recorded=True)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse with respect to `tensordot` over ``ind`` dimensions.
 
@@ -131,7 +152,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return _namespace.inv(A.reshape(n, n)).reshape(*rest, *first)
 
 
-@with_out
+@with_out("tensorsolve", recorded=True)
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """``X`` in ``tensordot(A, X, X.dim()) == B``.
 

@@ -293,7 +293,8 @@ def _spread(
     center = rgrad.sum(_filled(given, mask, 0), dims, True) / count
     squares = _filled((given - center).square(), mask, 0)
     freedom = (_count(given, dims, keepdim, mask) - correction).clamp(min=0)
-    result = rgrad.sum(squares, dims, keepdim) / freedom
+    # A correction that is no integer makes `freedom` float32, which half types would be promoted to.
+    result = (rgrad.sum(squares, dims, keepdim) / freedom).to(given.dtype)
     return result.sqrt() if take_root else result
 
 

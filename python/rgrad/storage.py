@@ -142,7 +142,9 @@ class TypedStorage:
         return self._elements().type().removeprefix("torch.").replace("Tensor", "Storage")
 
     def type(self) -> str:
-        """The full name of the legacy class of storages of this dtype."""
+        """The full name of the legacy class of storages of this dtype, or of this class if there is none."""
+        if self.dtype not in _dtype_to_storage_type_map():
+            return "torch.storage.TypedStorage"
         return f"torch.{self.pickle_storage_type()}"
 
     def __len__(self) -> int:
@@ -326,8 +328,8 @@ def _dtype_to_storage_type_map() -> dict[_C.dtype, str]:
 
 
 def type_of(self: Tensor) -> Any:
-    """The legacy type of the storage of a tensor, such as `rgrad.FloatStorage`."""
-    name = _dtype_to_storage_type_map()[self.dtype]
+    """The legacy type of the storage of a tensor, such as `rgrad.FloatStorage`; TypedStorage if there is none."""
+    name = _dtype_to_storage_type_map().get(self.dtype, "TypedStorage")
     if not self.is_cuda:
         return globals()[name]
     import rgrad

@@ -28,8 +28,8 @@ fn product_of_copies(a: View, b: View, bias: Option<View>, out: View) -> Result<
 /// The dtype in which products of `d` are computed.
 pub const fn compute_type(d: DType) -> DType {
     match d {
-        DType::F16 | DType::BF16 | DType::F32 => DType::F32,
         DType::F64 => DType::F64,
+        d if d.is_float() => DType::F32,
         _ => DType::I64,
     }
 }

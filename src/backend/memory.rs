@@ -4,10 +4,11 @@ use super::cpu::copy::StridedCursor;
 use super::cpu::parallel::for_chunks_mut;
 use super::{View, checked, copy, of, results};
 use crate::device::Device;
-use crate::dtype::Element;
+use crate::dtype::{Element, Scalar};
 use crate::error::Result;
 use crate::layout::Layout;
-use crate::storage::Storage;
+use crate::storage::{Storage, empty_vec, vec_of};
+use crate::with_dtype;
 
 /// Allocates memory with unspecified contents.
 #[inline]
@@ -54,6 +55,25 @@ pub fn read<T: Element>(src: View, out: &mut [T]) -> Result<()> {
         read_host(View { storage: &storage, layout: &layout, dtype: src.dtype }, out);
     }
     Ok(())
+}
+
+/// The elements of a view in row-major order as numbers.
+pub fn scalars(src: View) -> Result<Vec<Scalar>> {
+    let mut numbers = empty_vec(src.layout.numel())?;
+    with_dtype!(bits src.dtype, T => {
+        let mut bits = vec_of(T::from_i64(0), src.layout.numel())?;
+        if !bits.is_empty() {
+            read(src.bits(), &mut bits)?;
+        }
+        numbers.extend(bits.iter().map(|v| Scalar::read(src.dtype, bytemuck::bytes_of(v))));
+    });
+    Ok(numbers)
+}
+
+/// The first element of a view of host memory, which may be misaligned.
+pub fn scalar(src: View) -> Scalar {
+    let bytes = src.storage.slice::<u8>();
+    Scalar::read(src.dtype, &bytes[src.layout.offset * src.dtype.size()..])
 }
 
 /// As [`read`], for host memory, which may be misaligned.

@@ -79,6 +79,17 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The same memory viewed as integers of the same size, for what only moves bits.
+    pub fn bits(self) -> Self {
+        let dtype = match self.dtype.size() {
+            1 => DType::U8,
+            2 => DType::I16,
+            4 => DType::I32,
+            _ => DType::I64,
+        };
+        View { dtype, ..self }
+    }
+
     /// Whether the elements are aligned to their size; borrowed memory may start at any address.
     #[inline(always)]
     pub fn is_aligned(&self) -> bool {

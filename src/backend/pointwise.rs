@@ -91,9 +91,9 @@ pub enum Operand<'a> {
 /// The type in which a formula computes, given the promoted dtype.
 pub const fn compute_type(dtype: DType) -> DType {
     match dtype {
-        DType::F16 | DType::BF16 | DType::F32 => DType::F32,
         DType::F64 => DType::F64,
-        DType::I64 => DType::I64,
+        DType::I64 | DType::U32 | DType::U64 => DType::I64,
+        d if d.is_float() => DType::F32,
         _ => DType::I32,
     }
 }

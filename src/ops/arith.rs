@@ -38,22 +38,28 @@ pub fn neg(a: &Tensor) -> Result<Tensor> {
     rows::neg.call(&[a.into()], &[])
 }
 
+/// Errors unless `factor`, an argument of that name, is of a kind by which numbers of dtype `d` are multiplied.
+pub fn expect_factor(name: &str, factor: Scalar, d: DType) -> Result<()> {
+    ensure!(
+        d.is_float() || factor.category() < 2,
+        Runtime,
+        "For integral input tensors, argument {name} must not be a floating point number."
+    );
+    ensure!(
+        d == DType::Bool || factor.category() > 0,
+        Runtime,
+        "Boolean {name} only supported for Boolean results."
+    );
+    Ok(())
+}
+
 /// Operand `i` times `alpha`, or None if `alpha` is 1.
 fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
     if alpha == Scalar::Int(1) || alpha == Scalar::Float(1.0) {
         return Ok(None);
     }
-    let common = super::pointwise::result_type(&[args.operand(0)?, args.operand(i)?]);
-    ensure!(
-        common.is_float() || alpha.category() < 2,
-        Runtime,
-        "For integral input tensors, argument alpha must not be a floating point number."
-    );
-    ensure!(
-        common == DType::Bool || alpha.category() > 0,
-        Runtime,
-        "Boolean alpha only supported for Boolean results."
-    );
+    let common = super::pointwise::result_type(&[args.operand(0)?, args.operand(i)?])?;
+    expect_factor("alpha", alpha, common)?;
     let alpha = if common == DType::Bool { Scalar::Bool(!alpha.is_zero()) } else { alpha };
     Ok(Some(match args.operand(i)? {
         Arg::T(t) => rows::mul.call(&[t.into(), alpha.into()], &[])?,
@@ -234,7 +240,7 @@ fn clamp(a: &Args) -> Result<Out> {
         min = min.map(|b| limit(b, t.dtype(), "min")).transpose()?;
         max = max.map(|b| limit(b, t.dtype(), "max")).transpose()?;
     }
-    let float = |b: Arg| result_type(&[t.into(), b]).is_float();
+    let float = |b: Arg| result_type(&[t.into(), b]).is_ok_and(DType::is_float);
     let out = match (min, max) {
         (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),
         (Some(lo @ Arg::S(_)), Some(hi @ Arg::S(_))) => rows::clamp.call(&[t.into(), lo, hi], &[])?,

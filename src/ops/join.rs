@@ -57,7 +57,7 @@ fn cat_impl(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         }
         length += s[d];
     }
-    let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
+    let dtype = tensors.iter().try_fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()))?;
     let mut shape = model.clone();
     shape[d] = length;
     let (format, mut layout) = (common_format(tensors), Layout::contiguous(shape));
@@ -122,7 +122,7 @@ fn stack_impl(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         );
     }
     let d = wrap_dim(dim, model.len() + 1)?;
-    let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
+    let dtype = tensors.iter().try_fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()))?;
     let mut shape = model.clone();
     shape.insert(d, tensors.len());
     let mut layout = Layout::contiguous(shape);
@@ -197,7 +197,10 @@ fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
         matrices.push(view::atleast_2d(t)?);
     }
     let total = |d: usize| matrices.iter().map(|m| m.shape()[d]).sum::<usize>();
-    let dtype = tensors.iter().map(Tensor::dtype).reduce(promote).unwrap_or(super::default_dtype());
+    let dtype = match tensors.split_first() {
+        Some((first, rest)) => rest.iter().try_fold(first.dtype(), |all, t| promote(all, t.dtype()))?,
+        None => super::default_dtype(),
+    };
     let (rows, columns) = if tensors.is_empty() { (1, 0) } else { (total(0), total(1)) };
     let device = tensors.first().map(Tensor::device).unwrap_or_default();
     let out = Tensor::zeros_on([rows, columns], dtype, device)?;

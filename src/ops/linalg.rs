@@ -91,6 +91,7 @@ fn identity(rows: usize, columns: usize, like: &Tensor) -> Result<Tensor> {
 /// The sum of the diagonal of a matrix.
 fn trace_impl(t: &Tensor) -> Result<Tensor> {
     ensure!(t.rank() == 2, Runtime, "trace: expected a matrix, but got a tensor with {} dims", t.rank());
+    t.expect_common("trace")?;
     let (rows, columns) = (t.shape()[0], t.shape()[1]);
     let diagonal = Layout {
         shape: Dims::from([rows.min(columns)]),
@@ -210,6 +211,7 @@ fn cross(a: &Args) -> Result<Out> {
     if x.dtype() == DType::Bool {
         bail!(Error::DtypeNotImplemented { op: "cross", dtype: DType::Bool });
     }
+    x.expect_common("cross")?;
     Ok(cross_product(x, y, wrapped)?.into())
 }
 
@@ -265,7 +267,7 @@ fn scaled_sum(
     [input, x, y]: [&Tensor; 3],
     product: fn(&Tensor, &Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
-    let result = super::pointwise::result_type(&[input.into(), x.into(), y.into()]);
+    let result = super::pointwise::result_type(&[input.into(), x.into(), y.into()])?;
     let wide = |t: &Tensor| if t.dtype().is_half() { arith::to_dtype(t, DType::F32) } else { Ok(t.clone()) };
     let (input, product) = (wide(input)?, product(&wide(x)?, &wide(y)?)?);
     // For integer tensors the factors are converted to integers.
@@ -316,6 +318,9 @@ fn addr(a: &Args) -> Result<Out> {
     let (x, y) = (a.tensor(1)?, a.tensor(2)?);
     ensure!(x.rank() == 1, Runtime, "addr: Expected 1-D argument vec1, but got {}-D", x.rank());
     ensure!(y.rank() == 1, Runtime, "addr: Expected 1-D argument vec2, but got {}-D", y.rank());
+    let result = super::pointwise::result_type(&[a.tensor(0)?.into(), x.into(), y.into()])?;
+    arith::expect_factor("beta", a.number(3)?, result)?;
+    arith::expect_factor("alpha", a.number(4)?, result)?;
     add_scaled(a, products::outer_product)
 }
 

@@ -80,7 +80,7 @@ impl Pointwise {
         weight: Option<&Tensor>,
         how: Reduction,
     ) -> Result<Tensor> {
-        let common = result_type(&[a.into(), b.into()]);
+        let common = result_type(&[a.into(), b.into()])?;
         ensure!(common.is_float(), Error::DtypeNotImplemented { op: self.kernel, dtype: common });
         if weight.is_none()
             && how != Reduction::None

@@ -39,7 +39,7 @@ fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
 
 fn no_bools(a: &Tensor) -> Result<()> {
     ensure!(a.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "addmm_impl_cpu_", dtype: a.dtype() });
-    Ok(())
+    a.expect_common("addmm_impl_cpu_")
 }
 
 /// Checks the dtypes of a product that is added to `input`.

@@ -315,6 +315,7 @@ pub fn default_dtype() -> DType {
 
 pub fn set_default_dtype(d: DType) -> Result<()> {
     ensure!(d.is_float(), Type, "only floating-point types are supported as the default type");
+    ensure!(!d.is_limited(), Type, "couldn't find storage object {}Storage", d.scalar_name());
     DEFAULT_DTYPE.store(d as u8, Ordering::Relaxed);
     Ok(())
 }

@@ -81,11 +81,9 @@ pub(super) fn evaluate_out(
                 Value::Tensors(ts) => ts,
                 _ => continue,
             };
-            // Exact overlap with an input is allowed for operations that have an in-place form.
-            let exact = op.exposure.has(Exposure::INPLACE) || op.out.may_be_input;
             let allowed = |t: &Tensor| match t.overlap(out) {
                 Overlap::Apart => true,
-                Overlap::Same => exact,
+                Overlap::Same => !op.out.apart,
                 Overlap::Partial => false,
             };
             ensure!(inputs.iter().all(allowed), overlap_error());

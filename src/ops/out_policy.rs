@@ -21,12 +21,16 @@ pub struct OutPolicy {
     pub check: fn(&Mismatch) -> Result<()>,
     /// Fills an output of any shape that has as many elements, in order.
     pub fills: bool,
-    /// The output may be an input.
-    pub may_be_input: bool,
+    /// The output may not be an input. Other operations compute all results before they store any.
+    pub apart: bool,
+}
+
+const fn apart(check: fn(&Mismatch) -> Result<()>) -> OutPolicy {
+    OutPolicy { check, fills: false, apart: true }
 }
 
 const fn checked(check: fn(&Mismatch) -> Result<()>) -> OutPolicy {
-    OutPolicy { check, fills: false, may_be_input: false }
+    OutPolicy { check, fills: false, apart: false }
 }
 
 impl OutPolicy {
@@ -43,10 +47,10 @@ impl OutPolicy {
             m.out.type_name()
         )
     });
-    pub const SORTED: OutPolicy = OutPolicy { may_be_input: true, ..OutPolicy::SAME };
+    pub const GATHERED: OutPolicy = apart(OutPolicy::SAME.check);
     pub const SELECTED: OutPolicy =
-        checked(|m| bail!(Runtime, "{}(): self and result must have the same scalar type", m.op));
-    pub const TAKEN: OutPolicy = checked(|m| {
+        apart(|m| bail!(Runtime, "{}(): self and result must have the same scalar type", m.op));
+    pub const TAKEN: OutPolicy = apart(|m| {
         bail!(
             Runtime,
             "take(): self and out expected to have the same dtype, but got self.dtype = {} and out.dtype = {}",
@@ -91,7 +95,7 @@ impl OutPolicy {
         let given = m.out.scalar_name();
         bail!(Runtime, "nonzero: Expected out tensor to have scalar type Long but got scalar type{given}")
     });
-    pub const JOINED: OutPolicy = checked(|m| {
+    pub const JOINED: OutPolicy = apart(|m| {
         if m.found.category() <= m.out.category() {
             return Ok(());
         }

@@ -5,6 +5,7 @@ mod backward;
 mod fold;
 mod formula;
 mod order;
+pub mod unsigned;
 
 use std::sync::OnceLock;
 
@@ -61,6 +62,19 @@ pub enum Rounds {
     Steps,
 }
 
+/// How an operation computes with uint16, uint32 and uint64, which formulas read as int32 or int64.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unsigned {
+    /// Not at all, unless it promotes integers to floating point.
+    Refused,
+    /// As with signed integers: the low bits of the result do not depend on the sign.
+    Bits,
+    /// By the order of elements, of which int64 has another for uint64.
+    Order,
+    /// The result is the operand.
+    Identity,
+}
+
 /// Properties of a pointwise operation other than its formulas.
 pub struct RowMeta {
     /// The interval from which gradient checks sample the inputs.
@@ -84,6 +98,10 @@ pub struct RowMeta {
     pub inplace_argument: bool,
     /// PyTorch has no kernel for float16 and bfloat16.
     pub no_half: bool,
+    /// Whether it is implemented for uint16, uint32 and uint64.
+    pub unsigned: Unsigned,
+    /// Whether it is implemented for the float8 types.
+    pub float8: bool,
     /// An infinite parameter means an absent bound.
     pub bounds: bool,
     /// Checks combinations of number parameters.
@@ -104,6 +122,8 @@ impl RowMeta {
         rounds: Rounds::Once,
         inplace_argument: false,
         no_half: false,
+        unsigned: Unsigned::Refused,
+        float8: false,
         bounds: false,
         check: |_| Ok(()),
     };
@@ -210,7 +230,10 @@ impl From<Scalar> for Arg<'_> {
 
 /// PyTorch's type promotion: tensors take precedence over 0-d tensors, and these over numbers, unless the latter have
 /// a higher category.
-pub fn result_type(args: &[Arg]) -> DType {
+///
+/// # Errors
+/// As [`promote`].
+pub fn result_type(args: &[Arg]) -> Result<DType> {
     let mut of: [Option<DType>; 3] = [None; 3];
     for a in args {
         let (rank, dtype) = match a {
@@ -219,19 +242,19 @@ pub fn result_type(args: &[Arg]) -> DType {
             Arg::S(Scalar::Int(_) | Scalar::Long(_)) => (2, DType::I64),
             Arg::S(Scalar::Float(_)) => (2, super::default_dtype()),
         };
-        of[rank] = Some(of[rank].map_or(dtype, |d| promote(d, dtype)));
+        of[rank] = Some(of[rank].map_or(Ok(dtype), |d| promote(d, dtype))?);
     }
     let combine = |hi: Option<DType>, lo: Option<DType>| match (hi, lo) {
-        (Some(h), Some(l)) if !h.is_float() && (h == DType::Bool || l.is_float()) => Some(promote(h, l)),
-        (Some(h), _) => Some(h),
-        (None, l) => l,
+        (Some(h), Some(l)) if !h.is_float() && (h == DType::Bool || l.is_float()) => promote(h, l).map(Some),
+        (Some(h), _) => Ok(Some(h)),
+        (None, l) => Ok(l),
     };
-    combine(of[0], combine(of[1], of[2])).unwrap_or(DType::F32)
+    Ok(combine(of[0], combine(of[1], of[2])?)?.unwrap_or(DType::F32))
 }
 
 /// As `result_type`, fast if all tensors have the same dtype.
 #[inline]
-fn common_dtype(args: &[Arg]) -> DType {
+fn common_dtype(args: &[Arg]) -> Result<DType> {
     let mut found = None;
     for a in args {
         match (a, found) {
@@ -241,7 +264,7 @@ fn common_dtype(args: &[Arg]) -> DType {
             _ => return result_type(args),
         }
     }
-    found.unwrap_or(DType::F32)
+    Ok(found.unwrap_or(DType::F32))
 }
 
 /// A tensor operand, if all tensor operands have its shape.
@@ -338,6 +361,9 @@ impl PointwiseOp {
             }
             Err(e) => return Err(e),
         };
+        if self.is_unsigned(common) {
+            return unsigned::run(self, args, params);
+        }
         let device = common_device(args);
         let out = match common_shape(args) {
             Some(t) if t.device() == device && lie_plainly(args) => t.empty_as(result)?,
@@ -395,9 +421,12 @@ impl PointwiseOp {
 
     /// The compute type (as a tensor dtype) and the dtype of the result.
     fn types(&self, args: &[Arg]) -> Result<(DType, DType)> {
-        let common = common_dtype(&args[self.meta.conditional as usize..]);
+        let common = common_dtype(&args[self.meta.conditional as usize..])?;
         let kernel = if self.torch.kernel.is_empty() { self.name } else { self.torch.kernel };
         let refuse = |dtype| Err(Error::DtypeNotImplemented { op: kernel, dtype });
+        if common.is_limited() && !self.takes_limited(common) {
+            return refuse(common);
+        }
         if common == DType::Bool && !self.torch.refuses_bool.is_empty() {
             bail!(NotImplemented, "{}", self.torch.refuses_bool);
         }
@@ -412,6 +441,25 @@ impl PointwiseOp {
             Class::Bits if common.is_float() => refuse(common),
             Class::Bits => Ok((common, common)),
         }
+    }
+
+    /// Whether the operation is implemented for a limited dtype.
+    #[cold]
+    fn takes_limited(&self, dtype: DType) -> bool {
+        match dtype.is_float8() {
+            true => self.meta.float8,
+            false => {
+                self.meta.unsigned != Unsigned::Refused || self.meta.keeps_ints || self.class == Class::Float
+            }
+        }
+    }
+
+    /// Whether [`unsigned::run`] computes with a dtype instead of a kernel.
+    #[inline]
+    fn is_unsigned(&self, common: DType) -> bool {
+        common.is_limited_int()
+            && (self.meta.unsigned == Unsigned::Identity
+                || (self.meta.unsigned == Unsigned::Order && common == DType::U64))
     }
 
     #[inline]
@@ -572,10 +620,13 @@ impl PointwiseOp {
         }
         check_inplace_shape(t, &self.shape(args)?)?;
         if self.class == Class::Bits {
-            check_result_cast(common_dtype(args), t.dtype())?;
+            check_result_cast(common_dtype(args)?, t.dtype())?;
         }
         let (common, result) = self.types(args)?;
         check_result_cast(result, t.dtype())?;
+        if self.is_unsigned(common) {
+            return Ok(false);
+        }
         if self.meta.keeps_ints && !common.is_float() {
             return Ok(true);
         }
@@ -589,7 +640,7 @@ impl PointwiseOp {
 fn is_wider(a: &Arg, common: DType) -> bool {
     match a {
         Arg::S(s) => s.wrapped(common) != *s,
-        Arg::T(t) => t.dtype().is_int() && promote(t.dtype(), common) != common,
+        Arg::T(t) => t.dtype().is_int() && promote(t.dtype(), common).ok() != Some(common),
     }
 }
 

@@ -176,6 +176,7 @@ impl Window<'_> {
 /// Errors unless kernels for numbers accept `t`.
 fn expect_number(t: &Tensor, op: &'static str) -> Result<()> {
     ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op, dtype: t.dtype() });
+    t.expect_common(op)?;
     Ok(())
 }
 

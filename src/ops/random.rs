@@ -77,6 +77,11 @@ use Draw::{Exponential, Normal, Uniform};
 
 /// Fills `t`, of any floating point dtype and layout, with random numbers.
 fn draw(d: Draw, t: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
+    t.expect_common(match d {
+        Uniform(..) => "check_uniform_bounds",
+        Exponential(_) => "exponential_cpu",
+        _ => "normal_kernel_cpu",
+    })?;
     let p = stream(generator, t);
     let compute = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let direct = t.is_contiguous() && t.dtype() == compute;
@@ -262,7 +267,7 @@ fn normal(mean: Arg, std: Arg, generator: Option<&Arc<Generator>>, node: &'stati
     }
     let (shape, dtype, inputs): (Dims, DType, SmallVec<[&Tensor; 2]>) = match (mean, std) {
         (Arg::T(m), Arg::T(s)) => {
-            (broadcast("normal", m.shape(), s.shape())?, promote(m.dtype(), s.dtype()), smallvec![m, s])
+            (broadcast("normal", m.shape(), s.shape())?, promote(m.dtype(), s.dtype())?, smallvec![m, s])
         }
         (Arg::T(t), _) | (_, Arg::T(t)) => (t.shape().clone(), t.dtype(), smallvec![t]),
         _ => (Dims::default(), default_dtype(), smallvec![]),
@@ -315,6 +320,7 @@ fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator
 
 /// Fills `out` with 1 with probability `prob`, else 0.
 fn bernoulli_all(out: &Tensor, prob: f64, generator: Option<&Arc<Generator>>) -> Result<()> {
+    out.expect_common("bernoulli_scalar_cpu_")?;
     ensure!((0.0..=1.0).contains(&prob), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={prob}");
     let hits = Tensor::empty_on(out.shape().clone(), DType::U8, out.device())?;
     kernel::fill(Draw::Bernoulli(prob), stream(generator, &hits), hits.raw())?;
@@ -325,6 +331,7 @@ fn bernoulli_all(out: &Tensor, prob: f64, generator: Option<&Arc<Generator>>) ->
 fn bernoulli(a: &Args) -> Result<Out> {
     let probs = a.tensor(0)?;
     probs.expect_float("bernoulli_tensor_cpu_p_")?;
+    probs.expect_common("bernoulli_tensor_cpu_p_")?;
     let out = probs.empty_like()?;
     bernoulli_each(&out, probs, a.opt_generator(1)?)?;
     Ok(record(out, &[probs], |_| Drawn { node: "BernoulliBackward0" })?.into())

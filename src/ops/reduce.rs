@@ -17,7 +17,7 @@ use super::schema::{Args, Out};
 use super::{arith, rows, view};
 use crate::backend::reduce::{self as kernels, ReduceDims, ReduceOp};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
@@ -154,6 +154,12 @@ pub fn expand_reduced(g: &Tensor, shape: &Dims, mask: u64) -> Result<Tensor> {
     if g.rank() == 0 { view::expand_to(g, shape) } else { view::expand_to(&restored(g, shape, mask)?, shape) }
 }
 
+/// The dtype of a sum or product; an error for limited ones, in which nothing is accumulated.
+pub fn expect_accumulated(op: &'static str, result: DType) -> Result<DType> {
+    ensure!(!result.is_limited(), Error::DtypeNotImplemented { op, dtype: result });
+    Ok(result)
+}
+
 fn dtype_of_sum(t: &Tensor, dtype: Option<DType>) -> DType {
     dtype.unwrap_or(if t.dtype().is_float() { t.dtype() } else { DType::I64 })
 }
@@ -161,6 +167,7 @@ fn dtype_of_sum(t: &Tensor, dtype: Option<DType>) -> DType {
 /// Sum over the dimensions of `mask`, in `dtype`, without history.
 fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     let mask = mask & all_dims(t.rank());
+    expect_accumulated("sum_cpu", result)?;
     if result.is_float() {
         // Non-adjacent dimensions are summed one run after another, which is cheaper than moving the elements.
         let last = last_run(mask);

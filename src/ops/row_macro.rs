@@ -157,7 +157,7 @@ macro_rules! rows {
                 #[allow(unused_imports)]
                 use $crate::formula::{ARGS, Arith, Bits, Int, Num, PARAMS, record::record};
                 #[allow(unused_imports)]
-                use $crate::ops::autocast::CastPolicy;
+                use $crate::ops::{autocast::CastPolicy, pointwise::Unsigned};
                 use $crate::ops::{pointwise::{Class, PointwiseOp, RowMeta, TorchNames}, row_macro::*};
                 use $crate::backend::pointwise::Kernel;
                 struct Formula;

@@ -5,7 +5,7 @@ mod differences;
 use smallvec::smallvec;
 
 use super::join::cat;
-use super::reduce::{Chosen, compute_float, lanes, sum_to};
+use super::reduce::{Chosen, compute_float, expect_accumulated, lanes, sum_to};
 use super::schema::{Args, Out};
 use super::view::copies::flip;
 use super::view::cut::narrow;
@@ -28,7 +28,7 @@ fn dtype_of_scan(t: &Tensor, dtype: Option<DType>) -> DType {
 
 /// The cumulative sum along `dim`; with `reverse`, from the end.
 fn summed(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let result = dtype_of_scan(t, dtype);
+    let result = expect_accumulated("cumsum_out_cpu", dtype_of_scan(t, dtype))?;
     let d = lanes(t.shape(), dim);
     let out = if result.is_float() {
         let compute = compute_float(result);
@@ -82,7 +82,7 @@ impl Function for CumsumBackward {
 
 /// The cumulative product along `dim`.
 fn cumprod_impl(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
-    let result = dtype_of_scan(t, dtype);
+    let result = expect_accumulated("cumprod_out_cpu", dtype_of_scan(t, dtype))?;
     let d = lanes(t.shape(), dim);
     let out = if result.is_float() {
         let compute = compute_float(result);
@@ -178,6 +178,7 @@ fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
     let t = a.tensor(0)?;
     let dim = wrap_dim(a.int(1)?, t.rank())?;
     let node = if largest { "CummaxBackward0" } else { "CumminBackward0" };
+    t.expect_common(if largest { "cummax_cpu" } else { "cummin_cpu" })?;
     let x = t.dense(extremum_dtype(t.raw())?)?;
     let (values, indices) = (x.empty_like()?, x.empty_as(DType::I64)?);
     kernels::extremum(x.raw(), lanes(t.shape(), dim), largest, values.raw(), indices.raw())?;
@@ -187,6 +188,7 @@ fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
 /// `log(cumsum(exp(t)))` along `dim`, without overflow.
 fn logcumsumexp_impl(t: &Tensor, dim: usize) -> Result<Tensor> {
     t.expect_float("logcumsumexp_out_cpu")?;
+    t.expect_common("logcumsumexp_out_cpu")?;
     let compute = compute_float(t.dtype());
     let (x, out) = (t.dense(compute)?, t.empty_as(compute)?);
     kernels::scan(Running::LogSumExp, x.raw(), lanes(t.shape(), dim), false, out.raw())?;

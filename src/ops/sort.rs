@@ -4,10 +4,10 @@ use super::reduce::{Chosen, argument_extremum};
 use super::schema::{Args, Out};
 use crate::backend::sort as kernels;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::record_all;
 use crate::layout::{Dims, Layout, wrap_dim};
-use crate::ops::pointwise::{Arg, result_type};
+use crate::ops::pointwise::{Arg, result_type, unsigned};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, ops};
 
@@ -50,6 +50,15 @@ fn outputs(rows: &Tensor, k: usize) -> Result<(Tensor, Tensor)> {
 /// Sorted values and their original indices; stable.
 fn sort_impl(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Result<Vec<Tensor>> {
     let dim = wrap_dim(dim, t.rank())?;
+    if t.dtype() == DType::U64 {
+        let mut found = sort_impl(&unsigned::comparable(t)?, dim as i64, descending, node)?;
+        found[0] = unsigned::restored(&found[0])?;
+        return Ok(found);
+    }
+    ensure!(
+        !t.dtype().is_float8(),
+        Error::DtypeNotImplemented { op: "sorting_kernel_method_name", dtype: t.dtype() }
+    );
     let (x, n) = to_rows(t, dim)?;
     let (values, indices) = outputs(&x, n)?;
     kernels::sort(x.raw(), n, descending, values.raw(), indices.raw())?;
@@ -79,6 +88,7 @@ fn msort(a: &Args) -> Result<Out> {
 
 fn topk(a: &Args) -> Result<Out> {
     let (t, k) = (a.tensor(0)?, a.int(1)?);
+    t.expect_common("topk_cpu")?;
     let dim = wrap_dim(a.int(2)?, t.rank())?;
     let (x, n) = to_rows(t, dim)?;
     ensure!(k >= 0 && k as usize <= n, Runtime, "selected index k out of range");
@@ -95,6 +105,7 @@ fn topk(a: &Args) -> Result<Out> {
 
 fn kthvalue(a: &Args) -> Result<Out> {
     let (t, k, keepdim) = (a.tensor(0)?, a.int(1)?, a.bool(3)?);
+    t.expect_common("kthvalue_cpu")?;
     let dim = wrap_dim(a.int(2)?, t.rank())?;
     let (x, n) = to_rows(t, dim)?;
     ensure!(n > 0, Index, "kthvalue(): Expected reduction dim {dim} to have non-zero size.");
@@ -150,12 +161,14 @@ fn search_impl(
     let values = match values {
         Arg::T(t) => t,
         Arg::S(s) => {
-            let dtype = result_type(&[Arg::T(sorted), Arg::S(s)]);
+            let dtype = result_type(&[Arg::T(sorted), Arg::S(s)])?;
             number = Tensor::scalar(s, dtype)?.on_device(sorted.device())?;
             &number
         }
     };
-    let common = crate::dtype::promote(sorted.dtype(), values.dtype());
+    sorted.expect_common("searchsorted_out_cpu")?;
+    values.expect_common("searchsorted_out_cpu")?;
+    let common = crate::dtype::promote(sorted.dtype(), values.dtype())?;
     let n = sorted.shape().last().copied().unwrap_or(1);
     let m = if sorted.rank() <= 1 { values.numel() } else { values.shape().last().copied().unwrap_or(1) };
     let compared = kernels::compare_dtype(sorted.raw(), common)?;
@@ -228,7 +241,7 @@ const CHOSEN: &[&str] = &["values", "indices"];
 
 ops! {
     /// The elements in ascending or descending order along `dim`, and where they stood.
-    "sort" BOTH | OUT, out SORTED {
+    "sort" BOTH | OUT, out SAME {
         (input: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor] => sort_op;
         /// As `sort`, with the node's name; stable.
         pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Vec<Tensor> as (t, dim, descending) =

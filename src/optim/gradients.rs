@@ -33,9 +33,10 @@ fn scale_by(grads: &[Tensor], factor: &Tensor, found: Option<&Tensor>) -> Result
 
 /// The norm of order `p` (positive or infinite) over all elements of all tensors.
 pub fn total_norm(tensors: &[Tensor], p: f64) -> Result<Tensor> {
-    let Some(dtype) = tensors.iter().map(|t| t.dtype()).reduce(promote) else {
+    let Some((first, rest)) = tensors.split_first() else {
         return Tensor::scalar(0.0, DType::F32);
     };
+    let dtype = rest.iter().try_fold(first.dtype(), |all, t| promote(all, t.dtype()))?;
     if !(dtype.is_float() && p > 0.0) {
         bail!(Value, "total_norm() expects floating point tensors and a positive order, got {dtype} and {p}");
     }

@@ -149,10 +149,15 @@ impl Managed for Versioned {
 fn data_type(d: DType) -> DLDataType {
     let code = match d {
         DType::I8 | DType::I16 | DType::I32 | DType::I64 => 0,
-        DType::U8 => 1,
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => 1,
         DType::F16 | DType::F32 | DType::F64 => 2,
         DType::BF16 => 4,
         DType::Bool => 6,
+        DType::F8E4M3FN => 10,
+        DType::F8E4M3FNUZ => 11,
+        DType::F8E5M2 => 12,
+        DType::F8E5M2FNUZ => 13,
+        DType::F8E8M0FNU => 14,
     };
     DLDataType { code, bits: (d.size() * 8) as u8, lanes: 1 }
 }

@@ -66,7 +66,7 @@ impl PyDType {
     }
 
     fn to_complex(&self) -> PyResult<()> {
-        Err(match self.0.is_float() {
+        Err(match self.0.is_float() && !self.0.is_float8() {
             true => PyNotImplementedError::new_err(format!(
                 "{} has no complex counterpart: complex dtypes are not supported",
                 self.0

@@ -142,8 +142,10 @@ pub fn get(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Py<Py
 
 pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let indices = indices(t, key)?;
-    let number =
-        if value.is_instance_of::<PyInt>() { Some(convert::integer(value)?) } else { convert::number(value) };
+    let number = match value.is_instance_of::<PyInt>() && t.dtype() != DType::U64 {
+        true => Some(convert::integer(value)?),
+        false => convert::number(value),
+    };
     if let Some(s) = number {
         let set = || setitem(t, &indices, Arg::S(s));
         return if t.numel() < DETACH_FROM { set() } else { py.detach(set) }.py();

@@ -3,7 +3,7 @@
 
 use std::any::Any;
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple, PyType};
@@ -22,7 +22,6 @@ use crate::layout::{Dims, Layout, checked_numel};
 use crate::ops;
 use crate::storage::{Storage, empty_vec, expect_room};
 use crate::tensor::Tensor;
-use crate::with_dtype;
 
 /// Whether an object is a NumPy array or scalar, or has the array interface.
 pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
@@ -48,7 +47,10 @@ fn type_string(d: DType) -> Option<&'static str> {
         DType::F16 => "<f2",
         DType::F32 => "<f4",
         DType::F64 => "<f8",
-        DType::BF16 => return None,
+        DType::U16 => "<u2",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
+        _ => return None,
     })
 }
 
@@ -223,7 +225,7 @@ fn unsupported_kind(array: &Bound<'_, PyAny>, kind: &str) -> PyErr {
         array.getattr("dtype").and_then(|d| d.getattr("type")?.getattr("__name__")?.extract::<String>());
     PyTypeError::new_err(format!(
         "can't convert np.ndarray of type numpy.{}. The only supported types are: float64, float32, float16, int64, \
-         int32, int16, int8, uint8, and bool.",
+         int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
         class.unwrap_or_else(|_| kind.to_string())
     ))
 }
@@ -265,7 +267,10 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     if !is_array(data)
         && let Some(s) = element(data, dtype)?
     {
-        let dtype = dtype.unwrap_or(Seen::of(s).dtype());
+        let dtype = match dtype {
+            Some(dtype) => dtype,
+            None => Seen::of(s).dtype()?,
+        };
         return Tensor::scalar(stored(s, dtype)?, dtype).py();
     }
     if is_array(data) {
@@ -316,14 +321,16 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     let mut values = Vec::new();
     let mut seen = Seen::default();
     collect(data, &shape, 0, dtype, &mut values, &mut seen)?;
-    let dtype = dtype.unwrap_or_else(|| seen.dtype());
-    let mut out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
-    with_dtype!(dtype, T => {
-        for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
-            *o = T::from_scalar(stored(*v, dtype)?);
-        }
-    });
-    Ok(out)
+    let dtype = match dtype {
+        Some(dtype) => dtype,
+        None => seen.dtype()?,
+    };
+    let mut bytes = empty_vec::<u8>(values.len() * dtype.size()).py()?;
+    for v in values {
+        bytes.extend_from_slice(&stored(v, dtype)?.bytes(dtype)[..dtype.size()]);
+    }
+    let storage = Storage::from_slice(&bytes).py()?;
+    Ok(Tensor::from_parts(storage, Layout::contiguous(Dims::from(&shape[..])), dtype))
 }
 
 /// Whether an object is a sequence by Python's C API: lists, tuples, ranges, strings.
@@ -351,6 +358,9 @@ fn tensor_like(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
 
 /// A number as an element; integers beyond 64 bits are accepted for floating point dtypes only.
 fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scalar>> {
+    if dtype == Some(DType::U64) {
+        return unsigned_element(obj);
+    }
     if !obj.is_instance_of::<PyInt>() {
         return Ok(numpy_bool(obj).map(Scalar::Bool).or_else(|| number(obj)));
     }
@@ -358,6 +368,18 @@ fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scal
         Err(_) if dtype == Some(DType::Bool) => Ok(Some(Scalar::Bool(true))),
         Err(_) if dtype.is_some_and(DType::is_float) => obj.extract().map(Scalar::Float).map(Some),
         s => s.map(Some),
+    }
+}
+
+/// A number as a uint64 element: neither a negative integer nor a floating point number.
+fn unsigned_element(obj: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
+    match number(obj) {
+        _ if obj.is_exact_instance_of::<PyInt>() => Ok(Some(obj.extract::<u64>()?.to_scalar())),
+        Some(Scalar::Int(i)) if i < 0 => {
+            Err(PyOverflowError::new_err("can't convert negative int to unsigned"))
+        }
+        Some(Scalar::Float(_)) => Err(PyTypeError::new_err("an integer is required")),
+        s => Ok(s),
     }
 }
 
@@ -386,15 +408,15 @@ impl Seen {
         Seen { tensors: None, numbers: Some(number.category()) }
     }
 
-    fn dtype(&self) -> DType {
+    fn dtype(&self) -> PyResult<DType> {
         let numbers = self.numbers.map(|category| match category {
             0 => DType::Bool,
             1 => DType::I64,
             _ => ops::default_dtype(),
         });
         match (self.tensors, numbers) {
-            (Some(a), Some(b)) => promote(a, b),
-            (a, b) => a.or(b).unwrap_or_else(ops::default_dtype),
+            (Some(a), Some(b)) => promote(a, b).py(),
+            (a, b) => Ok(a.or(b).unwrap_or_else(ops::default_dtype)),
         }
     }
 }
@@ -428,8 +450,8 @@ fn collect(
         if found[wanted.len()..].iter().any(|&n| n != 1) {
             return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));
         }
-        seen.tensors = Some(seen.tensors.map_or(t.dtype(), |d| promote(d, t.dtype())));
-        with_dtype!(t.dtype(), T => out.extend(t.values::<T>().py()?.into_iter().map(Element::to_scalar)));
+        seen.tensors = Some(seen.tensors.map_or(Ok(t.dtype()), |d| promote(d, t.dtype())).py()?);
+        out.extend(t.scalars().py()?);
         return Ok(());
     }
     if depth == shape.len() {
@@ -564,10 +586,7 @@ pub fn to_list(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
     // Each number and each list, even an empty one, is a separate object.
     let lists = t.shape().split_last().map_or(1, |(_, outer)| outer.iter().product());
     expect_room::<[usize; 5]>(t.numel()).and(expect_room::<[usize; 7]>(lists)).py()?;
-    let mut values = empty_vec::<Scalar>(t.numel()).py()?;
-    with_dtype!(t.dtype(), T => {
-        values.extend(py.detach(|| t.values::<T>()).py()?.into_iter().map(Element::to_scalar));
-    });
+    let values = py.detach(|| t.scalars()).py()?;
     fn nest(py: Python<'_>, shape: &[usize], values: &mut std::slice::Iter<Scalar>) -> PyResult<Py<PyAny>> {
         match shape.split_first() {
             None => scalar(py, values.next().copied().unwrap_or(Scalar::Int(0))),

@@ -310,6 +310,8 @@ fn interned(name: Bound<'_, PyString>) -> Bound<'_, PyString> {
     }
 }
 
+/// Calls an entry with `out`. Inlined, it would keep `dispatch` from being so.
+#[inline(never)]
 fn call_out(
     py: Python<'_>,
     entry: &Entry,

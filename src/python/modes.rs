@@ -160,7 +160,7 @@ pub fn promote_types(
     a: &Bound<'_, PyDType>,
     b: &Bound<'_, PyDType>,
 ) -> PyResult<Py<PyDType>> {
-    dtype_object(py, crate::dtype::promote(a.get().0, b.get().0))
+    dtype_object(py, crate::dtype::promote(a.get().0, b.get().0).py()?)
 }
 
 /// The promoted dtype of two tensors or numbers.
@@ -172,7 +172,7 @@ pub fn result_type(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -
         })
     };
     let (a, b) = (operand(a)?, operand(b)?);
-    dtype_object(py, ops::pointwise::result_type(&[a.arg(), b.arg()]))
+    dtype_object(py, ops::pointwise::result_type(&[a.arg(), b.arg()]).py()?)
 }
 
 /// Sets whether one-time warnings are repeated every time.

@@ -13,9 +13,8 @@ use super::dtype::{PyDType, dtype_object};
 use super::tensor::{PyTensor, TensorObject};
 use crate::dtype::DType;
 use crate::tensor::Tensor;
-use crate::with_dtype;
 
-const DTYPES: [(DType, Dtype); 10] = [
+const DTYPES: [(DType, Dtype); 18] = [
     (DType::Bool, Dtype::BOOL),
     (DType::U8, Dtype::U8),
     (DType::I8, Dtype::I8),
@@ -26,6 +25,14 @@ const DTYPES: [(DType, Dtype); 10] = [
     (DType::BF16, Dtype::BF16),
     (DType::F32, Dtype::F32),
     (DType::F64, Dtype::F64),
+    (DType::U16, Dtype::U16),
+    (DType::U32, Dtype::U32),
+    (DType::U64, Dtype::U64),
+    (DType::F8E4M3FN, Dtype::F8_E4M3),
+    (DType::F8E5M2, Dtype::F8_E5M2),
+    (DType::F8E4M3FNUZ, Dtype::F8_E4M3FNUZ),
+    (DType::F8E5M2FNUZ, Dtype::F8_E5M2FNUZ),
+    (DType::F8E8M0FNU, Dtype::F8_E8M0),
 ];
 
 /// A dense CPU tensor, as the crate expects it.
@@ -45,9 +52,7 @@ impl View for Stored {
 
     fn data(&self) -> Cow<'_, [u8]> {
         // The slice exists, since `stored` made the tensor dense. An empty result would be rejected for its length.
-        with_dtype!(self.tensor.dtype(), T => {
-            Cow::Borrowed(self.tensor.slice::<T>().map_or(&[], |s| bytemuck::cast_slice(s)))
-        })
+        Cow::Borrowed(self.tensor.slice_bytes().unwrap_or_default())
     }
 
     fn data_len(&self) -> usize {

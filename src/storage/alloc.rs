@@ -52,7 +52,9 @@ struct Bins<const N: usize> {
     /// How many blocks each list may hold. Precomputed, because a division on every free is measurable.
     limit: [u32; N],
     head: [Cell<*mut u8>; N],
-    count: [Cell<u32>; N],
+    /// How many more blocks each list takes: none until the destructor that empties the lists is registered, and after
+    /// it has run.
+    room: [Cell<u32>; N],
 }
 
 impl<const N: usize> Bins<N> {
@@ -71,7 +73,7 @@ impl<const N: usize> Bins<N> {
             };
             class += 1;
         }
-        Bins { limit, head: [const { Cell::new(null_mut()) }; N], count: [const { Cell::new(0) }; N] }
+        Bins { limit, head: [const { Cell::new(null_mut()) }; N], room: [const { Cell::new(0) }; N] }
     }
 
     /// Takes a block of a class; null if there is none.
@@ -81,26 +83,32 @@ impl<const N: usize> Bins<N> {
         if !p.is_null() {
             // SAFETY: a block in a bin holds the pointer to the next one in its first word.
             self.head[class].set(unsafe { p.cast::<*mut u8>().read() });
-            self.count[class].set(self.count[class].get() - 1);
+            self.room[class].set(self.room[class].get() + 1);
         }
         p
     }
 
-    /// Keeps a block; false if its list is full, or if the thread is past emptying its lists.
+    /// Keeps a block; false if its list takes no more.
     ///
     /// # Safety
     /// `p` is a block of this class that nobody uses.
     #[inline(always)]
     unsafe fn keep(&self, class: usize, p: *mut u8) -> bool {
-        let n = self.count[class].get();
-        if n >= self.limit[class] || n == 0 && !are_emptied_at_thread_end() {
+        if self.room[class].get() == 0 && !has_just_registered() {
             return false;
         }
         // SAFETY: the block is at least 64 bytes, aligned, and unused.
         unsafe { p.cast::<*mut u8>().write(self.head[class].get()) };
         self.head[class].set(p);
-        self.count[class].set(n + 1);
+        self.room[class].set(self.room[class].get() - 1);
         true
+    }
+
+    /// Lets the lists take blocks: up to their limits, or none.
+    fn open(&self, opened: bool) {
+        for (room, limit) in self.room.iter().zip(self.limit) {
+            room.set(if opened { limit } else { 0 });
+        }
     }
 }
 
@@ -119,50 +127,38 @@ macro_rules! sizes {
 
 type Local<const N: usize> = LocalKey<Bins<N>>;
 
-/// What becomes of the lists of a thread when it ends.
-#[derive(Clone, Copy, PartialEq)]
-enum AtEnd {
-    /// No list of this thread has held a block.
-    Unregistered,
-    /// The destructor that empties them is registered.
-    Emptied,
-    /// It has run.
-    Ended,
-}
-
 thread_local! {
     // No destructors here, as a list may be used by the registration of one. The destructor of `Return` releases the
     // blocks when the thread ends.
     static BINS: Bins<LOCAL_CLASSES> = const { Bins::new(sizes!(size_of_class)) };
     /// Small objects have lists of their own: with the alignment of tensor data each would take a cache line more.
     static OBJECTS: Bins<OBJECT_CLASSES> = const { Bins::new(sizes!(size_of_object)) };
-    static AT_END: Cell<AtEnd> = const { Cell::new(AtEnd::Unregistered) };
+    static REGISTERED: Cell<bool> = const { Cell::new(false) };
     static RETURN: Return = const { Return };
 }
 
 struct Return;
 impl Drop for Return {
     fn drop(&mut self) {
-        AT_END.set(AtEnd::Ended);
         empty_local();
+        open_local(false);
     }
 }
 
-/// Whether this thread's lists are emptied when it ends. Blocks that a list keeps after that would be lost.
-#[inline(always)]
-fn are_emptied_at_thread_end() -> bool {
-    AT_END.get() == AtEnd::Emptied || register()
-}
-
-/// Registers the destructor that empties this thread's lists; false if it has run.
+/// Registers the destructor that empties this thread's lists, and opens them; false if that was done before.
 #[cold]
-fn register() -> bool {
-    if AT_END.get() == AtEnd::Ended {
+fn has_just_registered() -> bool {
+    // Set before, as the registration itself may allocate and free.
+    if REGISTERED.replace(true) || RETURN.try_with(|_| ()).is_err() {
         return false;
     }
-    // Set before, as the registration itself may allocate and free.
-    AT_END.set(AtEnd::Emptied);
-    RETURN.try_with(|_| ()).is_ok()
+    open_local(true);
+    true
+}
+
+fn open_local(opened: bool) {
+    BINS.with(|b| b.open(opened));
+    OBJECTS.with(|b| b.open(opened));
 }
 
 /// Free blocks that are too large for a thread's lists.
@@ -467,6 +463,11 @@ mod tests {
         unsafe { free(q, 1000) };
     }
 
+    /// How many lists of this thread hold a block.
+    fn kept() -> usize {
+        BINS.with(|b| b.head.iter().filter(|head| !head.get().is_null()).count())
+    }
+
     #[test]
     fn a_thread_that_only_frees_leaves_no_block_behind() {
         static FREED_AND_KEPT: AtomicUsize = AtomicUsize::new(0);
@@ -476,8 +477,7 @@ mod tests {
             fn drop(&mut self) {
                 // SAFETY: freed once, with its size.
                 unsafe { free(self.0.get(), 1000) };
-                let kept: u32 = BINS.with(|b| b.count.iter().map(Cell::get).sum());
-                FREED_AND_KEPT.store(1 << 16 | kept as usize, Relaxed);
+                FREED_AND_KEPT.store(1 << 16 | kept(), Relaxed);
             }
         }
         thread_local! {
@@ -488,7 +488,7 @@ mod tests {
             LAST.with(|last| last.0.set(q as *mut u8));
             // SAFETY: freed once, with its size.
             unsafe { free(p as *mut u8, 1000) };
-            BINS.with(|b| b.count.iter().map(Cell::get).sum::<u32>())
+            kept()
         });
         assert_eq!(thread.join().ok(), Some(1));
         assert_eq!(FREED_AND_KEPT.load(Relaxed), 1 << 16);

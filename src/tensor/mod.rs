@@ -28,7 +28,7 @@ use crate::graph::{AutogradMeta, Edge, GradFn, inference_enabled};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::shared::{OnceShared, shared, shared_strongly};
 use crate::storage::{Storage, vec_of};
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
 /// A multi-dimensional array of one dtype. `clone` is another handle to the same tensor.
 #[derive(Clone)]
@@ -286,6 +286,18 @@ impl Tensor {
         Ok(&self.0.storage.slice::<T>().get(self.0.layout.offset..).unwrap_or_default()[..self.numel()])
     }
 
+    /// The bytes of the elements of a dense CPU tensor.
+    ///
+    /// # Errors
+    /// `RuntimeError` when the tensor is not contiguous.
+    pub fn slice_bytes(&self) -> Result<&[u8]> {
+        self.on_host()?.expect_dense(self.dtype())?;
+        memory::expect_written(self.raw())?;
+        let size = self.dtype().size();
+        let from_first = self.0.storage.slice::<u8>().get(self.0.layout.offset * size..);
+        Ok(&from_first.unwrap_or_default()[..self.numel() * size])
+    }
+
     /// As [`Tensor::slice`], writable, for a tensor that nothing else references, such as a new one.
     ///
     /// # Errors
@@ -329,6 +341,11 @@ impl Tensor {
         Ok(out)
     }
 
+    /// All elements in row-major order as numbers, from any device.
+    pub fn scalars(&self) -> Result<Vec<Scalar>> {
+        memory::scalars(self.raw())
+    }
+
     /// The value of a tensor of one element.
     pub fn item(&self) -> Result<Scalar> {
         ensure!(
@@ -339,8 +356,9 @@ impl Tensor {
         );
         ensure!(self.device() != Device::Meta, Runtime, "Tensor.item() cannot be called on meta tensors");
         if !self.device().is_host_readable() {
-            let (host, _) = memory::download(self.raw())?;
-            return Ok(with_dtype!(self.0.dtype, T => host.slice::<T>()[0].to_scalar()));
+            let (host, layout) = memory::download(self.raw())?;
+            let view = View { storage: &host, layout: &layout, dtype: self.0.dtype };
+            return Ok(memory::scalar(view));
         }
         memory::expect_written(self.raw())?;
         Ok(self.scalar_at(self.0.layout.offset))
@@ -348,16 +366,7 @@ impl Tensor {
 
     /// The element at a storage index, on the host.
     pub(crate) fn scalar_at(&self, at: usize) -> Scalar {
-        let element = Layout { offset: at, ..Layout::default() };
-        with_dtype!(self.0.dtype, T => match self.0.storage.slice::<T>().get(at) {
-            Some(v) => v.to_scalar(),
-            // Borrowed memory may be misaligned.
-            None => {
-                let mut out = [T::from_i64(0)];
-                memory::read_host(View { layout: &element, ..self.raw() }, &mut out);
-                out[0].to_scalar()
-            }
-        })
+        memory::scalar(View { layout: &Layout { offset: at, ..Layout::default() }, ..self.raw() })
     }
 
     // ---- autograd
@@ -544,6 +553,13 @@ impl Tensor {
     #[inline]
     pub fn set_host(&self, p: *mut ()) {
         self.0.host.store(p, Ordering::Release);
+    }
+
+    /// Errors if the operation is not implemented for the dtype, a limited one.
+    #[inline]
+    pub fn expect_common(&self, op: &'static str) -> Result<()> {
+        ensure!(!self.dtype().is_limited(), Error::DtypeNotImplemented { op, dtype: self.dtype() });
+        Ok(())
     }
 
     /// Errors unless the elements are floating point.

@@ -173,14 +173,6 @@ def test_a_loss_of_class_indices_can_be_recomputed():
     assert torch.equal(torch.autograd.grad(loss, x)[0], expected)
 
 
-def test_selective_checkpointing_is_only_a_name():
-    from rgrad.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
-
-    assert CheckpointPolicy.MUST_SAVE.value == 0
-    with pytest.raises(NotImplementedError, match="computed again as a whole"):
-        create_selective_checkpoint_contexts([])
-
-
 def test_random_states_of_devices_are_taken_and_restored():
     from rgrad.utils.checkpoint import get_device_states, set_device_states
 

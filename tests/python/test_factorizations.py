@@ -250,3 +250,88 @@ def test_results_that_were_stored_in_outputs_have_names():
     assert out[0].tolist() == [1, 2]
     values, where = torch.max(a, 0, out=[torch.empty(0), torch.empty(0, dtype=torch.int64)])
     assert (values.tolist(), where.tolist()) == ([2, 1], [0, 1])
+
+
+def test_a_singular_matrix_has_an_infinite_condition_number_in_every_norm():
+    batch = torch.stack([torch.ones(2, 2), 2 * torch.eye(2)])
+    for p in ("fro", "nuc", float("inf"), float("-inf"), 1, -1):
+        found = torch.linalg.cond(batch, p)
+        assert found[0] == float("inf") and torch.equal(found[1], torch.linalg.cond(batch[1], p))
+    assert torch.linalg.cond(torch.ones(2, 0, 3)).tolist() == [0, 0]
+    with pytest.raises(ValueError, match="invalid norm type: foo"):
+        torch.linalg.cond(batch, "foo")
+    with pytest.raises(RuntimeError, match=r"cond\(ord=fro\): A must be batches of square matrices"):
+        torch.linalg.cond(torch.ones(2, 3), "fro")
+
+
+def test_a_pseudo_inverse_takes_its_relative_threshold_by_its_older_name():
+    A = torch.diag(torch.tensor([2.0, 0.5]))
+    for found in (torch.linalg.pinv(A, 0.3), torch.linalg.pinv(A, rcond=torch.tensor(0.3), hermitian=True)):
+        torch.testing.assert_close(found, torch.diag(torch.tensor([0.5, 0.0])))
+    with pytest.raises(TypeError, match="rcond and atol or rtol"):
+        torch.linalg.pinv(A, rcond=0.1, rtol=0.1)
+    with pytest.raises(RuntimeError, match=r"linalg.pinv\(Int\{\[2, 2\]\}\): expected a tensor with 2 or more"):
+        torch.linalg.pinv(A.int())
+
+
+def test_pivots_that_are_no_rows_are_refused():
+    with pytest.raises(RuntimeError, match="Pivots given to lu_solve must all be greater or equal to 1"):
+        torch.linalg.lu_solve(torch.eye(2), torch.tensor([0, 1], dtype=torch.int32), torch.eye(2))
+
+
+def test_reflections_and_products_name_the_operand_that_does_not_fit():
+    with pytest.raises(RuntimeError, match="Expected tau to have one dimension less than input"):
+        torch.ormqr(torch.ones(3, 2), torch.ones(2, 2), torch.ones(3, 2))
+    with pytest.raises(
+        RuntimeError, match=r"batch dimensions of other to be equal to input.shape\[:-2\], but got \[3\]"
+    ):
+        torch.ormqr(torch.ones(2, 3, 2), torch.ones(2, 2), torch.ones(3, 3, 2))
+    with pytest.raises(RuntimeError, match="same dtype but tensor 0 is float and tensor 1 double"):
+        torch.linalg.multi_dot([torch.ones(2, 2), torch.ones(2, 2).double()])
+    with pytest.raises(TypeError, match="must be tuple of Tensors, not Tensor"):
+        torch.linalg.multi_dot(torch.ones(2, 2, 2))
+    with pytest.raises(RuntimeError, match="Tensor dimension is 1, expected 2 instead"):
+        torch.chain_matmul(torch.ones(2), torch.ones(2, 2))
+    with pytest.raises(ValueError, match="at least one operand"):
+        torch.einsum("", [])
+
+
+@pytest.mark.parametrize(
+    ("equation", "operands", "what"),
+    [
+        (". ..", 1, "'.' for operand 0 that is not part of any ellipsis"),
+        ("...a...b", 1, "'.' for operand 0 for which an ellipsis was already found"),
+        ("ab->... .", 1, "'.' for output but an ellipsis"),
+        ("ab->a..", 1, "'.' for output that is not part of any ellipsis"),
+        ("ab -> 1", 1, "at index 6 in the equation string"),
+        ("a- >b", 1, "at index 1 in the equation string"),
+        ("ab->a,", 1, "at index 5 in the equation string"),
+        ("ab,bc", 1, "fewer operands were provided"),
+        ("ab", 2, "more operands were provided"),
+        ("abc...", 1, r"\(3\) is more than the number of dimensions \(2\) for operand 0"),
+        ("a", 1, r"\(1\) does not match the number of dimensions \(2\) for operand 0 and no ellipsis"),
+        ("aa", 1, "subscript a is repeated for operand 0 but the sizes don't match, 3 != 2"),
+        ("ab,ba", 2, "subscript b has size 2 for operand 1"),
+        ("...a,...", 2, "dimension 1 covered by ellipsis in operand 1"),
+    ],
+)
+def test_an_equation_that_means_nothing_is_refused_with_the_place(equation, operands, what):
+    with pytest.raises(RuntimeError, match=what):
+        torch.einsum(equation, *[torch.ones(2, 3)] * operands)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
+def test_factors_of_addr_are_of_the_kind_of_the_result(dtype):
+    m, v = torch.ones(2, 2, dtype=dtype), torch.ones(2, dtype=dtype)
+    for name in ("alpha", "beta"):
+        with pytest.raises(RuntimeError, match=f"Boolean {name} only supported"):
+            torch.addr(m, v, v, **{name: True})
+        if not dtype.is_floating_point:
+            with pytest.raises(RuntimeError, match=f"argument {name} must not be a floating point"):
+                torch.addr(m, v, v, **{name: 0.5})
+
+
+@pytest.mark.parametrize("name", ["cholesky", "eig", "lstsq", "matrix_rank", "solve", "symeig"])
+def test_removed_functions_say_what_stands_in_their_place(name):
+    with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed.*use torch.linalg"):
+        getattr(torch, name)(torch.eye(2))

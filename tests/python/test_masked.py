@@ -112,3 +112,9 @@ def test_a_mask_takes_the_shape_of_the_input():
     )
     with pytest.raises(ValueError, match="requires explicit mask"):
         masked._input_mask(X)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_correction_that_is_no_integer_keeps_the_dtype(dtype):
+    found = masked.var(X[0].to(dtype), 0, correction=0.5, mask=MASK[0])
+    assert found.dtype == dtype and found.item() == pytest.approx(2 / 1.5, rel=torch.finfo(dtype).eps)

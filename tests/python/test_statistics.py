@@ -25,6 +25,14 @@ def test_a_histogram_leaves_out_nans_but_not_without_bounds():
         torch.histc(x, bins=4)
 
 
+def test_points_without_coordinates_lie_in_no_box():
+    hist, edges = torch.histogramdd(torch.ones(3, 0), [])
+    assert hist.shape == () and hist.item() == 0 and edges == ()
+    assert torch.histogramdd(torch.ones(3, 0), [], density=True).hist.isnan()
+    with pytest.raises(RuntimeError, match="should have the same shape"):
+        torch.histogramdd(torch.ones(2, 3, 0), [], weight=torch.ones(3))
+
+
 def test_covariances_count_observations_by_weights():
     x = T([[1.0, 2.0, 4.0], [3.0, 1.0, 0.0]])
     repeated = x.repeat_interleave(T([1, 2, 3]), dim=1)

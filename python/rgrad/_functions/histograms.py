@@ -8,14 +8,11 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import element_type, write_exactly
 
 Tensor = _C.Tensor
 
 _NAME = "torch.histogramdd"
-
-
-def _dtype_name(t: Tensor) -> str:
-    return {"float32": "float", "float64": "double"}.get(str(t.dtype).removeprefix("torch."), str(t.dtype))
 
 
 def _even_edges(points: Tensor, counts: list[int], range: Sequence[float] | None) -> list[Tensor]:
@@ -50,7 +47,7 @@ def _check(points: Tensor, shape: Sequence[int], edges: Sequence[Tensor], weight
         if edge.dtype != points.dtype:
             raise RuntimeError(
                 f"{_NAME}: input tensor and bins tensors should have the same dtype, but got input with dtype "
-                f"{_dtype_name(points)} and bins for dimension {place} with dtype {_dtype_name(edge)}"
+                f"{element_type(points)} and bins for dimension {place} with dtype {element_type(edge)}"
             )
         if edge.dim() != 1:
             raise RuntimeError(
@@ -69,7 +66,7 @@ def _check(points: Tensor, shape: Sequence[int], edges: Sequence[Tensor], weight
     if weight.dtype != points.dtype:
         raise RuntimeError(
             f"{_NAME}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but "
-            f"got input({_dtype_name(points)}), and weight({_dtype_name(weight)})"
+            f"got input({element_type(points)}), and weight({element_type(weight)})"
         )
     if list(weight.shape) != list(shape):
         raise RuntimeError(
@@ -81,6 +78,9 @@ def _check(points: Tensor, shape: Sequence[int], edges: Sequence[Tensor], weight
 
 def _count(points: Tensor, edges: list[Tensor], weight: Tensor | None, density: bool) -> Tensor:
     """Counts points (N, D), or sums their weights, in the boxes between edges."""
+    if not edges:
+        # Points without coordinates lie in no box: the sum over none of them, which has no density.
+        return points.new_tensor(math.nan if density else 0.0)
     sizes = [len(edge) - 1 for edge in edges]
     inside = rgrad.ones(len(points), dtype=rgrad.bool, device=points.device)
     flat = rgrad.zeros(len(points), dtype=rgrad.int64, device=points.device)
@@ -144,13 +144,11 @@ def histogram(
             if target.dtype != points.dtype:
                 raise RuntimeError(
                     f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
-                    f"{_dtype_name(points)} and {name} {_dtype_name(target)}{where}"
+                    f"{element_type(points)} and {name} {element_type(target)}{where}"
                 )
     made = (_count(points, edges, flat, density), edges[0])
     if out is not None:
-        for target, value in zip(out, made, strict=True):
-            target.resize_(value.shape).copy_(value)
-        made = tuple(out)
+        made = tuple(write_exactly("histogram", value, target) for value, target in zip(made, out, strict=True))
     return result(made)
 
 
@@ -184,7 +182,7 @@ def histogramdd(
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     if range is not None and len(range) != 2 * size:
         raise RuntimeError(f"{_NAME}: for a {size}-dimensional histogram range should have {2 * size} elements")
-    points = input.reshape(-1, size)
+    points = input.reshape(math.prod(input.shape[:-1]), size)
     if all(isinstance(c, Tensor) for c in counts):
         edges = counts
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import write_exactly, write_out
 
 Tensor = _C.Tensor
 
@@ -101,7 +102,7 @@ def imag(input: Tensor) -> Tensor:
 
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The conjugate: of real numbers they themselves, the same tensor."""
-    return input if out is None else out.resize_(input.shape).copy_(input)
+    return input if out is None else write_out("conj_physical", input, out)
 
 
 def conj_physical_(input: Tensor) -> Tensor:
@@ -120,7 +121,7 @@ def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tenso
     """
     dims = [dim] if isinstance(dim, int) else list(dim)
     made = _C._linalg.vector_norm(input, 2, dims or None, keepdim)
-    return made if out is None else out.resize_(made.shape).copy_(made)
+    return made if out is None else write_exactly("frobenius_norm", made, out)
 
 
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -135,7 +136,7 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: 
     if isinstance(dim, bool):
         dim, keepdim = None, dim
     made = _C._linalg.matrix_norm(input, "nuc", list(dim) if dim is not None else (-2, -1), keepdim)
-    return made if out is None else out.resize_(made.shape).copy_(made)
+    return made if out is None else write_exactly("nuclear_norm", made, out)
 
 
 def get_device(input: Tensor) -> int:

@@ -33,6 +33,28 @@ def _to_copy(self: Tensor, **kwargs: Any) -> Tensor:
     return self.to(copy=True, **{name: value for name, value in kwargs.items() if value is not None})
 
 
+def _pads(mode: str) -> Callable[..., Any]:
+    return lambda self, padding: rgrad.nn.functional.pad(self, padding, mode)
+
+
+def _pools(dims: int) -> Callable[..., Any]:
+    return lambda self, output_size: getattr(rgrad.nn.functional, f"adaptive_avg_pool{dims}d")(self, output_size)
+
+
+# Operations that policies of selective checkpointing compare with (`_library.calls`), which have more results than the
+# functions that compute them here; the functions of `torch.nn.functional` to call in their place.
+_ONLY_COMPARED = {
+    **{
+        f"_scaled_dot_product_{kind}": "scaled_dot_product_attention"
+        for kind in ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
+    },
+    **{f"nll_loss{dims}_forward": "nll_loss" for dims in ("", "2d")},
+    **{f"upsample_nearest{n}d": "interpolate" for n in (1, 2, 3)},
+    **{f"_upsample_nearest_exact{n}d": "interpolate" for n in (1, 2, 3)},
+    **{f"upsample_{form}": "interpolate" for form in ("linear1d", "bilinear2d", "bicubic2d", "trilinear3d")},
+    **{f"_upsample_{form}2d_aa": "interpolate" for form in ("bilinear", "bicubic")},
+}
+
 # Those that have no function of their own here, or one of another form.
 _OTHERS: dict[str, Callable[..., Any]] = {
     "_to_copy": _to_copy,
@@ -40,6 +62,14 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "_pin_memory": lambda self, device=None: self.pin_memory(),
     "_sparse_addmm": absent_function("torch.ops.aten._sparse_addmm", "there are no sparse tensors"),
     "_sparse_mm_reduce_impl": absent_function("torch.ops.aten._sparse_mm_reduce_impl", "there are no sparse tensors"),
+    **{
+        name: absent_function(f"torch.ops.aten.{name}", f"only its name is; call torch.nn.functional.{instead}")
+        for name, instead in _ONLY_COMPARED.items()
+    },
+    **{f"_adaptive_avg_pool{n}d": _pools(n) for n in (2, 3)},
+    **{f"reflection_pad{n}d": _pads("reflect") for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": _pads("replicate") for n in (1, 2, 3)},
+    "_pad_circular": _pads("circular"),
     "alias": _alias,
     "index": _index,
     "rsub": _rsub,
@@ -79,6 +109,9 @@ class OpOverload:
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (self._overloadpacket, self._overloadname)
 
+    def __str__(self) -> str:
+        return f"aten.{self.__name__}"
+
     def __repr__(self) -> str:
         return f"<OpOverload(op='aten.{self._overloadpacket.__name__}', overload='{self._overloadname}')>"
 
@@ -108,6 +141,9 @@ class OpOverloadPacket:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return packet, (self.__name__,)
+
+    def __str__(self) -> str:
+        return f"aten.{self.__name__}"
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='aten.{self.__name__}')>"

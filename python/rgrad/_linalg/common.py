@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import rgrad
 from rgrad import _C
+from rgrad._out import kind_of, write_exactly, write_out
 
 Tensor = _C.Tensor
 
@@ -26,11 +28,6 @@ def expect_square(name: str, A: Tensor) -> int:
     return columns
 
 
-def kind_of(A: Tensor) -> str:
-    """PyTorch's word for a dtype in errors: Float, Long and so on."""
-    return A.type().rpartition(".")[2].removesuffix("Tensor")
-
-
 def expect_real(kernel: str, A: Tensor) -> None:
     """Raises NotImplementedError unless the dtype is float32 or float64."""
     if A.dtype not in (rgrad.float32, rgrad.float64):
@@ -42,19 +39,36 @@ def no_derivative(name: str) -> NoReturn:
     raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
 
 
-def with_out(function: Any) -> Any:
-    """Adds the keyword argument `out` to a function."""
+def with_out(name: str, recorded: bool | Callable[..., bool] = False) -> Any:
+    """Adds the keyword argument `out` to a function, a tensor to whose dtype the result can be cast.
 
-    @functools.wraps(function)
-    def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
-        result = function(*args, **kwargs)
-        if out is None:
-            return result
-        if out.shape != result.shape:
-            out.resize_(result.shape)
-        return out.copy_(result)
+    Args:
+        name: of the function, for errors.
+        recorded: see `write_out`; or a function that says it of the call's arguments.
+    """
 
-    return call
+    def add(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+            result = function(*args, **kwargs)
+            if out is None:
+                return result
+            if not rgrad.can_cast(result.dtype, out.dtype):
+                raise RuntimeError(
+                    f"{name}: Expected result to be safely castable from {kind_of(result)} dtype, but got result with "
+                    f"dtype {kind_of(out)}"
+                )
+            if out.device != result.device:
+                raise RuntimeError(
+                    f"{name}: Expected result and input tensors to be on the same device, but got result on "
+                    f"{out.device} and input on {result.device}"
+                )
+            keeps_history = recorded(*args, **kwargs) if callable(recorded) else recorded
+            return write_out(f"linalg_{function.__name__}", result, out, keeps_history)
+
+        return call
+
+    return add
 
 
 def named(name: str, made: tuple[Tensor, ...], out: Any = None) -> Any:
@@ -62,9 +76,7 @@ def named(name: str, made: tuple[Tensor, ...], out: Any = None) -> Any:
     from rgrad import return_types
 
     if out is not None:
-        for target, value in zip(out, made, strict=True):
-            target.resize_(value.shape).copy_(value)
-        made = tuple(out)
+        made = tuple(write_exactly(name, value, target) for value, target in zip(made, out, strict=True))
     return getattr(return_types, name)(made)
 
 

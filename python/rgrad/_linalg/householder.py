@@ -9,9 +9,10 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import kind_of, write_out
 from rgrad.autograd import Function
 
-from .common import expect_real, kind_of, named, no_derivative, with_out
+from .common import expect_real, named, no_derivative, with_out
 
 Tensor = _C.Tensor
 
@@ -63,7 +64,10 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """
     _expect_dims("torch.geqrf", "input", input)
     expect_real("geqrf_cpu", input)
-    return named("geqrf", _Reflections.apply(input), out)
+    made = _Reflections.apply(input)
+    if out is not None:
+        made = tuple(write_out("geqrf", value, target) for value, target in zip(made, out, strict=True))
+    return named("geqrf", made)
 
 
 def _reflect(A: Tensor, tau: Tensor, target: Tensor, forward: bool) -> Tensor:
@@ -77,7 +81,7 @@ def _reflect(A: Tensor, tau: Tensor, target: Tensor, forward: bool) -> Tensor:
     return target
 
 
-@with_out
+@with_out("torch.linalg.householder_product")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of reflections: Q of the factorization by `geqrf`.
 
@@ -117,8 +121,15 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
 orgqr = householder_product
 
 
-@with_out
-def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+def ormqr(
+    input: Tensor,
+    tau: Tensor,
+    other: Tensor,
+    left: bool = True,
+    transpose: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The product of a matrix with all columns of Q, which is given as reflections.
 
     Args:
@@ -127,6 +138,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
         other: (..., m, n), or (..., n, m) if not `left`.
         left: whether Q stands left of `other`.
         transpose: whether Q is transposed.
+        out: receives the result, whose dtype it has.
     """
     name, side = "torch.ormqr", -2 if left else -1
     for argument, value in (("input", input), ("other", other)):
@@ -135,9 +147,20 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
         raise RuntimeError(f"{name}: other.shape[{side}] must be equal to input.shape[-2]")
     if tau.shape[-1:] != (min(other.shape[side], input.shape[-1]),):
         raise RuntimeError(f"{name}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
-    if tau.shape[:-1] != input.shape[:-2] or other.shape[:-2] != input.shape[:-2]:
-        raise RuntimeError(f"{name}: Expected batch dimensions of tau and other to be equal to input.shape[:-2]")
-    for argument, value in (("other", other), ("tau", tau)):
+    for argument, value, matrix_dims in (("tau", tau, 1), ("other", other, 2)):
+        if value.dim() - matrix_dims != input.dim() - 2:
+            relation = "one dimension less than" if matrix_dims == 1 else "the same number of dimensions as"
+            raise RuntimeError(
+                f"{name}: Expected {argument} to have {relation} input, but got {argument}.ndim equal to {value.dim()} "
+                f"and input.ndim is equal to {input.dim()}"
+            )
+        if value.shape[:-matrix_dims] != input.shape[:-2]:
+            raise RuntimeError(
+                f"{name}: Expected batch dimensions of {argument} to be equal to input.shape[:-2], but got "
+                f"{list(value.shape[:-matrix_dims])}"
+            )
+    results = () if out is None else (("result", out),)
+    for argument, value in (("tau", tau), ("other", other), *results):
         if value.dtype != input.dtype:
             raise RuntimeError(
                 f"{name}: Expected input and {argument} to have the same dtype, but input has dtype {kind_of(input)} "
@@ -145,5 +168,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
             )
     expect_real("ormqr_cpu", input)
     if left:
-        return _reflect(input, tau, other, forward=transpose)
-    return _reflect(input, tau, other.mT, forward=not transpose).mT
+        made = _reflect(input, tau, other, forward=transpose)
+    else:
+        made = _reflect(input, tau, other.mT, forward=not transpose).mT
+    return made if out is None else write_out("ormqr", made, out)

@@ -15,9 +15,10 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import kind_of, write_exactly
 from rgrad.autograd import Function
 
-from .common import broadcast_batch, expect_matrix, expect_real, expect_square, kind_of, named, no_derivative
+from .common import broadcast_batch, expect_matrix, expect_real, expect_square, named, no_derivative
 
 Tensor = _C.Tensor
 
@@ -237,4 +238,4 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
         made = rgrad.stack([_solve(*part) for part in parts]).reshape(shape)
     else:
         made = sides.clone()
-    return made if out is None else out.resize_(made.shape).copy_(made)
+    return made if out is None else write_exactly("linalg_ldl_solve", made, out)

@@ -6,9 +6,10 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import kind_of
 from rgrad.autograd import Function
 
-from .common import kind_of, named
+from .common import named
 from .pseudo_inverse import by_pseudo_inverse, pinv
 
 Tensor = _C.Tensor

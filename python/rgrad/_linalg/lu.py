@@ -14,9 +14,10 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import kind_of, write_exactly
 from rgrad.autograd import Function
 
-from .common import broadcast_batch, expect_matrix, expect_real, expect_square, kind_of, named
+from .common import broadcast_batch, expect_matrix, expect_real, expect_square, named
 
 Tensor = _C.Tensor
 
@@ -261,6 +262,10 @@ def lu_solve(
         equation = "AX = B" if left else "XA = B"
         sizes = f"{n}x{n} and {B.shape[-2]}x{B.shape[-1]}"
         raise RuntimeError(f"linalg.lu_solve: Incompatible shapes of A and B for the equation {equation} ({sizes})")
+    if pivots.numel() and int(pivots.min()) < 1:
+        raise RuntimeError(
+            "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the result of lu_factor?"
+        )
     if not left:
         # X A = B is Aᵀ Xᵀ = Bᵀ.
         B, adjoint = B.mT, not adjoint
@@ -273,7 +278,7 @@ def lu_solve(
         inner = _SOLVE(factors, _permute(sides, order), upper=False, unitriangular=True)
         made = _SOLVE(factors, inner, upper=True)
     made = made if left else made.mT
-    return made if out is None else out.resize_(made.shape).copy_(made)
+    return made if out is None else write_exactly("linalg_lu_solve", made, out)
 
 
 def lu_unpack(
@@ -292,7 +297,10 @@ def lu_unpack(
         raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
     rows, columns = LU_data.shape[-2:]
     if unpack_pivots and LU_pivots.numel() and not bool(((LU_pivots > 0) & (LU_pivots <= rows)).all()):
-        raise RuntimeError("pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.")
+        raise RuntimeError(
+            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+            "Did you properly pass the result of lu_factor?"
+        )
     k = min(rows, columns)
     P = L = U = LU_data.new_empty(0)
     if unpack_data:

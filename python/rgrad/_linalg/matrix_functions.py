@@ -8,9 +8,10 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import kind_of
 from rgrad.autograd import Function
 
-from .common import expect_matrix, expect_real, expect_square, kind_of, named
+from .common import expect_matrix, expect_real, expect_square, named
 
 Tensor = _C.Tensor
 

@@ -29,14 +29,15 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     """
     _deprecated("lu", "torch.linalg.lu_factor or torch.linalg.lu_factor_ex")
     found = _lu.lu_factor_ex(A, pivot=pivot)
-    if get_infos:
-        return named("_lu_with_info", tuple(found), out)
-    _lu.check_nonsingular("torch.lu", found.info)
+    if not get_infos:
+        _lu.check_nonsingular("torch.lu", found.info)
+    made = tuple(found) if get_infos else (found.LU, found.pivots)
     if out is None:
-        return found.LU, found.pivots
-    for target, value in zip(out, found, strict=False):
-        target.resize_(value.shape).copy_(value)
-    return tuple(out)
+        return named("_lu_with_info", made) if get_infos else made
+    if len(out) != len(made):
+        raise TypeError(f"expected tuple of {len(made)} elements but got {len(out)}")
+    # Each result is copied, with its history, to a tensor of any dtype.
+    return tuple(target.resize_(value.shape).copy_(value) for value, target in zip(made, out, strict=True))
 
 
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -97,7 +98,11 @@ def triangular_solve(
 
 def _removed(name: str, instead: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(f"torch.{name} was deprecated and is now removed: use {instead}")
+        # Programs look for the first sentence, with PyTorch's version.
+        raise RuntimeError(
+            "This function was deprecated since version 1.9 and is now removed. "
+            f"In place of torch.{name} use {instead}."
+        )
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Removed: use {instead}."

@@ -6,6 +6,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import kind_of
 from rgrad.autograd import Function
 
 from .common import expect_matrix, expect_square, wide, with_out
@@ -60,17 +61,34 @@ def _spectrum(A: Tensor, hermitian: bool) -> Tensor:
     return _namespace.eigvalsh(A).abs() if hermitian else _namespace.svdvals(A)
 
 
-@with_out
-def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+def _expect_invertible_type(A: Tensor) -> None:
+    if A.dim() < 2 or A.dtype not in (rgrad.float32, rgrad.float64):
+        raise RuntimeError(
+            f"linalg.pinv({kind_of(A)}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, "
+            "double, cfloat or cdouble types"
+        )
+
+
+def _has_number(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> bool:
+    """Whether a call of `pinv` gives a number as a threshold; PyTorch composes those, and records what they store."""
+    return rcond is not None or any(isinstance(threshold, int | float) for threshold in (atol, rtol))
+
+
+@with_out("linalg.pinv", recorded=_has_number)
+def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The pseudo-inverse of each matrix, computed by its singular values.
 
     Args:
-        A: ``(*, m, n)``.
+        A: ``(*, m, n)``, float32 or float64.
+        rcond: the older name of ``rtol``.
+        hermitian: whether the matrices are symmetric.
         atol: singular values up to this are treated as zero; none by default.
         rtol: the same relative to the largest; by default machine epsilon times the larger size, if ``atol`` is None.
-        hermitian: whether the matrices are symmetric.
     """
-    expect_matrix("linalg.pinv", A)
+    if rcond is not None and not (atol is None and rtol is None):
+        raise TypeError("linalg_pinv() received an invalid combination of arguments - got rcond and atol or rtol")
+    rtol = rtol if rcond is None else rcond
+    _expect_invertible_type(A)
     if hermitian:
         expect_square("linalg.pinv", A)
     if A.numel() == 0:
@@ -80,12 +98,6 @@ def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """As `pinv`, under its older name: singular values up to `rcond` times the largest are treated as zero."""
-    if input.dim() < 2 or input.dtype not in (rgrad.float32, rgrad.float64):
-        kind = input.type().removesuffix("Tensor").rpartition(".")[2]
-        raise RuntimeError(
-            f"linalg.pinv({kind}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of float, "
-            "double, cfloat or cdouble types"
-        )
     return pinv(input, rtol=rcond)
 
 
@@ -101,7 +113,7 @@ def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
         return (Vh.mT * inverse.unsqueeze(-2)) @ U.mT
 
 
-@with_out
+@with_out("torch.linalg.matrix_rank")
 def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The number of non-zero singular values of each matrix; see :func:`pinv` for the threshold.
 
@@ -112,7 +124,7 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
         atol: singular values up to this are treated as zero.
         rtol: the same relative to the largest.
     """
-    expect_matrix("linalg.matrix_rank", A)
+    expect_matrix("torch.linalg.matrix_rank", A, "input")
     if hermitian:
         expect_square("linalg.matrix_rank", A)
     if A.numel() == 0:
@@ -122,20 +134,41 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
     return (tolerance < S).sum(-1)
 
 
-@with_out
+_NORMS = ("fro", "nuc", float("inf"), float("-inf"), 1, -1, 2, -2)
+
+
+def _by_inverse(A: Tensor, p: Any) -> Tensor:
+    """The condition numbers of square matrices by their inverses; infinity where there is none."""
+    try:
+        return _namespace.matrix_norm(A, p) * _namespace.matrix_norm(_namespace.inv(A), p)
+    except _C._LinAlgError:
+        if A.dim() == 2:
+            return A.new_tensor(float("inf"))
+    found = [_by_inverse(matrix, p) for matrix in A.flatten(0, -3)]
+    return rgrad.stack(found).reshape(A.shape[:-2])
+
+
+@with_out("linalg.cond", recorded=True)
 def cond(A: Tensor, p: Any = None) -> Tensor:
-    """The condition number of each matrix: its norm times that of its inverse.
+    """The condition number of each matrix: its norm times that of its inverse, infinity where there is none.
 
     Args:
         A: ``(*, m, n)``, square unless ``p`` is None, 2 or -2.
         p: the norm, as for `rgrad.linalg.matrix_norm`; 2 by default.
+
+    Returns:
+        ``(*)``; zeros for matrices without elements.
     """
-    expect_matrix("linalg.cond", A)
-    if p in (None, 2, -2):
-        S = _namespace.svdvals(A)
-        return S[..., -1] / S[..., 0] if p == -2 else S[..., 0] / S[..., -1]
-    expect_square("linalg.cond", A)
+    if A.dim() < 2:
+        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
+    p = 2 if p is None else p
+    if p not in _NORMS:
+        raise ValueError(f"linalg.cond got an invalid norm type: {p}")
+    if p not in (2, -2):
+        expect_square(f"linalg.cond(ord={p})", A)
     if A.numel() == 0:
         return A.new_zeros(A.shape[:-2])
-    high = wide(A)
-    return (_namespace.matrix_norm(high, p) * _namespace.matrix_norm(_namespace.inv(high), p)).to(A.dtype)
+    if p in (2, -2):
+        S = _namespace.svdvals(A)
+        return S[..., -1] / S[..., 0] if p == -2 else S[..., 0] / S[..., -1]
+    return _by_inverse(wide(A), p).to(A.dtype)

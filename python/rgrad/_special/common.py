@@ -8,6 +8,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._out import write_out
 
 Tensor = _C.Tensor
 
@@ -36,7 +37,7 @@ def elementwise(function: Callable[..., Tensor]) -> Callable[..., Any]:
         device = next((a.device for a in args if isinstance(a, Tensor) and a.dim()), like.device)
         tensors = [a if isinstance(a, Tensor) else rgrad.tensor(a, dtype=dtype, device=device) for a in args]
         made = function(*(wide(t.to(dtype)) for t in tensors), **kwargs).to(dtype)
-        return made if out is None else out.resize_(made.shape).copy_(made)
+        return made if out is None else write_out(function.__name__, made, out)
 
     return call
 

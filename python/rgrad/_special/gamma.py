@@ -10,6 +10,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 from rgrad._linalg.common import no_derivative
+from rgrad._out import write_out
 from rgrad.autograd import Function
 
 from . import integrals
@@ -163,7 +164,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
         # At its poles the reflection formula (A&S 6.4.7) gives what the sine of a rounded multiple of π leaves.
         x = input.to(made.dtype)
         made = rgrad.where((x < 0) & (x.floor() == x), (math.pi / (math.pi * x).sin()).square(), made)
-    return made if out is None else out.resize_(made.shape).copy_(made)
+    return made if out is None else write_out("polygamma", made, out)
 
 
 @elementwise
@@ -187,7 +188,7 @@ def _incomplete(function: Any, name: str, input: Tensor, other: Tensor, out: Ten
     if not dtype.is_floating_point:
         raise NotImplementedError(f"\"{name}\" not implemented for '{str(dtype).removeprefix('torch.')}'")
     made = function(input.to(dtype), other.to(dtype))
-    return made if out is None else out.resize_(made.shape).copy_(made)
+    return made if out is None else write_out(name, made, out)
 
 
 def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:

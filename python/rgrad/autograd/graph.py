@@ -77,9 +77,21 @@ class saved_tensors_hooks:
 
     def __enter__(self) -> None:
         _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+        _entered.__dict__.setdefault("blocks", []).append(self)
 
     def __exit__(self, *exc: object) -> None:
+        _entered.blocks.pop()
         _C._pop_saved_tensors_hooks()
+
+
+# The blocks that this thread has entered.
+_entered = threading.local()
+
+
+def innermost_saved_tensors_hooks() -> saved_tensors_hooks | None:
+    """The block whose hooks get what operations of this thread save now."""
+    blocks = getattr(_entered, "blocks", None)
+    return blocks[-1] if blocks else None
 
 
 class save_on_cpu(saved_tensors_hooks):

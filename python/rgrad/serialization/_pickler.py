@@ -8,6 +8,7 @@ from typing import IO, Any
 
 import rgrad
 from rgrad._utils import dtype_name
+from rgrad.serialization._weights_unpickler import BYTE_STORED
 from rgrad.storage import TypedStorage, UntypedStorage, elements_of
 
 _STORAGE_NAMES = {
@@ -38,12 +39,15 @@ class _TorchGlobal:
 
 
 _REBUILD_TENSOR = _TorchGlobal("torch._utils", "_rebuild_tensor_v2")
+# For dtypes that have no legacy type of storage: the storage is one of bytes, and the tensor names its dtype.
+_REBUILD_TENSOR_OF_BYTES = _TorchGlobal("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_PARAMETER = _TorchGlobal("torch._utils", "_rebuild_parameter")
 _REBUILD_META = _TorchGlobal("torch._utils", "_rebuild_meta_tensor_no_storage")
 _SIZE = _TorchGlobal("torch", "Size")
 _DEVICE = _TorchGlobal("torch", "device")
 _STORAGE_GLOBALS = {dtype: _TorchGlobal("torch", name) for dtype, name in _STORAGE_NAMES.items()}
-_DTYPE_GLOBALS = {dtype: _TorchGlobal("torch", dtype) for dtype in _STORAGE_NAMES}
+_UNTYPED_STORAGE = _TorchGlobal("torch.storage", "UntypedStorage")
+_DTYPE_GLOBALS = {dtype: _TorchGlobal("torch", dtype) for dtype in (*_STORAGE_NAMES, *BYTE_STORED)}
 
 
 class _StorageRef:
@@ -73,7 +77,10 @@ class TensorPickler(_PythonPickler):
 
     def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
         if isinstance(obj, (TypedStorage, UntypedStorage)):
-            obj = self._storage(elements_of(obj))
+            elements = elements_of(obj)
+            if dtype_name(elements.dtype) in BYTE_STORED:
+                raise pickle.PicklingError(f"can't pickle a TypedStorage of {elements.dtype}")
+            obj = self._storage(elements)
         return obj.persistent_id if isinstance(obj, _StorageRef) else None
 
     def _save_torch_global(self, obj: _TorchGlobal) -> None:
@@ -91,6 +98,9 @@ class TensorPickler(_PythonPickler):
             if obj.is_meta:
                 return _REBUILD_META, (obj.dtype, tuple(obj.shape), tuple(obj.stride()), obj.requires_grad)
             layout = (obj.storage_offset(), tuple(obj.shape), tuple(obj.stride()), obj.requires_grad)
+            if dtype_name(obj.dtype) in BYTE_STORED:
+                storage = self._storage(elements_of(obj.untyped_storage()), _UNTYPED_STORAGE)
+                return _REBUILD_TENSOR_OF_BYTES, (storage, *layout, OrderedDict(), obj.dtype)
             return _REBUILD_TENSOR, (self._storage(obj), *layout, OrderedDict())
         if isinstance(obj, rgrad.Size):
             return _SIZE, (tuple(obj),)
@@ -112,7 +122,7 @@ class TensorPickler(_PythonPickler):
             return
         super().save(obj, save_persistent_id)
 
-    def _storage(self, tensor: Any) -> _StorageRef:
+    def _storage(self, tensor: Any, kind: _TorchGlobal | None = None) -> _StorageRef:
         storage = tensor.untyped_storage()
         dtype = dtype_name(tensor.dtype)
         address = storage.data_ptr()
@@ -129,7 +139,7 @@ class TensorPickler(_PythonPickler):
             # Keeps the tensor alive, so that no other storage can get its address during pickling.
             self.storages.append(tensor.detach())
         count = storage.nbytes() // tensor.dtype.itemsize
-        return _StorageRef(("storage", _STORAGE_GLOBALS[dtype], key, _location(tensor.device), count))
+        return _StorageRef(("storage", kind or _STORAGE_GLOBALS[dtype], key, _location(tensor.device), count))
 
 
 def _location(device: Any) -> str:

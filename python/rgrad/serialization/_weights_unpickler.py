@@ -96,6 +96,11 @@ _STORAGE_TYPES = {
     "ByteStorage": "uint8",
     "BoolStorage": "bool",
 }
+# The dtypes without a legacy type of storage.
+BYTE_STORED = (
+    *("uint16", "uint32", "uint64"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+)
 
 
 def _is_shape(value: Any) -> bool:
@@ -144,6 +149,23 @@ def rebuild_tensor(
     if 0 in size:
         return rgrad.empty(size, dtype=storage.dtype, device=storage.device).requires_grad_(requires_grad)
     return storage.as_strided(size, stride, offset).requires_grad_(requires_grad)
+
+
+def rebuild_tensor_of_bytes(
+    storage: Any,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any,
+    backward_hooks: Any,
+    dtype: Any,
+    metadata: Any = None,
+) -> Any:
+    """As `rebuild_tensor`, of the given dtype on a storage of bytes."""
+    if not (isinstance(storage, TypedStorage) and type(dtype) is rgrad.dtype):
+        raise pickle.UnpicklingError("malformed tensor: a storage and a dtype are expected")
+    storage = TypedStorage(wrap_storage=storage._untyped_storage, dtype=dtype)
+    return rebuild_tensor(storage, offset, size, stride, requires_grad, backward_hooks, metadata)
 
 
 def rebuild_meta_tensor(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Any:
@@ -218,6 +240,8 @@ def _numpy_scalar(dtype: Any, data: Any) -> Any:
 def _known_globals() -> dict[str, Any]:
     known: dict[str, Any] = {
         "torch._utils._rebuild_tensor_v2": rebuild_tensor,
+        "torch._utils._rebuild_tensor_v3": rebuild_tensor_of_bytes,
+        "torch.storage.UntypedStorage": StorageType("uint8"),
         "torch._utils._rebuild_parameter": rebuild_parameter,
         "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
         "torch.Size": lambda items=(): rgrad.Size(_tuple(items)),
@@ -235,6 +259,7 @@ def _known_globals() -> dict[str, Any]:
     known["builtins.complex"] = lambda *parts: complex(*parts)
     for name, dtype in _STORAGE_TYPES.items():
         known[f"torch.{name}"] = StorageType(dtype)
+    for dtype in (*_STORAGE_TYPES.values(), *BYTE_STORED):
         known[f"torch.{dtype}"] = getattr(rgrad, dtype)
     return known
 

@@ -61,6 +61,22 @@ class Surroundings:
                     _C._set_autocast(*state, kind)
 
 
+class RegionHooks(saved_tensors_hooks):
+    """The hooks of one run of a region.
+
+    Args:
+        pack_hook: gets each tensor that is saved.
+        unpack_hook: restores it.
+        restores_rng: whether the run is one whose random state the region sets, and resets afterwards.
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor], restores_rng: bool = False
+    ) -> None:
+        super().__init__(pack_hook, unpack_hook)
+        self.restores_rng = restores_rng
+
+
 class Placeholder:
     """Replaces a saved tensor; after the second run it holds the tensor, by backward, until backward asks for it."""
 
@@ -119,7 +135,7 @@ class Region:
             return self.function(*self.args, **self.kwargs)
         returned = False
         result = None
-        with saved_tensors_hooks(self._pack, self._unpack), self.forward_context:
+        with RegionHooks(self._pack, self._unpack), self.forward_context:
             result = self.function(*self.args, **self.kwargs)
             returned = True
         if not returned:
@@ -209,7 +225,8 @@ class Region:
                 raise _Enough
             return x
 
-        with contextlib.suppress(_Enough), saved_tensors_hooks(pack, lambda x: x), enable_grad():
+        hooks = RegionHooks(pack, lambda x: x, restores_rng=self.surroundings.rng_state is not None)
+        with contextlib.suppress(_Enough), hooks, enable_grad():
             self.surroundings.run(self._call_again)
         self.runs.add(run)
         if not lenient:

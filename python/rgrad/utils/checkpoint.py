@@ -11,7 +11,6 @@ torch.Size([1, 2])
 from __future__ import annotations
 
 import contextlib
-import enum
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -19,12 +18,12 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
-from rgrad._absent import absent_class, absent_function
 from rgrad.autograd import Function, backward
 from rgrad.autograd.grad_mode import enable_grad, no_grad
 
 from ._pytree import tree_leaves
 from ._recompute import DETERMINISM_CHECKS, CheckpointError, Region, Surroundings
+from ._selective import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
 
 __all__ = [
     "CheckpointError",
@@ -44,29 +43,6 @@ __all__ = [
 ]
 
 Tensor = _C.Tensor
-
-_WHY = (
-    "a region is computed again as a whole, as no mode sees the operations below autograd; checkpoint the parts "
-    "between the results that are to be kept"
-)
-
-
-class CheckpointPolicy(enum.Enum):
-    """What a policy of selective checkpointing says of an operation's result."""
-
-    MUST_SAVE = 0
-    PREFER_SAVE = 1
-    MUST_RECOMPUTE = 2
-    PREFER_RECOMPUTE = 3
-    MUST_CPU_OFFLOAD = 4
-    PREFER_CPU_OFFLOAD = 5
-
-
-SelectiveCheckpointContext = absent_class("torch.utils.checkpoint.SelectiveCheckpointContext", _WHY)
-create_selective_checkpoint_contexts = absent_function(
-    "torch.utils.checkpoint.create_selective_checkpoint_contexts", _WHY
-)
-
 
 _early_stop: bool | None = None
 _debug: bool | None = None
@@ -193,7 +169,8 @@ def checkpoint(
         *args: its arguments.
         use_reentrant: run a backward inside backward; then gradients reach parameters only if an argument requires one,
             and neither `grad` nor keyword arguments can be used. False is recommended.
-        context_fn: returns two contexts, for the first and the second run.
+        context_fn: returns two contexts, for the first and the second run; those of
+            :func:`create_selective_checkpoint_contexts` keep the results of some operations.
         determinism_check: ``"default"`` compares shape, dtype and device of the saved tensors, ``"none"`` nothing.
         debug: in case of an error in the second run, report where in the program each run saved its tensors.
         early_stop: end the second run as soon as everything needed is computed.

@@ -2,38 +2,25 @@
 
 use std::ops::Range;
 
-use bytemuck::{Zeroable, bytes_of, bytes_of_mut, cast_slice, cast_slice_mut};
+use bytemuck::{Zeroable, bytes_of_mut, cast_slice, cast_slice_mut};
 
+use super::casts::{is_compiled, through};
 use super::output::{Cells, Output, write_one};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
 use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::dtype::{DType, Element, Scalar, cast};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::{Layout, Odometer, collapse};
-use crate::multiversion;
-use crate::with_dtype;
-
-impl View<'_> {
-    /// The same memory viewed as integers of the same size, since copying only moves bits.
-    fn bits(self) -> Self {
-        let dtype = match self.dtype.size() {
-            1 => DType::U8,
-            2 => DType::I16,
-            4 => DType::I32,
-            _ => DType::I64,
-        };
-        View { dtype, ..self }
-    }
-}
+use crate::{bail, multiversion, with_dtype};
 
 /// Elements per staged block: both operands and the result of a float32 block fit in the L1 cache.
 pub const BLOCK: usize = 1024;
 /// Elements per chunk of parallel work.
 pub const GRAIN: usize = 1 << 15;
 /// Elements gathered at a time before a cast.
-const STAGE: usize = 256;
+pub(super) const STAGE: usize = 256;
 
 /// Iterates over a view in row-major order, in runs of elements with constant stride.
 struct Walk {
@@ -125,7 +112,13 @@ impl<'a> StridedCursor<'a> {
         if self.view.dtype == T::DTYPE {
             return self.read_same(out);
         }
-        with_dtype!(self.view.dtype, S => {
+        if T::DTYPE.is_limited() {
+            return self.read_through(out);
+        }
+        with_dtype!(common self.view.dtype, S => {
+            if const { !is_compiled(S::DTYPE, T::DTYPE) } {
+                return self.read_through(out);
+            }
             let mut block = [S::zeroed(); STAGE];
             for out in out.chunks_mut(STAGE) {
                 if self.aligned && self.walk.stride == 1 && self.run_left() >= out.len() {
@@ -137,11 +130,16 @@ impl<'a> StridedCursor<'a> {
                     cast_run(block, out);
                 }
             }
-        });
+        }, else self.read_through(out));
+    }
+
+    #[inline]
+    pub(super) fn dtype(&self) -> DType {
+        self.view.dtype
     }
 
     /// As [`StridedCursor::read`], without a cast.
-    fn read_same<T: Element>(&mut self, out: &mut [T]) {
+    pub(super) fn read_same<T: Element>(&mut self, out: &mut [T]) {
         match size_of::<T>() {
             1 => self.read_bits::<u8>(cast_slice_mut(out)),
             2 => self.read_bits::<i16>(cast_slice_mut(out)),
@@ -189,18 +187,26 @@ impl<'a> Writer<'a> {
         if self.dtype == T::DTYPE {
             return self.write_same(values);
         }
-        with_dtype!(self.dtype, D => {
+        with_dtype!(common self.dtype, D => {
+            if const { !is_compiled(T::DTYPE, D::DTYPE) } {
+                return self.write_through(values);
+            }
             let mut block = [D::zeroed(); STAGE];
             for values in values.chunks(STAGE) {
                 let block = &mut block[..values.len()];
                 cast_run(values, block);
                 self.write_same(block);
             }
-        });
+        }, else self.write_through(values));
+    }
+
+    #[inline]
+    pub(super) fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// As [`Writer::write`], without a cast.
-    fn write_same<T: Element>(&mut self, values: &[T]) {
+    pub(super) fn write_same<T: Element>(&mut self, values: &[T]) {
         match size_of::<T>() {
             1 => self.write_bits::<u8>(cast_slice(values)),
             2 => self.write_bits::<i16>(cast_slice(values)),
@@ -224,7 +230,7 @@ impl<'a> Writer<'a> {
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    fn cast_run[S: Element, T: Element](src: &[S], out: &mut [T]) {
+    pub(super) fn cast_run[S: Element, T: Element](src: &[S], out: &mut [T]) {
         for (o, s) in out.iter_mut().zip(src) {
             *o = cast(*s);
         }
@@ -252,8 +258,7 @@ fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
 /// # Errors
 /// `RuntimeError` when the memory is read-only; likewise for all functions that write.
 pub fn fill(out: View, value: Scalar) -> Result<()> {
-    let mut bits = [0; 8];
-    with_dtype!(out.dtype, T => bits[..size_of::<T>()].copy_from_slice(bytes_of(&T::from_scalar(value))));
+    let bits = value.bytes(out.dtype);
     let [a, b, c, d, ..] = bits;
     match out.dtype.size() {
         1 => fill_bits(out, a),
@@ -311,7 +316,8 @@ pub fn copy(src: View, out: View) -> Result<()> {
         return Ok(());
     }
     let apart = !src.overlaps(&out) && src.is_aligned() && out.is_aligned();
-    if apart && src.layout.is_contiguous() && out.layout.is_contiguous() {
+    let dense = apart && src.layout.is_contiguous() && out.layout.is_contiguous();
+    if dense && is_compiled(src.dtype, out.dtype) {
         copy_dense(src, out)
     } else if apart && src.dtype == out.dtype && is_transposed(src.layout, out.layout) {
         match src.dtype {
@@ -321,34 +327,44 @@ pub fn copy(src: View, out: View) -> Result<()> {
             _ => copy_transposed::<i64>(src, out),
         }
     } else {
-        with_dtype!(out.dtype, D => copy_strided::<D>(src, out))
+        match through(src.dtype, out.dtype) {
+            DType::U8 => copy_strided::<u8>(src, out),
+            DType::I16 => copy_strided::<i16>(src, out),
+            DType::I32 => copy_strided::<i32>(src, out),
+            DType::I64 => copy_strided::<i64>(src, out),
+            DType::F64 => copy_strided::<f64>(src, out),
+            _ => copy_strided::<f32>(src, out),
+        }
     }
 }
 
 fn copy_dense(src: View, out: View) -> Result<()> {
-    with_dtype!(out.dtype, D => {
+    with_dtype!(common out.dtype, D => {
         for_ranges_mut(&mut Output::<D>::of(out)?, GRAIN * 4, |r, to| {
             let at = src.layout.offset + r.start;
             if src.dtype == D::DTYPE {
                 return to.copy_from_slice(&src.storage.slice::<D>()[at..at + r.len()]);
             }
-            with_dtype!(src.dtype, S => cast_run(&src.storage.slice::<S>()[at..at + r.len()], to))
+            with_dtype!(common src.dtype, S => if const { is_compiled(S::DTYPE, D::DTYPE) } {
+                cast_run(&src.storage.slice::<S>()[at..at + r.len()], to);
+            }, else {});
         });
-    });
+    }, else {});
     Ok(())
 }
 
-fn copy_strided<D: Element>(src: View, out: View) -> Result<()> {
+/// Copies in blocks of `W`: see [`through`].
+fn copy_strided<W: Element>(src: View, out: View) -> Result<()> {
     let cells = Cells::of(out)?;
     parallel_for(out.layout.numel(), GRAIN, |r| {
         let mut reader = StridedCursor::new(src, r.start);
         let mut writer = Writer::new(&cells, out, r.start);
-        let mut block = [D::zeroed(); BLOCK];
+        let mut block = [W::zeroed(); BLOCK];
         let mut left = r.len();
         while left > 0 {
             let k = left.min(BLOCK);
             reader.read(&mut block[..k]);
-            writer.write_same(&block[..k]);
+            writer.write(&block[..k]);
             left -= k;
         }
     });
@@ -358,7 +374,8 @@ fn copy_strided<D: Element>(src: View, out: View) -> Result<()> {
 /// Adds `src` to `out`, in which several indices may refer to one element. Single-threaded, for a deterministic order.
 pub fn accumulate(src: View, out: View) -> Result<()> {
     with_dtype!(float out.dtype, T => accumulate_typed::<T, T>(src, out), else
-        with_dtype!(out.dtype, D => accumulate_typed::<D, f64>(src, out)))
+        with_dtype!(common out.dtype, D => accumulate_typed::<D, f64>(src, out),
+            else bail!(Error::DtypeNotImplemented { op: "add_stub", dtype: out.dtype })))
 }
 
 fn accumulate_typed<D: Element, S: Element>(src: View, out: View) -> Result<()> {

@@ -144,7 +144,7 @@ impl Backend for Cpu {
     }
 
     fn expect_divisors(&self, x: View) -> Result<()> {
-        let zero = with_dtype!(x.dtype, T => elements::<T>(x).iter().any(|v| v.to_f64() == 0.0));
+        let zero = with_dtype!(bits x.dtype, T => elements::<T>(x).contains(&0));
         ensure!(!zero, Error::ZeroDivision);
         Ok(())
     }

@@ -13,12 +13,11 @@ use super::parallel::{for_chunks_mut, for_parts_mut, for_ranges_mut, parallel_fo
 use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::elements;
 use crate::backend::index::Combine;
-use crate::dtype::{Bool8, Element, Real, Scalar};
-use crate::error::Result;
+use crate::dtype::{Bool8, DType, Element, Real, Scalar};
+use crate::error::{Error, Result};
 use crate::layout::{Layout, Odometer, collapse};
-use crate::multiversion;
 use crate::storage::Storage;
-use crate::with_dtype;
+use crate::{bail, multiversion, with_dtype};
 
 /// The elements of a tensor selected by a list of offsets. Element `[b, i, a]` is at the offset of `b` in the
 /// dimensions `before`, plus `offsets[i]`, plus the offset of `a` in the dimensions `after` (whose own storage offset
@@ -38,12 +37,27 @@ macro_rules! with_combination {
                 let $f = |_: $T, new: $T| new;
                 $body
             }),
-            how => with_dtype!($dtype, $T => {
+            how => with_dtype!(common $dtype, $T => {
                 let $f = move |old: $T, new: $T| how.apply(old, new);
                 $body
-            }),
+            }, else {}),
         }
     };
+}
+
+/// The dtype to combine elements in: of the unsigned integers without kernels, whose sums have the same bits, the signed
+/// integer of the same size.
+fn combined_as(dtype: DType, how: Combine) -> Result<DType> {
+    Ok(match (dtype, how) {
+        (d, Combine::Set) if d.is_limited() => d,
+        (DType::U16, Combine::Add) => DType::I16,
+        (DType::U32, Combine::Add) => DType::I32,
+        (DType::U64, Combine::Add) => DType::I64,
+        (d, _) if d.is_limited() => {
+            bail!(Error::DtypeNotImplemented { op: "scatter_gather_tensor_cpu", dtype })
+        }
+        (d, _) => d,
+    })
 }
 
 /// The dimensions `after` as runs of constant stride: their starts, length and stride.
@@ -146,8 +160,8 @@ const TARGET_TASKS: isize = 16;
 /// # Errors
 /// `RuntimeError` when the memory is read-only; likewise for all functions that write.
 pub fn scatter(x: View, l: &HostGrid, values: View, how: Combine) -> Result<()> {
-    let cells = Cells::of(x)?;
-    with_combination!(how, x.dtype, |T, f| scatter_with::<T>(&cells, l, elements(values), f));
+    let (cells, dtype) = (Cells::of(x)?, combined_as(x.dtype, how)?);
+    with_combination!(how, dtype, |T, f| scatter_with::<T>(&cells, l, elements(values), f));
     Ok(())
 }
 
@@ -235,11 +249,11 @@ pub fn scatter_along(
     if index.is_empty() {
         return Ok(());
     }
-    let cells = Cells::of(out)?;
+    let (cells, dtype) = (Cells::of(out)?, combined_as(out.dtype, how)?);
     // Lines along `dim` are independent, so the work is divided along the longest other dimension.
     let widest = (0..shape.len()).filter(|&d| d != dim).max_by_key(|&d| shape[d]);
     let boxed = |split: usize, range: Range<usize>| {
-        with_combination!(how, out.dtype, |T, f| {
+        with_combination!(how, dtype, |T, f| {
             scatter_box::<T>((out, &cells), dim, shape, index, src, (split, range), f)
         })
     };
@@ -448,8 +462,9 @@ pub fn expand<T: Element>(values: &[T], mask: &[Bool8], starts: &[usize], out: &
 
 /// Fills the elements of dense `out` at which the mask is true.
 pub fn fill_masked(out: View, mask: &[Bool8], value: Scalar) -> Result<()> {
-    with_dtype!(out.dtype, T => {
-        let value = T::from_scalar(value);
+    let bits = value.bytes(out.dtype);
+    with_dtype!(bits out.dtype, T => {
+        let value: T = bytemuck::pod_read_unaligned(&bits[..size_of::<T>()]);
         for_ranges_mut(&mut Output::<T>::of(out)?, GRAIN, |r, out| {
             for (o, m) in out.iter_mut().zip(&mask[r]) {
                 *o = if m.is_true() { value } else { *o };

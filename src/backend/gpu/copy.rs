@@ -1,15 +1,18 @@
 //! Copies, casts and fills, and transfers to and from the host.
 
+use bytemuck::pod_read_unaligned;
+
 use super::device::{allocation, of};
 use super::pointwise;
 use crate::backend::View;
 use crate::backend::pointwise::Kernel;
 use crate::backend::pointwise::{Operand, Program, compute_type};
-use crate::dtype::{DType, Scalar};
+use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::formula::recorded;
 use crate::layout::Layout;
 use crate::storage::Storage;
+use crate::with_dtype;
 
 /// The formula of a copy.
 const IDENTITY: Program = Program { name: "copy", kernel: Kernel::NONE, formula: &|| recorded!(|a| a[0]) };
@@ -62,6 +65,12 @@ pub fn copy(src: View, out: View) -> Result<()> {
 
 /// Sets every element of `out`.
 pub fn fill(out: View, value: Scalar) -> Result<()> {
+    if out.dtype.is_limited() {
+        let (bytes, dtype) = (value.bytes(out.dtype), bits(out.dtype));
+        let value =
+            with_dtype!(bits dtype, T => pod_read_unaligned::<T>(&bytes[..size_of::<T>()]).to_scalar());
+        return fill(View { dtype, ..out }, value);
+    }
     let program = Program { name: "fill", ..IDENTITY };
     pointwise::run(&program, compute_type(out.dtype), &[Operand::Number(value)], &[], out)
 }

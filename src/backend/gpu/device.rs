@@ -257,8 +257,9 @@ impl Gpu {
 
     /// Errors unless kernels on this adapter support `dtype`.
     pub fn expect(&self, op: &str, dtype: DType) -> Result<()> {
-        // On adapters without int64 it is emulated with pairs of words: Note [Lowering int64].
-        if dtype != DType::F64 || self.caps.float64 {
+        // On adapters without int64 it is emulated with pairs of words: Note [Lowering int64]. Shaders know no limited
+        // dtype: these are only moved.
+        if !dtype.is_limited() && (dtype != DType::F64 || self.caps.float64) {
             return Ok(());
         }
         bail!(

@@ -76,7 +76,7 @@ fn in_order(bits: &Tensor, parts: &Parts) -> Result<Tensor> {
 /// The next representable number after each element of `input` in the direction of `other`.
 pub(super) fn nextafter(a: &Args) -> Result<Out> {
     let (x, towards) = (a.tensor(0)?, a.tensor(1)?);
-    let dtype = crate::ops::pointwise::result_type(&[x.into(), towards.into()]);
+    let dtype = crate::ops::pointwise::result_type(&[x.into(), towards.into()])?;
     let Some(parts) = Parts::of(dtype) else {
         return Err(Error::DtypeNotImplemented { op: "nextafter_cpu", dtype });
     };
@@ -171,7 +171,7 @@ impl Function for FrexpBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let exponent = to_dtype(&self.exponent.get(cx)?, promote(g.dtype(), DType::F32))?;
+        let exponent = to_dtype(&self.exponent.get(cx)?, promote(g.dtype(), DType::F32)?)?;
         let scale = rows::exp2.call(&[(&exponent).into()], &[])?;
         Ok(smallvec![Some(to_dtype(&div(g, &scale)?, g.dtype())?)])
     }

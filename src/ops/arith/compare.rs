@@ -61,6 +61,9 @@ pub(super) fn equal(a: &Args) -> Result<Out> {
 /// Whether the sign bit is set, also for zeros.
 pub(super) fn signbit(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?.detach();
+    if t.dtype().is_limited_int() {
+        return Ok(Tensor::zeros_on(t.shape().clone(), DType::Bool, t.device())?.into());
+    }
     if !t.dtype().is_float() {
         return Ok(rows::lt.call(&[(&t).into(), 0i64.into()], &[])?.into());
     }

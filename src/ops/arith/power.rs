@@ -14,7 +14,8 @@ use crate::tensor::Tensor;
 /// `t` to the power of a number; common exponents use cheaper kernels.
 pub fn pow(t: &Tensor, exponent: impl Into<Scalar>) -> Result<Tensor> {
     let exponent = exponent.into();
-    let common = result_type(&[t.into(), exponent.into()]);
+    let common = result_type(&[t.into(), exponent.into()])?;
+    ensure!(!common.is_limited(), Error::DtypeNotImplemented { op: "pow", dtype: common });
     if !common.is_float() {
         exponent.checked(DType::I64)?;
         ensure!(exponent.to_i64() >= 0, Runtime, "Integers to negative integer powers are not allowed.");
@@ -62,7 +63,8 @@ pub(super) fn pow_op(a: &Args) -> Result<Out> {
     if let (Arg::T(t), Arg::S(s)) = (base, exponent) {
         return Ok(pow(t, s)?.into());
     }
-    let common = result_type(&[base, exponent]);
+    let common = result_type(&[base, exponent])?;
+    ensure!(!common.is_limited(), Error::DtypeNotImplemented { op: "pow", dtype: common });
     if common.is_float() {
         return Ok(rows::pow.call(&[base, exponent], &[])?.into());
     }

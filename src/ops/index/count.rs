@@ -16,6 +16,7 @@ fn bincount(t: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tens
     ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
     ensure!(t.rank() == 1, Runtime, "{KIND}");
     ensure!(t.dtype().is_int(), Error::DtypeNotImplemented { op: "bincount_cpu", dtype: t.dtype() });
+    t.expect_common("bincount_cpu")?;
     let fits = weights.is_none_or(|w| w.rank() == 1 && w.numel() == t.numel());
     ensure!(fits, Runtime, "weights should be 1-d and have the same length as input");
     let index = t.detach().dense(DType::I64)?;
@@ -40,6 +41,7 @@ fn bincount(t: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tens
 fn histc(t: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     let dtype = t.dtype();
     ensure!(dtype.is_float(), Error::DtypeNotImplemented { op: "histogram_cpu", dtype });
+    t.expect_common("histogram_cpu")?;
     ensure!(bins > 0, Runtime, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
     let (mut low, mut high) = (min.to_f64(), max.to_f64());
     let flat = view::reshape_to(&t.detach(), &[t.numel()].into())?;

@@ -548,7 +548,7 @@ fn take_along_dim(a: &Args) -> Result<Out> {
 
 ops! {
     /// The elements whose position in a dimension the index gives.
-    "gather" BOTH | OUT, out SAME {
+    "gather" BOTH | OUT, out GATHERED {
         (input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) =>
             |a| Ok(gather_impl(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
         /// As `gather`.

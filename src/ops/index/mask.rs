@@ -268,7 +268,7 @@ fn select_where_impl(condition: &Tensor, input: Arg, other: Arg) -> Result<Tenso
         condition.dtype().scalar_name()
     );
     // The pointwise operation accepts mixed dtypes, but its gradient has the common dtype.
-    let dtype = result_type(&[input, other]);
+    let dtype = result_type(&[input, other])?;
     let cast = |x: Arg| match x {
         Arg::T(t) => arith::to_dtype(t, dtype).map(Some),
         Arg::S(s) => s.checked(dtype).map(|_| None),
@@ -337,7 +337,7 @@ fn among_sorted(elements: &Tensor, tests: &Tensor) -> Result<Tensor> {
 /// Whether each element is in `tests`.
 fn isin(a: &Args) -> Result<Out> {
     let (elements, tests, invert) = (a.operand(0)?, a.operand(1)?, a.bool(3)?);
-    let dtype = result_type(&[elements, tests]);
+    let dtype = result_type(&[elements, tests])?;
     let tensor = |x: Arg| if let Arg::T(t) = x { Some(t.device()) } else { None };
     let device = tensor(elements).or(tensor(tests)).unwrap_or_default();
     let whole = |x: Arg| match x {
@@ -345,6 +345,7 @@ fn isin(a: &Args) -> Result<Out> {
         Arg::S(s) => Tensor::scalar(s, dtype)?.on_device(device),
     };
     let (elements, tests) = (whole(elements)?.detach(), whole(tests)?.detach());
+    elements.expect_common("isin_default_cpu")?;
     let found = if tests.numel() == 0 {
         elements.new_zeros(elements.shape().clone())?.dense(DType::Bool)?
     } else {

@@ -22,31 +22,56 @@ struct Term {
     labels: Vec<Label>,
 }
 
-/// One side of an equation: letters, with None for an ellipsis.
-fn parse_side(side: &str) -> Result<Vec<Option<char>>> {
-    let mut labels = Vec::new();
-    let mut rest = side;
+/// The subscripts of an operand or of the result: letters, with None for an ellipsis.
+type Subscripts = Vec<Option<char>>;
+
+/// The subscripts of each operand, and those of the result if they are given.
+fn parse(equation: &str) -> Result<(Vec<Subscripts>, Option<Subscripts>)> {
+    let (mut operands, mut output) = (vec![Subscripts::new()], None);
+    let mut rest = equation;
     while let Some(c) = rest.chars().next() {
-        if let Some(after) = rest.strip_prefix("...") {
-            ensure!(
-                !labels.contains(&None),
-                Runtime,
-                "einsum(): found '.' for operand 0 for which an ellipsis was already found"
-            );
-            labels.push(None);
-            rest = after;
+        let number = operands.len() - 1;
+        let operand = output.is_none().then_some(number);
+        let subscripts = output.as_mut().unwrap_or(&mut operands[number]);
+        if c == '.' {
+            expect_ellipsis(rest, subscripts, operand)?;
+            subscripts.push(None);
+            rest = &rest["...".len()..];
             continue;
         }
-        ensure!(
-            c.is_ascii_alphabetic(),
-            Runtime,
-            "einsum(): invalid subscript given at index {}, subscripts must be in [a-zA-Z]",
-            side.len() - rest.len()
-        );
-        labels.push(Some(c));
+        let at = equation.len() - rest.len();
         rest = &rest[c.len_utf8()..];
+        match c {
+            ' ' => {}
+            c if c.is_ascii_alphabetic() => subscripts.push(Some(c)),
+            ',' if operand.is_some() => operands.push(Subscripts::new()),
+            '-' if operand.is_some() && rest.starts_with('>') => {
+                output = Some(Subscripts::new());
+                rest = &rest[1..];
+            }
+            _ => bail!(
+                Runtime,
+                "einsum(): invalid subscript given at index {at} in the equation string, subscripts must be in [a-zA-Z]"
+            ),
+        }
     }
-    Ok(labels)
+    Ok((operands, output))
+}
+
+/// Errors unless `rest` begins with an ellipsis, the first one among the subscripts of operand `number`, or of the result.
+fn expect_ellipsis(rest: &str, subscripts: &Subscripts, number: Option<usize>) -> Result<()> {
+    let (repeated, whole) = (subscripts.contains(&None), rest.starts_with("..."));
+    match number {
+        _ if whole && !repeated => Ok(()),
+        Some(i) if repeated => {
+            bail!(Runtime, "einsum(): found '.' for operand {i} for which an ellipsis was already found")
+        }
+        Some(i) => bail!(Runtime, "einsum(): found '.' for operand {i} that is not part of any ellipsis"),
+        None if repeated => {
+            bail!(Runtime, "einsum(): found '.' for output but an ellipsis (...) was already found")
+        }
+        None => bail!(Runtime, "einsum(): found '.' for output that is not part of any ellipsis (...)"),
+    }
 }
 
 /// The labels of an operand's dimensions.
@@ -58,7 +83,7 @@ fn label(t: &Tensor, side: &[Option<char>], number: usize) -> Result<Vec<Label>>
         Runtime,
         "einsum(): the number of subscripts in the equation ({letters}) {} the number of dimensions ({}) for operand \
          {number}{}",
-        if t.rank() >= letters || dots { "is different from" } else { "is more than" },
+        if dots { "is more than" } else { "does not match" },
         t.rank(),
         if dots { "" } else { " and no ellipsis was given" }
     );
@@ -75,7 +100,7 @@ fn label(t: &Tensor, side: &[Option<char>], number: usize) -> Result<Vec<Label>>
 
 impl Term {
     /// Takes diagonals of dimensions with equal labels until every label is unique.
-    fn diagonals(mut self) -> Result<Term> {
+    fn diagonals(mut self, number: usize) -> Result<Term> {
         while let Some((i, j)) = (0..self.labels.len())
             .flat_map(|j| (0..j).map(move |i| (i, j)))
             .find(|&(i, j)| self.labels[i] == self.labels[j])
@@ -84,7 +109,7 @@ impl Term {
             ensure!(
                 m == n,
                 Runtime,
-                "einsum(): subscript {} is repeated for operand but the sizes don't match, {n} != {m}",
+                "einsum(): subscript {} is repeated for operand {number} but the sizes don't match, {n} != {m}",
                 self.letter(j)
             );
             let rest: Vec<usize> = (0..self.t.rank()).filter(|&d| d != i && d != j).collect();
@@ -173,31 +198,26 @@ fn t_summed(
 /// Computes `equation`, such as `"bij,bjk->bik"`.
 pub fn einsum(equation: &str, operands: &[Tensor]) -> Result<Tensor> {
     ensure!(!operands.is_empty(), Runtime, "einsum(): must provide at least one operand");
-    let compact: String = equation.chars().filter(|c| *c != ' ').collect();
-    let (inputs, output) = match compact.split_once("->") {
-        Some((i, o)) => (i, Some(o)),
-        None => (&compact[..], None),
-    };
-    let sides: Vec<&str> = inputs.split(',').collect();
+    let (sides, output) = parse(equation)?;
     ensure!(
         sides.len() <= operands.len(),
         Runtime,
-        "einsum(): more subscripts were given in the equation than operands were provided"
+        "einsum(): fewer operands were provided than specified in the equation"
     );
     ensure!(
         sides.len() >= operands.len(),
         Runtime,
-        "einsum(): fewer subscripts were given in the equation than operands were provided"
+        "einsum(): more operands were provided than specified in the equation"
     );
     let mut terms = Vec::with_capacity(operands.len());
     let mut written = Vec::new();
     for (number, (side, t)) in sides.iter().zip(operands).enumerate() {
-        let labels = label(t, &parse_side(side)?, number)?;
+        let labels = label(t, side, number)?;
         written.extend_from_slice(&labels);
-        terms.push(Term { t: t.clone(), labels }.diagonals()?);
+        terms.push(Term { t: t.clone(), labels }.diagonals(number)?);
     }
     check_sizes(&terms)?;
-    let result = output_labels(output, &terms, &written)?;
+    let result = output_labels(output.as_ref(), &terms, &written)?;
     let mut terms = terms.into_iter();
     let Some(mut product) = terms.next() else {
         bail!(Runtime, "einsum(): must provide at least one operand")
@@ -230,13 +250,19 @@ fn check_sizes(terms: &[Term]) -> Result<()> {
             match seen.iter_mut().find(|(m, _)| *m == l) {
                 None => seen.push((l, n)),
                 Some((_, size)) if *size == 1 => *size = n,
-                Some((_, size)) => ensure!(
-                    n == 1 || n == *size,
-                    Runtime,
-                    "einsum(): subscript {} has size {n} for operand {number} which does not broadcast with previously \
-                     seen size {size}",
-                    term.letter(d)
-                ),
+                Some((_, size)) if n == 1 || n == *size => {}
+                Some((_, size)) => match l {
+                    Label::Letter(c) => bail!(
+                        Runtime,
+                        "einsum(): subscript {c} has size {n} for operand {number} which does not broadcast with \
+                         previously seen size {size}"
+                    ),
+                    Label::Ellipsis(_) => bail!(
+                        Runtime,
+                        "einsum(): dimension {d} covered by ellipsis in operand {number}has size {n} which does not \
+                         broadcast with previously seen ellipsis with size {size} for the respective dimension"
+                    ),
+                },
             }
         }
     }
@@ -244,7 +270,7 @@ fn check_sizes(terms: &[Term]) -> Result<()> {
 }
 
 /// The labels of the result: as given, or the ellipsis followed by the letters that occur once, in alphabetical order.
-fn output_labels(output: Option<&str>, terms: &[Term], written: &[Label]) -> Result<Vec<Label>> {
+fn output_labels(output: Option<&Subscripts>, terms: &[Term], written: &[Label]) -> Result<Vec<Label>> {
     let all: Vec<Label> = terms.iter().flat_map(|t| t.labels.iter().copied()).collect();
     let hidden = all.iter().filter_map(|l| if let Label::Ellipsis(i) = l { Some(i + 1) } else { None }).max();
     let dots = || (0..hidden.unwrap_or(0)).rev().map(Label::Ellipsis);
@@ -258,8 +284,8 @@ fn output_labels(output: Option<&str>, terms: &[Term], written: &[Label]) -> Res
         return Ok(dots().chain(letters).collect());
     };
     let mut labels = Vec::new();
-    for s in parse_side(output)? {
-        match s {
+    for s in output {
+        match *s {
             None => labels.extend(dots()),
             Some(c) => {
                 let l = Label::Letter(c);

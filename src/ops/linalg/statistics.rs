@@ -144,7 +144,7 @@ fn vander(a: &Args) -> Result<Out> {
     ensure!(x.rank() == 1, Runtime, "x must be a one-dimensional tensor.");
     let n = a.opt_int(1)?.unwrap_or(x.numel() as i64);
     ensure!(n >= 0, Runtime, "N must be non-negative.");
-    let increasing = powers(x, n, promote(x.dtype(), DType::I64))?;
+    let increasing = powers(x, n, promote(x.dtype(), DType::I64)?)?;
     Ok(if a.bool(2)? { increasing } else { flip(&increasing, &[1])? }.into())
 }
 
@@ -156,7 +156,7 @@ fn linalg_vander(a: &Args) -> Result<Out> {
     let n = a.opt_int(1)?.unwrap_or(last);
     ensure!(n > 1, Runtime, "linalg.vander: N must be greater than 1.");
     ensure!(x.dtype() != DType::Bool, Runtime, "linalg.vander(): bool dtype is not supported for x");
-    Ok(powers(&x, n, promote(x.dtype(), DType::I64))?.into())
+    Ok(powers(&x, n, promote(x.dtype(), DType::I64)?)?.into())
 }
 
 /// The binomial coefficient; `usize::MAX` if it overflows.

@@ -7,7 +7,7 @@ use crate::backend::copy;
 use crate::backend::random::{self as kernel, permutation};
 use crate::dtype::DType;
 use crate::ensure;
-use crate::error::{Result, warn};
+use crate::error::{Error, Result, warn};
 use crate::ops::creation::{dtype_or, finish, finish_like, like, overwrite};
 use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
@@ -18,6 +18,10 @@ fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generato
         from < to,
         Runtime,
         "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+    );
+    ensure!(
+        !t.dtype().is_float8(),
+        Error::DtypeNotImplemented { op: "random_update_from_to", dtype: t.dtype() }
     );
     if let Some((least, most)) = bounds(t.dtype()) {
         ensure!(from >= least && from <= most, Runtime, "from is out of bounds for {}", c_name(t.dtype()));
@@ -41,6 +45,9 @@ fn bounds(dtype: DType) -> Option<(i64, i64)> {
         DType::I16 => (i16::MIN as i64, i16::MAX as i64),
         DType::I32 => (i32::MIN as i64, i32::MAX as i64),
         DType::I64 => (i64::MIN, i64::MAX),
+        DType::U16 => (0, u16::MAX as i64),
+        DType::U32 => (0, u32::MAX as i64),
+        DType::U64 => (0, i64::MAX),
         _ => return None,
     })
 }
@@ -53,6 +60,9 @@ fn c_name(dtype: DType) -> &'static str {
         DType::I8 => "signed char",
         DType::I16 => "short",
         DType::I32 => "int",
+        DType::U16 => "short unsigned int",
+        DType::U32 => "unsigned int",
+        DType::U64 => "long unsigned int",
         _ => "long",
     }
 }
@@ -92,6 +102,9 @@ pub(super) fn random_(a: &Args, from: i64, to: Option<i64>, generator: usize) ->
         warn_of_gaps(a.tensor(0)?.dtype(), from, to)?;
     }
     let write = |t: &Tensor| {
+        if to.is_none() {
+            t.expect_common("random_kernel_cpu")?;
+        }
         whole_numbers(t, from, to.unwrap_or(whole_range(t.dtype())), a.opt_generator(generator)?)
     };
     // By the number of arguments before the generator: both bounds, the upper one, none.

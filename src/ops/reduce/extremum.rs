@@ -66,6 +66,7 @@ pub fn extremum_along(t: &Tensor, dim: i64, keepdim: bool, largest: bool) -> Res
 
 fn chosen_along(t: &Tensor, dim: i64, keepdim: bool, largest: bool) -> Result<Vec<Tensor>> {
     let (op, node) = if largest { ("max", "MaxBackward0") } else { ("min", "MinBackward0") };
+    t.expect_common(if largest { "max_cpu" } else { "min_cpu" })?;
     let d = wrap_dim(dim, t.rank())?;
     expect_elements(op, t, Some(&[dim]))?;
     let (values, indices) = located(t, dim_mask(Some(&[dim]), t.rank())?, keepdim, largest)?;
@@ -83,6 +84,7 @@ pub(super) fn min_along_impl(t: &Tensor, dim: i64, keepdim: bool) -> Result<Vec<
 fn extremum_of_all(t: &Tensor, largest: bool) -> Result<Out> {
     let (op, node) = if largest { ("max", "MaxBackward1") } else { ("min", "MinBackward1") };
     expect_elements(op, t, None)?;
+    t.expect_common(if largest { "max_all" } else { "min_all" })?;
     let mask = dim_mask(None, t.rank())?;
     let out = raw_extremum(t, mask, false, largest)?;
     Ok(record(out, &[t], |y| Shared::new(node, t, &[y], mask))?.into())
@@ -134,6 +136,7 @@ fn extremum_of_dims(
 ) -> Result<Tensor> {
     let mask = dim_mask(dims, t.rank())?;
     expect_elements(op, t, dims)?;
+    t.expect_common(if largest { "max_values_cpu" } else { "min_values_cpu" })?;
     record(raw_extremum(t, mask, keepdim, largest)?, &[t], |y| Shared::new(node, t, &[y], mask))
 }
 
@@ -153,6 +156,7 @@ pub(super) fn aminmax(a: &Args) -> Result<Out> {
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
         );
     }
+    t.expect_common("aminmax_cpu")?;
     let both = vec![raw_extremum(t, mask, keepdim, false)?, raw_extremum(t, mask, keepdim, true)?];
     let both = record_all(both, &[t], |y| Shared::new("AminmaxBackward0", t, &[&y[0], &y[1]], mask))?;
     Ok(Out::Named("aminmax", &["min", "max"], both))
@@ -167,6 +171,7 @@ pub fn argument_extremum(
     largest: bool,
 ) -> Result<Tensor> {
     ensure!(t.dtype() != DType::Bool, NotImplemented, "{op}(): does not support bool input");
+    t.expect_common(if largest { "argmax_cpu" } else { "argmin_cpu" })?;
     let Some(dim) = dim else {
         ensure!(
             t.numel() > 0,

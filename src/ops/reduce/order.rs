@@ -39,6 +39,7 @@ fn expect_row(op: &str, t: &Tensor, dim: i64) -> Result<usize> {
 
 fn median_of_all(t: &Tensor, ignore_nan: bool, node: &'static str) -> Result<Out> {
     ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "median_cpu", dtype: t.dtype() });
+    t.expect_common("median_cpu")?;
     let out = if t.numel() == 0 {
         t.new_full([0usize; 0], f64::NAN)?
     } else {
@@ -62,6 +63,7 @@ fn median_of_dim(a: &Args, op: &'static str, node: &'static str, ignore_nan: boo
     let (t, keepdim) = (a.tensor(0)?, a.bool(2)?);
     let dim = expect_row("median", t, a.int(1)?)?;
     ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "median_out", dtype: t.dtype() });
+    t.expect_common("median_out")?;
     let found = choose_in_rows(&t.detach(), dim, keepdim, Statistic::Median { ignore_nan })?;
     Ok(Out::Named(op, CHOSEN, record_all(found, &[t], |o| Chosen::new(node, t, dim, &o[1]))?))
 }
@@ -77,6 +79,7 @@ pub(super) fn nanmedian_dim(a: &Args) -> Result<Out> {
 pub(super) fn mode(a: &Args) -> Result<Out> {
     let (t, keepdim) = (a.tensor(0)?, a.bool(2)?);
     let dim = expect_row("mode", t, a.int(1)?)?;
+    t.expect_common("mode_cpu")?;
     let found = choose_in_rows(&t.detach(), dim, keepdim, Statistic::Mode)?;
     Ok(Out::Named("mode", CHOSEN, record_all(found, &[t], |o| Chosen::new("ModeBackward0", t, dim, &o[1]))?))
 }

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{along_memory, dim_mask, folded, folded_integers, reduced_shape, restored};
+use super::{along_memory, dim_mask, expect_accumulated, folded, folded_integers, reduced_shape, restored};
 use crate::backend::inspect::{Question, known};
 use crate::backend::reduce::{self as kernels, ReduceOp};
 use crate::dtype::DType;
@@ -14,6 +14,7 @@ use crate::ops::{arith, rows, scan, view};
 use crate::tensor::Tensor;
 
 fn raw_prod(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
+    expect_accumulated("prod_out_cpu", result)?;
     if result.is_float() {
         return folded(ReduceOp::Product, t, mask, keepdim, result);
     }

@@ -43,8 +43,8 @@ fn tanh_inner<E: Num>(x: E) -> E {
 rows! { ACTIVATION;
     /// max(x, 0).
     num relu(input) = input.maximum(E::zero())
-    => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { inplace_argument: true, exposure: Exposure::ALL.and(NN) }
-    => torch { flat: "ThresholdBackwardBackward0", refuses_bool: "Boolean inputs not supported for relu" }
+    => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { unsigned: Unsigned::Identity, inplace_argument: true, exposure: Exposure::ALL.and(NN) }
+    => torch { kernel: "clamp_min_scalar_cpu", flat: "ThresholdBackwardBackward0", refuses_bool: "Boolean inputs not supported for relu" }
     /// x where positive, else `negative_slope * x`.
     float leaky_relu(input; negative_slope: "0.01") = E::select(E::zero().lt(input), input, input * negative_slope)
     => d(g, y) = [E::select(E::zero().lt(input), g, g * negative_slope)];

@@ -18,17 +18,17 @@ const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number,
 rows! { BINARY;
     /// Sum of two tensors, element by element.
     num add(input, other) = input + other => d(g, y) = [g, g]; { exposure: Exposure::NONE }
-    => torch { shows: Some(("alpha", Attribute::Int(1))) }
+    => torch { kernel: "add_stub", shows: Some(("alpha", Attribute::Int(1))) }
     /// Difference of two tensors, element by element.
     num sub(input, other) = input - other => d(g, y) = [g, -g];
     { exposure: Exposure::NONE }
-    => torch { shows: Some(("alpha", Attribute::Int(1))), refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
+    => torch { kernel: "add_stub", shows: Some(("alpha", Attribute::Int(1))), refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
     /// Product of two tensors, element by element.
-    num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { aliases: &["multiply"], sig: "input: Operand, other: Operand" }
+    num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { unsigned: Unsigned::Bits, float8: true, aliases: &["multiply"], sig: "input: Operand, other: Operand" }
     /// Quotient of two tensors, element by element.
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
     { on: (0.3, 2.0), exposure: Exposure::NONE }
-    => torch { shows: Some(("rounding_mode", Attribute::Nothing)) }
+    => torch { kernel: "div_cpu", shows: Some(("rounding_mode", Attribute::Nothing)) }
     /// Quotient rounded toward minus infinity.
     num floor_divide(input, other) = input.floor_div(other); { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1 }
     => torch { kernel: "div_floor_cpu" }
@@ -55,26 +55,29 @@ rows! { BINARY;
     float atan2(input, other) = input.atan2(other)
     => d(g, y) = [g * (other / (input * input + other * other)), g * ((-input) / (input * input + other * other))];
     { autocast: CastPolicy::WIDEST_ON_GPU, on: (0.3, 2.0), rounds: Rounds::Mixed, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
+    => torch { kernel: "atan2_cpu" }
     /// The larger of two elements; NaN if either is.
     num maximum(input, other) = input.maximum(other)
     => d(g, y) = [tied(g, input, other, g * E::lit(0.5)), tied(g, other, input, g * E::lit(0.5))];
-    { sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
+    { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
+    => torch { kernel: "maximum_cpu" }
     /// The smaller of two elements; NaN if either is.
     num minimum(input, other) = input.minimum(other)
     => d(g, y) = [tied(g, other, input, g * E::lit(0.5)), tied(g, input, other, g * E::lit(0.5))];
-    { sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
+    { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
+    => torch { kernel: "minimum_cpu" }
     /// The larger of two elements; the other one where one is NaN.
     num fmax(input, other) = E::select(E::or(other.is_nan(), other.le(input)), input, other)
     => d(g, y) = [
         E::select(E::or(other.is_nan(), other.le(input)), g, E::zero()),
         E::select(E::or(other.is_nan(), other.le(input)), E::zero(), g),
-    ]; { sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
+    ]; { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// The smaller of two elements; the other one where one is NaN.
     num fmin(input, other) = E::select(E::or(other.is_nan(), input.le(other)), input, other)
     => d(g, y) = [
         E::select(E::or(other.is_nan(), input.le(other)), g, E::zero()),
         E::select(E::or(other.is_nan(), input.le(other)), E::zero(), g),
-    ]; { sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
+    ]; { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// Length of the hypotenuse.
     float hypot(input, other) = {
         let (a, b) = (input.abs(), other.abs());
@@ -144,7 +147,7 @@ rows! { BINARY;
         E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
         E::select(E::or(max.lt(input), max.lt(min)), g, E::zero()),
     ];
-    { exposure: Exposure::NONE, least: 1 }
+    { unsigned: Unsigned::Order, exposure: Exposure::NONE, least: 1 }
     => torch { number_nodes: &["", "ClampBackward1", "ClampBackward1"], kernel: "clamp_scalar_cpu" }
     /// As `clamp`, without an upper bound.
     num clamp_from(input, min) = input.maximum(min)
@@ -165,41 +168,41 @@ rows! { BINARY;
             E::select(input.lt(min), g, E::select(E::and(min.lt(max), input.eq(min)), g * E::lit(0.5), E::zero()))),
         E::select(E::or(max.lt(input), max.lt(min)), g,
             E::select(E::and(min.lt(max), input.eq(max)), g * E::lit(0.5), E::zero())),
-    ]; { bounds: true, exposure: Exposure::NONE, least: 1 }
+    ]; { unsigned: Unsigned::Order, bounds: true, exposure: Exposure::NONE, least: 1 }
     => torch { node: "ClampBackward0", kernel: "clamp_cpu" }
     /// The larger of `input` and the number `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { exposure: Exposure::NONE }
-    => torch { number_nodes: &["", "ClampMinBackward0"] }
+    { unsigned: Unsigned::Order, exposure: Exposure::NONE }
+    => torch { kernel: "clamp_min_scalar_cpu", number_nodes: &["", "ClampMinBackward0"] }
     /// The smaller of `input` and the number `max`; NaN stays.
     num clamp_max(input, max) = input.minimum(max)
     => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { exposure: Exposure::NONE }
-    => torch { number_nodes: &["", "ClampMaxBackward0"] }
+    { unsigned: Unsigned::Order, exposure: Exposure::NONE }
+    => torch { kernel: "clamp_max_scalar_cpu", number_nodes: &["", "ClampMaxBackward0"] }
     /// The larger of `input` and the tensor `min`; NaN stays.
     num clamp_min_tensor(input, min) = input.maximum(min)
     => d(g, y) = [tied(g, input, min, g * E::lit(0.5)), tied(g, min, input, g * E::lit(0.5))];
-    { exposure: Exposure::NONE }
+    { unsigned: Unsigned::Order, exposure: Exposure::NONE }
     => torch { node: "ClampMinBackward1" }
     /// The smaller of `input` and the tensor `max`; NaN stays.
     num clamp_max_tensor(input, max) = input.minimum(max)
     => d(g, y) = [tied(g, max, input, g * E::lit(0.5)), tied(g, input, max, g * E::lit(0.5))];
-    { exposure: Exposure::NONE }
+    { unsigned: Unsigned::Order, exposure: Exposure::NONE }
     => torch { node: "ClampMaxBackward1" }
     /// `input` where the condition holds, else `other`.
     num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
-    { exposure: Exposure::NONE, conditional: true }
+    { unsigned: Unsigned::Bits, float8: true, exposure: Exposure::NONE, conditional: true }
     => torch { node: "WhereBackward0" }
     /// Bitwise and; logical and of bools.
-    bits bitwise_and(input, other) = input.bit_and(other); { sig: NUMBER_EITHER_SIDE }
+    bits bitwise_and(input, other) = input.bit_and(other); { unsigned: Unsigned::Bits, sig: NUMBER_EITHER_SIDE }
     => torch { kernel: "bitwise_and_cpu" }
     /// Bitwise or; logical or of bools.
-    bits bitwise_or(input, other) = input.bit_or(other); { sig: NUMBER_EITHER_SIDE }
+    bits bitwise_or(input, other) = input.bit_or(other); { unsigned: Unsigned::Bits, sig: NUMBER_EITHER_SIDE }
     => torch { kernel: "bitwise_or_cpu" }
     /// Bitwise exclusive or; logical one of bools.
-    bits bitwise_xor(input, other) = input.bit_xor(other); { sig: NUMBER_EITHER_SIDE }
+    bits bitwise_xor(input, other) = input.bit_xor(other); { unsigned: Unsigned::Bits, sig: NUMBER_EITHER_SIDE }
     => torch { kernel: "bitwise_xor_cpu" }
     /// Bits moved up by `other`.
     bits bitwise_left_shift(input, other) = input.shl(other); { sig: NUMBER_EITHER_SIDE, least: 1 }

@@ -46,18 +46,18 @@ fn trigamma_of<E: Num>(x: E) -> E {
 
 rows! { UNARY;
     /// Absolute value of each element.
-    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { aliases: &["absolute"], least: 1 }
+    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { float8: true, aliases: &["absolute"], least: 1 }
     => torch { flat: "MulBackward0", kernel: "abs_cpu", out: OutPolicy::FOUND }
     /// Each element with its sign changed.
     num neg(input) = -input => d(g, y) = [-g];
     { aliases: &["negative"] }
-    => torch { out: OutPolicy::FOUND, refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }
+    => torch { kernel: "neg_cpu", out: OutPolicy::FOUND, refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }
     /// -1, 0 or 1 by the sign of each element.
     num sign(input) = sign_of(input) => d(g, y) = [E::zero()];
-    => torch { out: OutPolicy::FOUND }
+    => torch { kernel: "sign_cpu", out: OutPolicy::FOUND }
     /// As `sign`.
     num sgn(input) = sign_of(input) => d(g, y) = [E::zero()];
-    => torch { out: OutPolicy::FOUND }
+    => torch { kernel: "sign_cpu", out: OutPolicy::FOUND }
     /// Each element times itself.
     num square(input) = input * input => d(g, y) = [g * (input + input)]; { exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Int(2))), node: "PowBackward0" }

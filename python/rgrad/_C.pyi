@@ -2987,14 +2987,17 @@ def alias_copy(input: Tensor, *, out: Any = None) -> Tensor:
     """A copy of the tensor."""
 DisableTorchFunction: Any
 DisableTorchFunctionSubclass: Any
+Graph: Any
 OutOfMemoryError: Any
 TensorBase: Any
+Value: Any
 _ConvBackend: Any
 _InputMetadata: Any
 _LinAlgError: Any
 _TensorMeta: Any
 _WeakTensorRef: Any
 _WgslKernel: Any
+_are_functorch_transforms_active: Any
 _autograd: Any
 _backward: Any
 _call_torch_function: Any
@@ -3005,8 +3008,10 @@ _disabled_torch_function_impl: Any
 _empty_cache: Any
 _functions: Any
 _get_autocast: Any
+_get_default_device: Any
 _get_function_stack_at: Any
 _get_printoptions: Any
+_get_privateuse1_backend_name: Any
 _get_tracing_state: Any
 _gpu_avoid: Any
 _gpu_count: Any

@@ -180,6 +180,17 @@ if TYPE_CHECKING:
         _assert_async as _assert_async,
         _assert_tensor_metadata as _assert_tensor_metadata,
     )
+    from ._checks import (
+        _check as _check,
+        _check_index as _check_index,
+        _check_is_size as _check_is_size,
+        _check_not_implemented as _check_not_implemented,
+        _check_tensor_all as _check_tensor_all,
+        _check_tensor_all_with as _check_tensor_all_with,
+        _check_type as _check_type,
+        _check_value as _check_value,
+        _check_with as _check_with,
+    )
     from ._constants import (
         USE_GLOBAL_DEPS as USE_GLOBAL_DEPS,
         USE_RTLD_GLOBAL_WITH_LIBTORCH as USE_RTLD_GLOBAL_WITH_LIBTORCH,
@@ -244,6 +255,17 @@ if TYPE_CHECKING:
         sym_sum as sym_sum,
         while_loop as while_loop,
     )
+    from ._functions.derivatives import (
+        _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr,
+        _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo,
+        _is_all_true as _is_all_true,
+        _is_any_true as _is_any_true,
+        _log_softmax_backward_data as _log_softmax_backward_data,
+        _shape_as_tensor as _shape_as_tensor,
+        _softmax_backward_data as _softmax_backward_data,
+        _standard_gamma as _standard_gamma,
+        _weight_norm as _weight_norm,
+    )
     from ._functions.differences import (
         gradient as gradient,
     )
@@ -306,6 +328,10 @@ if TYPE_CHECKING:
         rrelu_ as rrelu_,
         triplet_margin_loss as triplet_margin_loss,
     )
+    from ._functions.quantization import (
+        fake_quantize_per_channel_affine as fake_quantize_per_channel_affine,
+        fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine,
+    )
     from ._functions.recurrent import (
         gru as gru,
         gru_cell as gru_cell,
@@ -317,6 +343,7 @@ if TYPE_CHECKING:
         rnn_tanh_cell as rnn_tanh_cell,
     )
     from ._functions.segments import (
+        _segment_reduce as _segment_reduce,
         segment_reduce as segment_reduce,
     )
     from ._functions.views import (
@@ -501,7 +528,17 @@ if TYPE_CHECKING:
     )
 
 # PyTorch's private modules that programs reach as attributes without importing them.
-_PRIVATE_MODULES = ("_VF", "__config__", "__future__", "_dynamo", "_library", "_subclasses", "_tensor_str", "_utils")
+_PRIVATE_MODULES = (
+    "_VF",
+    "__config__",
+    "__future__",
+    "_dynamo",
+    "_higher_order_ops",
+    "_library",
+    "_subclasses",
+    "_tensor_str",
+    "_utils",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -45,10 +45,9 @@ FUNCTIONS = {
     _QUANTIZED: (
         *("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "empty_quantized", "int_repr"),
         *("q_scale", "q_zero_point", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points"),
-        *("fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "fused_moving_avg_obs_fake_quant"),
-        *("choose_qparams_optimized", "dequantize", "quantized_batch_norm", "quantized_max_pool1d"),
-        *("quantized_max_pool2d", "quantized_max_pool3d", "quantized_lstm", "quantized_gru", "quantized_lstm_cell"),
-        *("quantized_gru_cell", "quantized_rnn_relu_cell", "quantized_rnn_tanh_cell"),
+        *("fused_moving_avg_obs_fake_quant", "choose_qparams_optimized", "dequantize", "quantized_batch_norm"),
+        *("quantized_max_pool1d", "quantized_max_pool2d", "quantized_max_pool3d", "quantized_lstm", "quantized_gru"),
+        *("quantized_lstm_cell", "quantized_gru_cell", "quantized_rnn_relu_cell", "quantized_rnn_tanh_cell"),
     ),
     _INTERNAL: (
         *("cudnn_affine_grid_generator", "cudnn_batch_norm", "cudnn_convolution", "cudnn_convolution_add_relu"),

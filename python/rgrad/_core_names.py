@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rgrad import _C
+from rgrad._absent import absent_class
 
 from ._size import Size
 
@@ -30,7 +31,32 @@ def _infer_size(a: Size, b: Size) -> Size:
     return Size(sizes)
 
 
+def _are_functorch_transforms_active() -> bool:
+    """Whether tensors are wrapped by a transform; always False, as `func`'s transforms pass ordinary tensors."""
+    return False
+
+
+def _get_default_device() -> str:
+    """The type of the device that new tensors are made on."""
+    from rgrad._defaults import get_default_device
+
+    return get_default_device().type
+
+
+def _get_privateuse1_backend_name() -> str:
+    """The name of the device type that other packages may define; there is none, so it is PyTorch's own."""
+    return "privateuseone"
+
+
 def install() -> None:
     """Puts them into the core's module."""
-    for function in (_get_tracing_state, _infer_size):
+    for name in ("Graph", "Value"):  # annotations of functions that describe operations to an exporter
+        setattr(_C, name, absent_class(f"torch._C.{name}", "models are exported to no other format"))
+    for function in (
+        _get_tracing_state,
+        _are_functorch_transforms_active,
+        _get_default_device,
+        _get_privateuse1_backend_name,
+        _infer_size,
+    ):
         setattr(_C, function.__name__, function)

@@ -43,6 +43,17 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "quint8",
     ),
     "_asarray": ("asarray",),
+    "_checks": (
+        "_check",
+        "_check_index",
+        "_check_is_size",
+        "_check_not_implemented",
+        "_check_tensor_all",
+        "_check_tensor_all_with",
+        "_check_type",
+        "_check_value",
+        "_check_with",
+    ),
     "_assertions": ("_assert", "_assert_async", "_assert_tensor_metadata"),
     "_defaults": ("get_default_device", "set_default_device", "set_default_tensor_type"),
     "_determinism": (
@@ -55,7 +66,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
     "_functions.differences": ("gradient",),
     "_functions.hashes": ("hash_tensor",),
     "_functions.histograms": ("histogram", "histogramdd"),
-    "_functions.segments": ("segment_reduce",),
+    "_functions.segments": ("_segment_reduce", "segment_reduce"),
     "_functions.windows": (
         "bartlett_window",
         "blackman_window",
@@ -78,6 +89,17 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "sym_sqrt",
         "sym_sum",
         "while_loop",
+    ),
+    "_functions.derivatives": (
+        "_convert_indices_from_coo_to_csr",
+        "_convert_indices_from_csr_to_coo",
+        "_is_all_true",
+        "_is_any_true",
+        "_log_softmax_backward_data",
+        "_shape_as_tensor",
+        "_softmax_backward_data",
+        "_standard_gamma",
+        "_weight_norm",
     ),
     "_functions.kernels": (
         "_addmm_activation",
@@ -131,6 +153,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "rrelu_",
         "triplet_margin_loss",
     ),
+    "_functions.quantization": ("fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"),
     "_functions.recurrent": (
         "gru",
         "gru_cell",

@@ -98,7 +98,18 @@ def _rest() -> dict[str, Any]:
         table.update(names if op["method"] or op["attribute"] else ())
         table.update(f"{name}_" for name in names if op["inplace"])
     found = {name: value for base in reversed(Tensor.__mro__[:-1]) for name, value in vars(base).items()}
-    return {name: value for name, value in found.items() if name not in _UNASKED and name not in table}
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in _UNASKED and name not in table and not _added_by_others(value)
+    }
+
+
+def _added_by_others(value: Any) -> bool:
+    """Whether an attribute of Tensor is a function or a property that a program added: nothing overrides those."""
+    function = getattr(value, "fget", value)
+    module = getattr(function, "__globals__", {}).get("__name__", "rgrad")
+    return str(module).partition(".")[0] not in ("rgrad", "torch")
 
 
 def _ask(cls: Any) -> None:
@@ -272,6 +283,7 @@ def take_part(cls: Any) -> None:
     _C._meet_subclass()
     if getattr(cls.__torch_function__, "__func__", None) is not _torch_function:
         _ask(cls)
+        _ask_in_functions()
     else:
         own = [base for base in cls.__mro__ if issubclass(base, Tensor) and base is not Tensor]
         for name in _METHODS:
@@ -315,12 +327,18 @@ def _of_the_core() -> list[Callable[..., Any]]:
 @functools.cache
 def ask_everywhere() -> None:
     """Makes everything that a mode intercepts check for overrides; called when the first mode is entered."""
+    _ask(Tensor)
+    _ask_in_functions()
+
+
+@functools.cache
+def _ask_in_functions() -> None:
+    """Makes functions that are written in Python check for overrides, as soon as a class has its own."""
     from types import FunctionType
 
     from rgrad import functional as joined
     from rgrad.nn import functional, init
 
-    _ask(Tensor)
     functions = [getattr(functional, name) for name in dir(functional) if not name.startswith("_")]
     functions += [getattr(joined, name) for name in joined.__all__]
     functions += [getattr(init, name) for name in _INITS]

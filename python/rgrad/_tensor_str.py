@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from rgrad import _C
@@ -33,6 +35,17 @@ def get_printoptions() -> dict[str, Any]:
     """The current print options."""
     names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
     return dict(zip(names, _C._get_printoptions(), strict=True))
+
+
+@contextlib.contextmanager
+def printoptions(**kwargs: Any) -> Iterator[None]:
+    """Sets print options, by the names that `set_printoptions` has, until the context ends."""
+    before = get_printoptions()
+    set_printoptions(**kwargs)
+    try:
+        yield
+    finally:
+        _C._set_printoptions(**before)
 
 
 class _PrintOptions:

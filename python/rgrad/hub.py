@@ -25,12 +25,15 @@ help = absent_function("torch.hub.help", _WHY)
 _dir: str | None = None
 
 
+def _get_torch_home() -> str:
+    """The folder of all caches: `$TORCH_HOME`, or `torch` in the user's folder of caches."""
+    cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+
+
 def get_dir() -> str:
     """The cache folder: the argument of `set_dir`, `$TORCH_HOME/hub`, or `hub` in the user's cache of torch."""
-    if _dir is not None:
-        return _dir
-    cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
-    return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))), "hub")
+    return os.path.join(_get_torch_home(), "hub") if _dir is None else _dir
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:

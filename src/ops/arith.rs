@@ -5,7 +5,7 @@ mod compare;
 mod power;
 mod table;
 
-use super::pointwise::{Arg, result_type};
+use super::pointwise::{Arg, numbers, result_type};
 use super::rows;
 use super::schema::{Args, Out};
 use crate::dtype::{DType, Scalar};
@@ -216,20 +216,6 @@ impl crate::graph::Function for RoundedDiv {
     }
 }
 
-/// Clamps an integer bound to the range of the dtype, if that does not change the result; an error if all elements
-/// would be out of range.
-pub fn limit<'a>(bound: Arg<'a>, dtype: DType, which: &str) -> Result<Arg<'a>> {
-    let Arg::S(Scalar::Int(i)) = bound else { return Ok(bound) };
-    let nearest = dtype.nearest(i);
-    ensure!(
-        nearest == i || (nearest > i) == (which == "min"),
-        Runtime,
-        "Clamp {which} value {i} is outside the representable range of {}",
-        dtype.scalar_name()
-    );
-    Ok(Arg::S(Scalar::Int(nearest)))
-}
-
 /// An absent bound of an integer tensor is omitted, since integers have no infinity to stand for it.
 fn clamp(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
@@ -237,8 +223,8 @@ fn clamp(a: &Args) -> Result<Out> {
         |i: usize| -> Result<Option<Arg>> { if a.is_none(i) { Ok(None) } else { a.operand(i).map(Some) } };
     let (mut min, mut max) = (bound(1)?, bound(2)?);
     if t.dtype().is_int() {
-        min = min.map(|b| limit(b, t.dtype(), "min")).transpose()?;
-        max = max.map(|b| limit(b, t.dtype(), "max")).transpose()?;
+        min = min.map(|b| numbers::limit(b, t.dtype(), "min")).transpose()?;
+        max = max.map(|b| numbers::limit(b, t.dtype(), "max")).transpose()?;
     }
     let float = |b: Arg| result_type(&[t.into(), b]).is_ok_and(DType::is_float);
     let out = match (min, max) {

@@ -4,6 +4,7 @@
 mod backward;
 mod fold;
 mod formula;
+pub mod numbers;
 mod order;
 pub mod unsigned;
 
@@ -489,7 +490,7 @@ impl PointwiseOp {
     /// Computes into `out`, which has the broadcast shape, and any dtype and layout.
     fn run_into(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
         if !common.is_float() {
-            if args.iter().any(|a| is_wider(a, common)) {
+            if args.iter().any(|a| numbers::is_wider(a, common)) {
                 return self.run_wrapped(args, params, common, out);
             }
             if self.meta.divides && out.numel() > 0 {
@@ -544,69 +545,6 @@ impl PointwiseOp {
         let done = run(&program, compute_type(common), &operands, params, out.raw())?;
         ensure!(done, Error::DtypeNotImplemented { op: self.name, dtype: common });
         Ok(())
-    }
-
-    /// As `run_into`, with wider integer operands first cast to the common dtype: PyTorch converts operands before it
-    /// computes, so that -1 becomes 255 in uint8.
-    #[cold]
-    fn run_wrapped(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
-        let mut narrow: SmallVec<[Option<Tensor>; 3]> = SmallVec::new();
-        for a in args {
-            narrow.push(match a {
-                Arg::T(t) if is_wider(a, common) => Some(t.copied(common)?),
-                _ => None,
-            });
-        }
-        let args: SmallVec<[Arg; 3]> = args
-            .iter()
-            .zip(&narrow)
-            .map(|(a, narrow)| match (a, narrow) {
-                (_, Some(t)) => Ok(Arg::T(t)),
-                (Arg::S(s), None) if self.meta.limit.is_empty() => Ok(Arg::S(s.wrapped(common))),
-                (a, None) => super::arith::limit(*a, common, self.meta.limit),
-            })
-            .collect::<Result<_>>()?;
-        self.run_into(&args, params, common, out)
-    }
-
-    /// Whether operand `i` is a number, or a 0-d tensor, that is rounded to a half type.
-    #[inline]
-    fn is_finer(&self, i: usize, a: &Arg, common: DType) -> bool {
-        self.meta.rounded >> i & 1 == 1
-            && match a {
-                Arg::S(s) => is_rounded(*s, common),
-                Arg::T(t) => matches!(t.dtype(), DType::F32 | DType::F64),
-            }
-    }
-
-    fn any_is_finer(&self, args: &[Arg], params: &[Scalar], common: DType) -> bool {
-        args.iter().enumerate().any(|(i, a)| self.is_finer(i, a, common))
-            || self.meta.rounded & ROUNDED_PARAMETERS != 0 && params.iter().any(|p| is_rounded(*p, common))
-    }
-
-    /// As `run_into`, with operands rounded as `RowMeta::rounded` says.
-    #[cold]
-    fn run_rounded(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
-        let mut coarse: SmallVec<[Option<Tensor>; 3]> = SmallVec::new();
-        for (i, a) in args.iter().enumerate() {
-            coarse.push(match a {
-                Arg::T(t) if self.is_finer(i, a, common) => Some(t.copied(common)?),
-                _ => None,
-            });
-        }
-        let args: SmallVec<[Arg; 3]> = (0..)
-            .zip(args)
-            .zip(&coarse)
-            .map(|((i, a), coarse)| match (a, coarse) {
-                (_, Some(t)) => Arg::T(t),
-                (Arg::S(s), None) if self.is_finer(i, a, common) => Arg::S(rounded(*s, common)),
-                (a, None) => *a,
-            })
-            .collect();
-        let all = self.meta.rounded & ROUNDED_PARAMETERS != 0;
-        let params: SmallVec<[Scalar; 3]> =
-            params.iter().map(|p| if all { rounded(*p, common) } else { *p }).collect();
-        self.run_into(&args, &params, common, out)
     }
 
     /// Whether a number as input `i` has an empty edge: PyTorch converts it to a tensor, unless the operation has a
@@ -686,25 +624,6 @@ impl PointwiseOp {
         t.bump_version();
         Ok(true)
     }
-}
-
-/// Whether an integer operand may not fit in the common integer dtype: a number, or a 0-d tensor.
-fn is_wider(a: &Arg, common: DType) -> bool {
-    match a {
-        Arg::S(s) => s.wrapped(common) != *s,
-        Arg::T(t) => t.dtype().is_int() && promote(t.dtype(), common).ok() != Some(common),
-    }
-}
-
-/// A number as an element of a dtype holds it.
-fn rounded(s: Scalar, d: DType) -> Scalar {
-    Scalar::read(d, &s.bytes(d))
-}
-
-/// Whether a dtype holds another number. Any NaN is NaN.
-fn is_rounded(s: Scalar, d: DType) -> bool {
-    let v = s.to_f64();
-    rounded(s, d).to_f64() != v && !v.is_nan()
 }
 
 /// In place, broadcasting must not enlarge the tensor's shape.

@@ -27,6 +27,7 @@ from rgrad.utils.data import (
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
+    _collate,
     _workers,
     dataloader,
     default_collate,
@@ -222,6 +223,18 @@ def test_streams_end_by_themselves():
 
 
 # Workers
+
+
+def test_workers_that_were_ended_are_replaced_in_the_next_pass():
+    loader = DataLoader(Squares(), batch_size=2, num_workers=2, persistent_workers=True)
+    wanted = [batch.tolist() for batch in loader]
+    iterator = iter(loader)
+    iterator._shutdown_workers()
+    iterator._shutdown_workers()
+    again = iter(loader)
+    assert again is not iterator
+    assert [batch.tolist() for batch in again] == wanted
+    again._shutdown_workers()
 
 
 @pytest.mark.parametrize("kind", ["process", "thread"])
@@ -458,6 +471,8 @@ def test_iterators_take_loaders_of_other_packages(workers):
     assert isinstance(iterator, dataloader._BaseDataLoaderIter)
     assert [batch.tolist() for batch in iterator] == [[1.0]]
     assert type(iter(DataLoader(range(3), num_workers=workers))) is kind
+
+
 def test_workers_are_processes_that_can_be_waited_for():
     iterator = iter(DataLoader(Squares(), batch_size=2, num_workers=2))
     workers = iterator._workers
@@ -524,3 +539,58 @@ def test_exceptions_of_other_threads_are_raised_again_with_their_traceback():
         with pytest.raises(kind) as caught:
             kept.reraise()
         assert f"Caught {type(error).__name__} in a thread.\nOriginal Traceback" in str(caught.value)
+
+
+# Functions that collate
+
+
+class Span:
+    """A value of a type that no loader knows."""
+
+    def __init__(self, begin, end):
+        self.begin, self.end = begin, end
+
+
+def joined(batch, *, collate_fn_map=None):
+    return Span(min(s.begin for s in batch), max(s.end for s in batch))
+
+
+def test_a_type_added_to_the_functions_that_collate_is_collated_in_any_nesting(monkeypatch):
+    monkeypatch.setitem(_collate.default_collate_fn_map, Span, joined)
+    batch = next(iter(DataLoader([{"span": (Span(i, i + 2), float(i))} for i in range(4)], batch_size=4)))
+    span, numbers = batch["span"]
+    assert (span.begin, span.end) == (0, 5)
+    assert torch.equal(numbers, torch.arange(4, dtype=torch.float64))
+
+
+def test_without_a_function_only_containers_are_collated():
+    with pytest.raises(TypeError, match="batch must contain"):
+        _collate.collate([Span(0, 1)], collate_fn_map={int: joined})
+    with pytest.raises(TypeError, match="batch must contain"):
+        _collate.collate([torch.ones(1)])
+    with pytest.raises(TypeError, match="batch must contain"):
+        _collate.collate(["a"])
+
+
+def test_the_very_type_has_precedence_over_its_bases(monkeypatch):
+    class Kept(torch.Tensor):
+        pass
+
+    functions = {**_collate.default_collate_fn_map, Kept: lambda batch, *, collate_fn_map: batch}
+    kept = [torch.ones(1).as_subclass(Kept)]
+    assert _collate.collate(kept, collate_fn_map=functions) is kept
+    assert _collate.collate([torch.ones(1)], collate_fn_map=functions).shape == (1, 1)
+    numbers = _collate.collate([(1, 2.5), (3, 0.5)], collate_fn_map={(int, float): lambda b, *, collate_fn_map: max(b)})
+    assert numbers == [3, 2.5]
+
+
+def test_arrays_are_collated_by_a_table_made_from_the_default_one_or_by_its_own_entry():
+    numpy = pytest.importorskip("numpy")
+    arrays = [numpy.ones(2, numpy.float32), numpy.zeros(2, numpy.float32)]
+    functions = dict(_collate.default_collate_fn_map)
+    assert _collate.collate(arrays, collate_fn_map=functions).tolist() == [[1, 1], [0, 0]]
+    assert _collate.collate([numpy.float32(1)], collate_fn_map=functions).dtype is torch.float32
+    functions[numpy.ndarray] = lambda batch, *, collate_fn_map: len(batch)
+    assert _collate.collate(arrays, collate_fn_map=functions) == 2
+    with pytest.raises(TypeError, match="found <U1"):
+        _collate.default_collate([numpy.array("x")])

@@ -249,3 +249,20 @@ def test_a_forked_call_is_a_future():
     future = torch.jit.fork(max, 2, 3)
     assert isinstance(future, torch.Future) and future.wait() == torch.jit.wait(future) == 3
     assert future.then(lambda f: f.value() + 1).wait() == 4
+
+
+def test_a_mapped_function_may_index_with_its_arguments():
+    from rgrad._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+    seen = torch.tensor([[True, False, True], [True, True, False]])
+    group = torch.tensor([0, 0, 1])
+
+    def visible(batch, query, key):
+        return seen[batch, key] & (group[query] == group[key])
+
+    mask = visible
+    for dims in ((None, None, 0), (None, 0, None), (0, None, None)):
+        mask = torch.func.vmap(mask, in_dims=dims, out_dims=0)
+    with TransformGetItemToIndex():
+        made = mask(torch.arange(2), torch.arange(3), torch.arange(3))
+    assert torch.equal(made, seen[:, None, :] & (group[:, None] == group)[None])

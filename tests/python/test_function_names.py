@@ -119,7 +119,7 @@ def test_layouts_are_there_to_be_compared_with():
 
 def test_functions_of_complex_sparse_and_quantized_tensors_say_why_they_are_not_there():
     names = [name for names in _absent_names.FUNCTIONS.values() for name in names]
-    assert len(names) == len(set(names)) > 90
+    assert len(names) == len(set(names)) > 80
     for name in names:
         with pytest.raises(NotImplementedError, match=rf"^torch\.{name} is not in rgrad: "):
             getattr(torch, name)(torch.ones(2))

@@ -291,3 +291,20 @@ def test_gradients_are_finite_where_squares_underflow(function):
     x = torch.tensor([0.0, 1e-30, 1e-23, -1e-25], requires_grad=True)
     function(x).sum().backward()
     assert x.grad.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss])
+def test_a_nan_reaches_the_gradients_of_robust_losses(loss):
+    x, y = (torch.tensor(v, requires_grad=True) for v in ([float("nan"), 5.0, -5.0, 0.25], [0.0] * 4))
+    loss(x, y, reduction="sum").backward()
+    assert x.grad[0].isnan() and y.grad[0].isnan()
+    assert x.grad[1:].tolist() == [1, -1, 0.25] and y.grad[1:].tolist() == [-1, 1, -0.25]
+
+
+@pytest.mark.parametrize(("function", "larger"), [(torch.fmax, 1.0), (torch.fmin, 0.0)])
+def test_equal_elements_share_the_gradient_of_fmax_and_fmin(function, larger):
+    nan = float("nan")
+    a = torch.tensor([1.0, nan, 1.0, nan, 2.0], requires_grad=True)
+    b = torch.tensor([1.0, 1.0, nan, nan, 1.0], requires_grad=True)
+    function(a, b).sum().backward()
+    assert a.grad.tolist() == [0.5, 0, 1, 1, larger] and b.grad.tolist() == [0.5, 1, 0, 0, 1 - larger]

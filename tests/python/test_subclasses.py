@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 import rgrad as torch
-from rgrad import nn
+from rgrad import _subclass, nn
 from rgrad.nn import functional as F
 
 
@@ -240,3 +240,53 @@ def test_a_subclass_whose_detach_gives_another_class_is_no_parameter():
     with pytest.raises(RuntimeError, match="requires that detach\\(\\) returns an instance of the same type"):
         torch.nn.Parameter(torch.ones(1).as_subclass(Plain))
     assert not isinstance(torch.ones(1), torch.nn.Parameter) and not isinstance(1, torch.nn.Parameter)
+
+
+def test_methods_that_a_program_adds_to_tensor_are_not_overridden(monkeypatch):
+    def noted(self, note):
+        return type(self), note
+
+    monkeypatch.setattr(torch.Tensor, "noted", noted, raising=False)
+    monkeypatch.setattr(torch.Tensor, "kind_of", property(lambda self: type(self).__name__), raising=False)
+    _subclass._rest.cache_clear()  # what earlier classes found was without the two
+
+    class Strict(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    try:
+        x = torch.ones(2).as_subclass(Strict)
+        with pytest.raises(TypeError):
+            x.numel()
+        assert x.noted("new") == (Strict, "new")
+        assert x.kind_of == "Strict"
+    finally:
+        _subclass._rest.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("grid_sample", lambda x: F.grid_sample(torch.ones(1, 2, 4, 4), x.reshape(1, 3, 1, 2), align_corners=True)),
+        ("cosine_similarity", lambda x: F.cosine_similarity(torch.ones(3, 2), x)),
+        ("normalize", lambda x: F.normalize(x, dim=0)),
+        ("glu", lambda x: F.glu(x)),
+        ("einsum", lambda x: torch.einsum("ij,ij->i", torch.ones(3, 2), x)),
+        ("triplet_margin_loss", lambda x: F.triplet_margin_loss(x, torch.ones(3, 2), torch.zeros(3, 2))),
+    ],
+)
+def test_a_class_that_handles_calls_itself_sees_a_function_as_one_call(name, call):
+    class Handling(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            calls.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    calls = []
+    x = torch.tensor([[0.1, -0.2], [0.3, 0.4], [0.0, 0.9]])
+    handled = x.as_subclass(Handling)
+    made = call(handled)
+    assert [n for n in calls if n != "reshape"] == [name]
+    assert type(made) is Handling
+    assert torch.equal(made.as_subclass(torch.Tensor), call(x))

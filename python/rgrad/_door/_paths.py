@@ -96,6 +96,15 @@ _ROWS = {
         "ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy "
         "transformer_auto_wrap_policy wrap",
     ),
+    "distributed.nn": (
+        "distributed._names",
+        "RemoteModule all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter "
+        "scatter",
+    ),
+    "distributed.nn.functional": (
+        "distributed._names",
+        "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter",
+    ),
     "distributed.optim": ("distributed._names", "PostLocalSGDOptimizer ZeroRedundancyOptimizer"),
     "distributed.rpc": ("distributed._names", "RRef init_rpc rpc_async rpc_sync shutdown"),
     "distributed.tensor": (
@@ -158,7 +167,11 @@ _ROWS = {
     "storage": ("storage", "UntypedStorage"),
     "utils.checkpoint": ("utils._recompute", "CheckpointError"),
     "utils.data._utils": ("utils.data._workers", "MP_STATUS_CHECK_INTERVAL"),
-    "utils.data._utils.collate": ("utils.data", "default_collate default_convert"),
+    "utils.data._utils.collate": (
+        "utils.data._collate",
+        "collate collate_float_fn collate_int_fn collate_numpy_array_fn collate_numpy_scalar_fn collate_str_fn "
+        "collate_tensor_fn default_collate default_collate_fn_map default_convert np_str_obj_array_pattern",
+    ),
     "utils.data._utils.worker": ("utils.data._workers", "WorkerInfo _generate_state get_worker_info"),
     "utils.data.dataloader": ("utils.data", "default_collate default_convert get_worker_info"),
 }

@@ -1,7 +1,27 @@
-"""A name that packages import together with `vmap`, which rgrad does not implement."""
+"""A context that packages enter around `vmap`."""
 
-from rgrad._absent import absent_class
+from __future__ import annotations
 
-TransformGetItemToIndex = absent_class(
-    "torch._dynamo._trace_wrapped_higher_order_op.TransformGetItemToIndex", "it changes indexing under vmap"
-)
+from typing import Any
+
+__all__ = ["TransformGetItemToIndex"]
+
+
+class TransformGetItemToIndex:
+    """A context in which tensors may be indexed with the tensors that `vmap` passes.
+
+    It changes nothing: `vmap` here passes ordinary tensors, which are indices everywhere.
+
+    >>> import rgrad
+    >>> from rgrad._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+    >>> table = rgrad.tensor([5, 6, 7])
+    >>> with TransformGetItemToIndex():
+    ...     rgrad.vmap(lambda i: table[i])(rgrad.tensor([2, 0]))
+    tensor([7, 5])
+    """
+
+    def __enter__(self) -> TransformGetItemToIndex:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        return None

@@ -127,3 +127,6 @@ def segment_reduce(
         blank = empty if initial is None else float(initial)
         made = rgrad.where(rows.unsqueeze(-1) > 0, share, blank)
     return made.reshape(*data.shape[:axis], segments, *data.shape[axis + 1 :]).to(data.dtype)
+
+
+_segment_reduce = segment_reduce

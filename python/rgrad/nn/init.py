@@ -377,3 +377,11 @@ kaiming_uniform = _renamed(kaiming_uniform_)
 kaiming_normal = _renamed(kaiming_normal_)
 orthogonal = _renamed(orthogonal_)
 sparse = _renamed(sparse_)
+
+
+# The names by which packages call the unrecorded forms.
+_no_grad_uniform_ = uniform_
+_no_grad_normal_ = normal_
+_no_grad_trunc_normal_ = trunc_normal_
+_no_grad_fill_ = constant_
+_no_grad_zero_ = zeros_

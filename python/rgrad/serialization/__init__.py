@@ -54,6 +54,7 @@ for _public in (add_safe_globals, clear_safe_globals, get_safe_globals, safe_glo
     _public.__module__ = __name__
 
 PathOrFile = FILE_LIKE = str | os.PathLike[str] | IO[bytes]
+DEFAULT_PROTOCOL = 2  # of pickle
 MAP_LOCATION = Callable[[Any, str], Any] | _C.device | str | dict[str, str] | None
 
 

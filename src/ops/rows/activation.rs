@@ -41,6 +41,18 @@ fn tanh_inner<E: Num>(x: E) -> E {
     E::lit(0.797_884_560_802_865_4) * (x + E::lit(0.044715) * x * x * x)
 }
 
+/// The derivative of `smooth_l1`; NaN of NaN.
+#[inline(always)]
+fn smooth_l1_slope<E: Num>(x: E, beta: E) -> E {
+    E::select(beta.le(x), E::one(), E::select(x.le(-beta), -E::one(), x / beta))
+}
+
+/// The derivative of `huber`; NaN of NaN.
+#[inline(always)]
+fn huber_slope<E: Num>(x: E, delta: E) -> E {
+    E::select(delta.lt(x), delta, E::select(x.lt(-delta), -delta, x))
+}
+
 rows! { ACTIVATION;
     /// max(x, 0).
     num relu(input) = input.maximum(E::zero())
@@ -156,8 +168,8 @@ rows! { ACTIVATION;
         E::select(z.lt(beta), E::lit(0.5) * z * z / beta, z - E::lit(0.5) * beta)
     }
     => d(g, y) = [
-        { let x = input - target; g * E::select(x.abs().lt(beta), x / beta, E::select(x.lt(E::zero()), -E::one(), E::one())) },
-        { let x = target - input; g * E::select(x.abs().lt(beta), x / beta, E::select(x.lt(E::zero()), -E::one(), E::one())) },
+        g * smooth_l1_slope(input - target, beta),
+        g * smooth_l1_slope(target - input, beta),
     ]; { exposure: Exposure::NONE }
     => torch { shows: Some(("reduction", Attribute::Int(0))), node: "SmoothL1LossBackward0" }
     /// Huber's function of the difference.
@@ -166,8 +178,8 @@ rows! { ACTIVATION;
         E::select(z.le(delta), E::lit(0.5) * z * z, delta * (z - E::lit(0.5) * delta))
     }
     => d(g, y) = [
-        { let x = input - target; g * E::select(x.abs().le(delta), x, E::select(x.lt(E::zero()), -delta, delta)) },
-        { let x = target - input; g * E::select(x.abs().le(delta), x, E::select(x.lt(E::zero()), -delta, delta)) },
+        g * huber_slope(input - target, delta),
+        g * huber_slope(target - input, delta),
     ]; { exposure: Exposure::NONE }
     => torch { shows: Some(("reduction", Attribute::Int(0))), node: "HuberLossBackward0" }
     /// -(t log x + (1 - t) log(1 - x)), the logarithms not below -100.

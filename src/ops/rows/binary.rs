@@ -76,14 +76,14 @@ rows! { BINARY;
     /// The larger of two elements; the other one where one is NaN.
     num fmax(input, other) = E::select(E::or(other.is_nan(), other.le(input)), input, other)
     => d(g, y) = [
-        E::select(E::or(other.is_nan(), other.le(input)), g, E::zero()),
-        E::select(E::or(other.is_nan(), other.le(input)), E::zero(), g),
+        E::select(input.eq(other), g * E::lit(0.5), E::select(E::or(other.is_nan(), other.lt(input)), g, E::zero())),
+        E::select(input.eq(other), g * E::lit(0.5), E::select(E::or(other.is_nan(), other.lt(input)), E::zero(), g)),
     ]; { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// The smaller of two elements; the other one where one is NaN.
     num fmin(input, other) = E::select(E::or(other.is_nan(), input.le(other)), input, other)
     => d(g, y) = [
-        E::select(E::or(other.is_nan(), input.le(other)), g, E::zero()),
-        E::select(E::or(other.is_nan(), input.le(other)), E::zero(), g),
+        E::select(input.eq(other), g * E::lit(0.5), E::select(E::or(other.is_nan(), input.lt(other)), g, E::zero())),
+        E::select(input.eq(other), g * E::lit(0.5), E::select(E::or(other.is_nan(), input.lt(other)), E::zero(), g)),
     ]; { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// Length of the hypotenuse.
     float hypot(input, other) = {

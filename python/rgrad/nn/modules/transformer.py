@@ -40,6 +40,9 @@ def _activation(given: Activation) -> Callable[[Tensor], Tensor]:
     return _ACTIVATIONS[given]
 
 
+_get_activation_fn = _activation  # the name by which packages import it
+
+
 def _causal_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
     """Minus infinity above the diagonal, so that no position attends to a later one."""
     return rgrad.triu(rgrad.full((size, size), -math.inf, dtype=dtype, device=device), diagonal=1)

@@ -61,6 +61,13 @@ def _replaced(module: Module, given: Mapping[str, Tensor], tie_weights: bool, st
             held[key] = tensor
 
 
+def _reparametrize_module(
+    module: Module, parameters_and_buffers: Mapping[str, Tensor], tie_weights: bool = False, strict: bool = False
+) -> Any:
+    """A context in which a module has given tensors instead of its parameters and buffers; see `functional_call`."""
+    return _replaced(module, parameters_and_buffers, tie_weights, strict)
+
+
 def functional_call(
     module: Module,
     parameter_and_buffer_dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],

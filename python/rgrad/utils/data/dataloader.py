@@ -360,6 +360,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             raise
         self._prime()
 
+    def _shutdown_workers(self) -> None:
+        """Ends the workers; the loader's next pass starts others."""
+        self._finalizer()
+
     def restart(self, loader: Any) -> None:
         """Starts the next pass with the same workers."""
         self._loader = _without_iterator(loader)

@@ -1,0 +1,216 @@
+"""Names that PyTorch keeps to itself and packages use all the same."""
+
+import math
+
+import pytest
+
+import rgrad as torch
+from rgrad import _C
+from rgrad.nn import init
+from rgrad.nn.modules.transformer import _get_activation_fn
+
+
+@pytest.mark.parametrize(
+    ("check", "error"),
+    [
+        (torch._check, RuntimeError),
+        (torch._check_index, IndexError),
+        (torch._check_value, ValueError),
+        (torch._check_type, TypeError),
+        (torch._check_not_implemented, NotImplementedError),
+    ],
+)
+def test_a_check_raises_the_error_of_its_kind_with_the_message(check, error):
+    check(True, lambda: pytest.fail("the message is made on failure only"))
+    with pytest.raises(error, match="two is too many"):
+        check(False, lambda: "two is too many")
+    with pytest.raises(error, match="text"):
+        check(False, "text")
+    with pytest.raises(error, match="Expected cond to be True"):
+        check(False)
+    with pytest.raises(TypeError, match="cond must be a bool"):
+        check(1)
+    with pytest.raises(TypeError, match="cond must be a bool, but got a Tensor"):
+        check(torch.tensor(True))
+
+
+def test_a_check_may_be_given_the_type_of_its_error():
+    with pytest.raises(KeyError):
+        torch._check_with(KeyError, False, "x")
+    with pytest.raises(KeyError):
+        torch._check_tensor_all_with(KeyError, torch.tensor([True, False]), "x")
+
+
+def test_a_check_of_a_size_refuses_negative_and_too_large_numbers():
+    torch._check_is_size(0)
+    torch._check_is_size(3, max=3)
+    with pytest.raises(RuntimeError):
+        torch._check_is_size(-1)
+    with pytest.raises(RuntimeError):
+        torch._check_is_size(4, max=3)
+
+
+def test_a_check_of_all_elements_takes_bool_tensors_only():
+    torch._check_tensor_all(torch.tensor([True, True]))
+    with pytest.raises(RuntimeError, match="not all"):
+        torch._check_tensor_all(torch.tensor([True, False]), lambda: "not all")
+    with pytest.raises(TypeError, match="cond must be a tensor"):
+        torch._check_tensor_all(True)
+    with pytest.raises(TypeError, match="dtype torch.bool"):
+        torch._check_tensor_all(torch.tensor([1]))
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+def test_the_derivatives_of_softmax_are_those_that_autograd_finds(dim):
+    x = torch.tensor([[0.1, -2.0, 0.7], [1.5, 0.2, 0.3]], requires_grad=True)
+    grad = torch.tensor([[1.0, 2.0, -0.5], [0.3, -1.0, 0.0]])
+    for function, derivative in (
+        (torch.softmax, torch._softmax_backward_data),
+        (torch.log_softmax, torch._log_softmax_backward_data),
+    ):
+        y = function(x, dim)
+        (wanted,) = torch.autograd.grad(y, x, grad)
+        torch.testing.assert_close(derivative(grad, y.detach(), dim, x.dtype), wanted)
+        assert derivative(grad, y.detach(), dim, torch.bfloat16).dtype is torch.bfloat16
+
+
+def test_a_weight_normed_by_the_function_has_the_given_norms():
+    v, g = torch.arange(1.0, 7.0).reshape(2, 3), torch.tensor([[2.0], [5.0]])
+    torch.testing.assert_close(torch._weight_norm(v, g).norm(dim=1, keepdim=True), g)
+    torch.testing.assert_close(torch._weight_norm(v, g.new_ones(1, 3), 1).norm(dim=0), torch.ones(3))
+
+
+def test_rows_of_entries_and_beginnings_of_rows_are_converted_both_ways():
+    rows, columns = torch.tensor([0, 0, 2, 4]), torch.tensor([1, 3, 0, 2])
+    begins = torch._convert_indices_from_coo_to_csr(rows, 6)
+    assert begins.tolist() == [0, 2, 2, 3, 3, 4, 4]
+    assert torch._convert_indices_from_csr_to_coo(begins, columns).tolist() == [rows.tolist(), columns.tolist()]
+    turned = torch._convert_indices_from_csr_to_coo(begins, columns, out_int32=True, transpose=True)
+    assert turned.dtype is torch.int32 and turned.tolist() == [columns.tolist(), rows.tolist()]
+    assert torch._convert_indices_from_coo_to_csr(rows, 6, out_int32=True).dtype is torch.int32
+
+
+def test_a_shape_is_a_tensor_of_integers():
+    shape = torch._shape_as_tensor(torch.zeros(2, 0))
+    assert shape.tolist() == [2, 0] and shape.dtype is torch.int64
+    assert torch._shape_as_tensor(torch.tensor(1.0)).shape == (0,)
+
+
+def test_truth_of_all_or_any_elements_is_asked_of_bools_only():
+    mixed = torch.tensor([True, False])
+    assert not torch._is_all_true(mixed).item() and torch._is_any_true(mixed).item()
+    with pytest.raises(RuntimeError, match="torch.bool"):
+        torch._is_all_true(torch.tensor([1]))
+    with pytest.raises(RuntimeError, match="torch.bool"):
+        torch._is_any_true(torch.tensor([1]))
+
+
+def test_segments_are_reduced_under_the_private_name_too():
+    assert torch._segment_reduce(torch.arange(6.0), "sum", offsets=torch.tensor([0, 2, 6])).tolist() == [1, 14]
+
+
+def test_print_options_hold_within_their_context_and_after_an_error():
+    x, before = torch.tensor([math.pi]), torch.get_printoptions()
+    with torch._tensor_str.printoptions(precision=2):
+        assert repr(x) == "tensor([3.14])"
+    with pytest.raises(KeyError), torch._tensor_str.printoptions(precision=1, sci_mode=True):
+        raise KeyError
+    assert torch.get_printoptions() == before
+
+
+def test_unrecorded_initialization_fills_parameters():
+    p = torch.nn.Parameter(torch.zeros(3))
+    assert init._no_grad_fill_(p, 2.0).tolist() == [2, 2, 2]
+    assert init._no_grad_zero_(p).tolist() == [0, 0, 0]
+    assert init._no_grad_uniform_(p, 3.0, 4.0).min().item() >= 3
+    assert init._no_grad_normal_(p, 5.0, 0.0).tolist() == [5, 5, 5]
+    assert init._no_grad_trunc_normal_(p, 0.0, 1.0, -0.1, 0.1).abs().max().item() <= 0.1
+
+
+def test_an_activation_is_found_by_its_name():
+    assert _get_activation_fn("relu")(torch.tensor(-1.0)).item() == 0
+    with pytest.raises(RuntimeError, match="activation should be relu/gelu"):
+        _get_activation_fn("tanh")
+
+
+def test_the_folder_of_caches_is_that_of_the_environment(monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", "/somewhere")
+    assert torch.hub._get_torch_home() == "/somewhere"
+    monkeypatch.delenv("TORCH_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert torch.hub._get_torch_home() == "/caches/torch"
+
+
+def test_the_core_answers_what_programs_ask_of_it():
+    assert _C._are_functorch_transforms_active() is False  # type: ignore[attr-defined]
+    assert _C._get_default_device() == torch.get_default_device().type  # type: ignore[attr-defined]
+    assert _C._get_privateuse1_backend_name() == "privateuseone"  # type: ignore[attr-defined]
+
+
+def test_extensions_in_other_languages_are_refused_when_used():
+    from rgrad.utils import cpp_extension
+
+    with pytest.raises(NotImplementedError, match=r"torch\.utils\.cpp_extension\.load"):
+        cpp_extension.load(name="x", sources=["x.cpp"])
+    assert cpp_extension.CUDA_HOME is None
+
+
+def test_no_package_orders_contractions():
+    assert not torch.backends.opt_einsum.is_available()
+    assert torch.backends.opt_einsum.get_opt_einsum() is None
+
+
+def test_classes_of_graphs_serve_annotations_only():
+    assert isinstance(_C.Graph, type) and isinstance(_C.Value, type)  # type: ignore[attr-defined]
+    with pytest.raises(NotImplementedError, match=r"torch\._C\.Graph"):
+        _C.Graph()  # type: ignore[attr-defined]
+
+
+def test_tensors_are_grouped_by_device_and_dtype_with_what_belongs_to_them():
+    from rgrad.utils import _foreach_utils as utils
+
+    params = [torch.ones(1), torch.ones(2, dtype=torch.float64), torch.ones(3), torch.ones(4, device="meta")]
+    groups = utils._group_tensors_by_device_and_dtype([params, ["a", "b", None, "d"], []], with_indices=True)
+    cpu, meta = torch.device("cpu"), torch.device("meta")
+    assert {key: (parts[1], places) for key, (parts, places) in groups.items()} == {
+        (cpu, torch.float32): (["a", None], [0, 2]),
+        (cpu, torch.float64): (["b"], [1]),
+        (meta, torch.float32): (["d"], [3]),
+    }
+    assert all(parts[2] == [] for parts, _ in groups.values())
+    assert groups[cpu, torch.float32][0][0][1] is params[2]
+    assert utils._group_tensors_by_device_and_dtype([params])[meta, torch.float32][1] == []
+    for wrong in ([], [params, params[:2]], [[None]]):
+        with pytest.raises(RuntimeError):
+            utils._group_tensors_by_device_and_dtype(wrong)
+    assert utils._has_foreach_support([*params, None], cpu) and not utils._has_foreach_support([1], cpu)
+    assert not utils._has_foreach_support(params, meta)
+    assert "cpu" in utils._get_fused_kernels_supported_devices()
+    assert "meta" not in utils._get_foreach_kernels_supported_devices()
+
+
+def test_samples_of_gamma_distributions_have_the_mean_and_gradients_by_the_shape():
+    shape = torch.full((4000,), 3.0, requires_grad=True)
+    torch.manual_seed(0)
+    drawn = torch._standard_gamma(shape)
+    assert abs(drawn.mean().item() - 3) < 0.2
+    drawn.mean().backward()
+    assert shape.grad is not None and abs(shape.grad.sum().item() - 1) < 0.1  # the mean's derivative
+    with pytest.raises(NotImplementedError):
+        torch._standard_gamma(shape, generator=torch.Generator())
+
+
+def test_a_module_has_other_tensors_within_a_context():
+    from rgrad.nn.utils.stateless import _reparametrize_module
+
+    module = torch.nn.Linear(2, 2)
+    weight, x = module.weight, torch.ones(1, 2)
+    with _reparametrize_module(module, {"weight": torch.eye(2), "bias": torch.zeros(2)}):
+        assert module(x).tolist() == [[1, 1]]
+    assert module.weight is weight
+
+
+def test_the_older_name_of_the_download_of_parameters_is_kept():
+    from rgrad.utils import model_zoo
+
+    assert model_zoo.load_url is torch.hub.load_state_dict_from_url

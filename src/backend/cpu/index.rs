@@ -403,14 +403,19 @@ fn mask_chunk(mask: &[Bool8], c: usize) -> (usize, &[Bool8]) {
     (at, &mask[at..mask.len().min(at + MASK_CHUNK)])
 }
 
+/// Where the elements that a block of a mask keeps are gathered, by cache lines.
+#[repr(align(64))]
+struct MaskBlock<T>([T; MASK_BLOCK]);
+
 /// Writes the elements of `x` at which the mask is true contiguously to `out`.
 pub fn compress<T: Element>(x: &[T], mask: &[Bool8], starts: &[usize], out: &mut [T]) {
     for_parts_mut(out, starts, |c, mut out| {
         let (at, mask) = mask_chunk(mask, c);
         let x = &x[at..at + mask.len()];
+        let mut block = MaskBlock([T::from_i64(0); MASK_BLOCK]);
+        let block = &mut block.0;
         for (x, mask) in x.chunks(MASK_BLOCK).zip(mask.chunks(MASK_BLOCK)) {
             // Branchless: every element is written, but the position advances only past those that are kept.
-            let mut block = [T::from_i64(0); MASK_BLOCK];
             let mut kept = 0;
             for (&v, m) in x.iter().zip(mask) {
                 block[kept & (MASK_BLOCK - 1)] = v;
@@ -429,8 +434,9 @@ pub fn compress<T: Element>(x: &[T], mask: &[Bool8], starts: &[usize], out: &mut
 pub fn positions(mask: &[Bool8], starts: &[usize], out: &mut [i64]) {
     for_parts_mut(out, starts, |c, mut out| {
         let (at, mask) = mask_chunk(mask, c);
+        let mut block = MaskBlock([0; MASK_BLOCK]);
+        let block = &mut block.0;
         for (c, mask) in mask.chunks(MASK_BLOCK).enumerate() {
-            let mut block = [0; MASK_BLOCK];
             let mut kept = 0;
             for (i, m) in mask.iter().enumerate() {
                 block[kept & (MASK_BLOCK - 1)] = (at + c * MASK_BLOCK + i) as i64;

@@ -471,6 +471,22 @@ def test_a_spread_without_degrees_of_freedom_warns():
             RuntimeError,
             r"pixel_unshuffle expects height to be divisible by downscale_factor, but input.size\(-2\)=3",
         ),
+        (lambda: F.rrelu(torch.ones(2), 0.3, 0.1), RuntimeError, "Lower bound should be less than or equal to the"),
+        (
+            lambda: F.max_unpool2d(torch.ones(4, 4), torch.zeros(4, 4, dtype=torch.int64), 3, 2),
+            RuntimeError,
+            "Input to max_unpooling2d should be a 3d or 4d Tensor, but got a tensor with 2 dimensions",
+        ),
+        (
+            lambda: F.max_unpool3d(torch.ones(1, 2, 2, 2), torch.zeros(1, 2, 2, 2, dtype=torch.int64), 3, 0),
+            RuntimeError,
+            r"strides should be greater than zero, but got stride: \[0, 0, 0\]",
+        ),
+        (
+            lambda: F.linear_cross_entropy(torch.ones(3), torch.ones(2, 4, 3), torch.ones(2, 4)),
+            RuntimeError,
+            r"requires batched input, \(N, 3\), got unbatched input with shape \(3,\)",
+        ),
     ],
 )
 def test_layers_and_losses_tell_mistakes(call, kind, words):

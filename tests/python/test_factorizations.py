@@ -358,3 +358,12 @@ def test_factors_of_addr_are_of_the_kind_of_the_result(dtype):
 def test_removed_functions_say_what_stands_in_their_place(name):
     with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed.*use torch.linalg"):
         getattr(torch, name)(torch.eye(2))
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("rows, columns", [(0, 0), (3, 0), (0, 3)])
+def test_least_squares_of_nothing_has_a_gradient_of_nothing(driver: str, rows: int, columns: int):
+    a, b = torch.ones(rows, columns, requires_grad=True), torch.ones(rows, 2, requires_grad=True)
+    solution = torch.linalg.lstsq(a, b, driver=driver).solution
+    solution.sum().backward()
+    assert solution.shape == (columns, 2) and a.grad.shape == a.shape and torch.equal(b.grad, torch.zeros(rows, 2))

@@ -673,3 +673,11 @@ def test_pretrained_embeddings_take_options_by_position():
     assert table.padding_idx == 1 and table.weight.requires_grad
     bags = nn.EmbeddingBag.from_pretrained(torch.ones(4, 2), True, None, 2.0, False, "sum")
     assert bags.mode == "sum" and not bags.weight.requires_grad
+
+
+def test_the_statistics_of_a_group_norm_are_recorded_with_its_parameters():
+    weight = torch.ones(6, requires_grad=True)
+    out, mean, scale = torch.native_group_norm(torch.rand(2, 6, 5), weight, None, 2, 6, 5, 2, 1e-5)
+    assert mean.requires_grad and scale.requires_grad
+    (out.sum() * 0 + mean.sum() + scale.sum()).backward()
+    assert torch.equal(weight.grad, torch.zeros(6))

@@ -11,6 +11,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad.autograd import Function
 from rgrad.nn import functional as F
 
 Tensor = _C.Tensor
@@ -149,6 +150,19 @@ def _statistics(input: Tensor, dims: Sequence[int], keepdim: bool, eps: float) -
     return mean, (variance + eps).rsqrt()
 
 
+class _Recorded(Function):
+    """A value recorded as a result of tensors on which it does not depend."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *inputs: Tensor) -> Tensor:
+        ctx.inputs = len(inputs)
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return g, *[None] * ctx.inputs
+
+
 def native_batch_norm(
     input: Tensor,
     weight: Tensor | None,
@@ -181,7 +195,11 @@ def native_group_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Group norm that also returns the means and the inverse standard deviations, (N, group) each."""
     made = F.group_norm(input, group, weight, bias, eps)
-    return made, *_statistics(input.reshape(N, group, C // group * HxW), [-1], False, eps)
+    statistics = _statistics(input.reshape(N, group, C // group * HxW), [-1], False, eps)
+    if made.requires_grad and not input.requires_grad:
+        affine = [t for t in (weight, bias) if t is not None]
+        return made, *(_Recorded.apply(s, *affine) for s in statistics)
+    return made, *statistics
 
 
 # Losses.

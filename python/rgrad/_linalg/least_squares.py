@@ -56,7 +56,13 @@ class _LeastSquares(Function):
         ctx.rcond = rcond
         A, B = A.detach(), B.detach()
         rank, values = A.new_empty(0, dtype=rgrad.int64), A.new_empty(0)
-        if driver == "gels":
+        if A.numel() == 0:
+            X = A.new_zeros(*A.shape[:-2], A.shape[-1], B.shape[-1])
+            if driver != "gels":
+                rank = A.new_zeros(A.shape[:-2], dtype=rgrad.int64)
+            if driver in ("gelsd", "gelss"):
+                values = A.new_empty(*A.shape[:-2], 0)
+        elif driver == "gels":
             X = _by_qr(A, B)
         else:
             X, rank, values = _by_svd(A, B, rcond)
@@ -66,6 +72,8 @@ class _LeastSquares(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor, *_: Any) -> Any:
         A, B = ctx.saved_tensors
+        if A.numel() == 0:
+            return A.new_zeros(A.shape), B.new_zeros(B.shape), None, None
         P = pinv(A, rtol=ctx.rcond)
         by_A = by_pseudo_inverse(A, P, g @ B.mT) if ctx.needs_input_grad[0] else None
         return by_A, P.mT @ g, None, None
@@ -132,19 +140,12 @@ def lstsq(
     matrices = A.expand(*batch, rows, columns)
     sides = sides.expand(*batch, *sides.shape[-2:])
     limit = _limit(A.dtype, (rows, columns), rcond, driver)
-    empty = A.new_empty(0)
-    if rows and columns:
-        X, rank, values = _LeastSquares.apply(matrices, sides, driver, limit)
-    else:
-        X, values = A.new_zeros(*batch, columns, sides.shape[-1]), empty
-        if driver in ("gelsd", "gelss"):
-            values = A.new_empty(*batch, 0)
-        rank = A.new_zeros(batch if driver != "gels" else 0, dtype=rgrad.int64)
+    X, rank, values = _LeastSquares.apply(matrices, sides, driver, limit)
     full = driver == "gels" or bool((rank == columns).all())
     residuals = X.flatten()[:0]
     if driver != "gelsy" and rows > columns and full:
         residuals = (matrices @ X - sides).square().sum(-2)
         residuals = residuals.squeeze(-1) if vectors else residuals
     if driver == "gelsy":
-        values = empty
+        values = A.new_empty(0)
     return named("linalg_lstsq", (X.squeeze(-1) if vectors else X, residuals, rank, values), out, write_out)

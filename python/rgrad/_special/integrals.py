@@ -60,7 +60,7 @@ def _rule(is_double: bool) -> _Rule:
 
 def working_dtype(like: Tensor) -> Any:
     """What to compute in: double precision where the device has it."""
-    return rgrad.float64 if like.device.type == "cpu" else rgrad.float32
+    return rgrad.float64 if like.device.type == "cpu" or like.dtype == rgrad.float64 else rgrad.float32
 
 
 def _blockwise(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
@@ -127,7 +127,9 @@ def _incomplete_gamma(rule: _Rule, a: Tensor, x: Tensor, upper: bool) -> Tensor:
     # At the ends of the range everything is on one side.
     none, all_ = (1.0, 0.0) if upper else (0.0, 1.0)
     found = found.masked_fill((x == 0) | (a == rgrad.inf), none).masked_fill((a == 0) | (x == rgrad.inf), all_)
-    undefined = (a < 0) | (x < 0) | a.isnan() | x.isnan() | ((a == 0) & (x == 0)) | ((a == x) & (a == rgrad.inf))
+    # Where one argument decides, the other may be NaN.
+    unknown = (a.isnan() & (x != 0) & (x != rgrad.inf)) | (x.isnan() & (a != rgrad.inf))
+    undefined = (a < 0) | (x < 0) | unknown | ((a == 0) & (x == 0)) | ((a == x) & (a == rgrad.inf))
     return found.masked_fill(undefined, rgrad.nan)
 
 

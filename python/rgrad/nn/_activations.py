@@ -78,6 +78,8 @@ def rrelu(
         training: whether to draw slopes.
         inplace: whether to write to the input.
     """
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace=inplace)
     with rgrad.no_grad():

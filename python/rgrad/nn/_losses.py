@@ -167,7 +167,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return _reduce((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+    return _reduce((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction)
 
 
 @in_float32("cpu", "gpu")
@@ -475,6 +475,11 @@ def linear_cross_entropy(
             f"{input.size(-1)} and {linear_weight.size(-1)}, respectively"
         )
     shape = tuple(linear_weight.shape[:-1])
+    if linear_weight.dim() > 2 and input.dim() == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, "
+            f"(N, {input.size(0)}), got unbatched input with shape {tuple(input.shape)}"
+        )
     if linear_bias is not None and tuple(linear_bias.shape) != shape:
         raise RuntimeError(f"expected linear_bias shape {shape}, got {tuple(linear_bias.shape)}")
     flat = linear_weight.reshape(-1, linear_weight.size(-1))

@@ -146,6 +146,9 @@ def grid_sample(
         warnings.warn(_ALIGN_WARNING, stacklevel=2)
         align_corners = False
     _check_grid(input, grid)
+    if input.dtype in (rgrad.float16, rgrad.bfloat16):
+        # One rounding at the end, rather than one per step.
+        return grid_sample(input.float(), grid.float(), mode, padding_mode, align_corners).to(input.dtype)
     spatial = input.dim() - 2
     sizes = input.shape[2:]
     per_dimension = []

@@ -190,6 +190,15 @@ def _max_unpool(
     expand = (_single, _pair, _triple)[spatial - 1]
     kernel, padding = expand(kernel_size), expand(padding)
     step = kernel if stride is None else expand(stride)
+    # PyTorch unpools one dimension as two, and the messages are those of two.
+    seen, ranks = (3, (4, 5)) if spatial == 3 else (2, (3, 4))
+    if input.dim() - spatial + seen not in ranks:
+        raise RuntimeError(
+            f"Input to max_unpooling{seen}d should be a {ranks[0]}d or {ranks[1]}d Tensor, but got a tensor with "
+            f"{input.dim() - spatial + seen} dimensions."
+        )
+    if spatial == 3 and min(step) <= 0:
+        raise RuntimeError(f"strides should be greater than zero, but got stride: {list(step)}")
     size = _unpooled_size(input, kernel, step, padding, output_size)
     if input.shape != indices.shape:
         raise RuntimeError(

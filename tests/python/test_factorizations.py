@@ -367,3 +367,11 @@ def test_least_squares_of_nothing_has_a_gradient_of_nothing(driver: str, rows: i
     solution = torch.linalg.lstsq(a, b, driver=driver).solution
     solution.sum().backward()
     assert solution.shape == (columns, 2) and a.grad.shape == a.shape and torch.equal(b.grad, torch.zeros(rows, 2))
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+def test_least_squares_of_no_matrices_keep_the_shapes_of_a_matrix(driver: str):
+    found = torch.linalg.lstsq(torch.ones(0, 3, 2), torch.ones(0, 3, 1), driver=driver)
+    assert found.solution.shape == (0, 2, 1)
+    assert found.rank.shape == (0,)
+    assert found.singular_values.shape == ((0, 2) if driver in ("gelsd", "gelss") else (0,))

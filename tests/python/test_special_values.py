@@ -28,3 +28,13 @@ def test_half_pictures_are_sampled_with_one_rounding(mode: str):
 def test_a_ranking_loss_of_integers_is_a_float():
     one, two = torch.tensor([1, 5]), torch.tensor([3, 3])
     assert torch.nn.functional.margin_ranking_loss(one, two, torch.tensor([1, 1])).item() == 1.0
+
+
+@pytest.mark.usefixtures("gpu")
+def test_gammainc_of_doubles_is_as_precise_on_a_gpu():
+    a, x = torch.linspace(0.2, 5, 9, dtype=torch.float64), torch.linspace(5, 0.3, 9, dtype=torch.float64)
+    try:
+        found = torch.special.gammainc(a.to("gpu"), x.to("gpu")).cpu()
+    except NotImplementedError:
+        pytest.skip("the adapter has no float64")
+    torch.testing.assert_close(found, torch.special.gammainc(a, x), rtol=0, atol=1e-12)

@@ -61,7 +61,7 @@ class _LeastSquares(Function):
             if driver != "gels":
                 rank = A.new_zeros(A.shape[:-2], dtype=rgrad.int64)
             if driver in ("gelsd", "gelss"):
-                values = A.new_empty(*A.shape[:-2], 0)
+                values = A.new_empty(*A.shape[:-2], min(A.shape[-2:]))
         elif driver == "gels":
             X = _by_qr(A, B)
         else:

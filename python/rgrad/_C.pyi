@@ -1540,9 +1540,11 @@ class Tensor:
     @property
     def mT(self) -> Tensor: ...
     _backward_hooks: Any
+    _dispatches: Any
     _grad: Any
     _grad_fn: Any
     _is_view: Any
+    _make_wrapper_subclass: Any
     _takes_part: Any
     ccol_indices: Any
     cdouble: Any
@@ -2992,6 +2994,7 @@ OutOfMemoryError: Any
 TensorBase: Any
 Value: Any
 _ConvBackend: Any
+_DisableTorchDispatch: Any
 _InputMetadata: Any
 _LinAlgError: Any
 _TensorMeta: Any
@@ -3000,10 +3003,12 @@ _WgslKernel: Any
 _are_functorch_transforms_active: Any
 _autograd: Any
 _backward: Any
+_call_torch_dispatch: Any
 _call_torch_function: Any
 _current_gpu: Any
 _current_graph_task_id: Any
 _default_generator: Any
+_disabled_torch_dispatch_impl: Any
 _disabled_torch_function_impl: Any
 _empty_cache: Any
 _functions: Any
@@ -3033,22 +3038,30 @@ _infer_size: Any
 _is_checkpoint_valid: Any
 _is_torch_function_enabled: Any
 _is_torch_function_mode_enabled: Any
+_is_wrapper: Any
+_keep_object: Any
 _len_torch_function_stack: Any
 _linalg: Any
 _log_api_usage_once: Any
 _make_subclass: Any
+_make_wrapper: Any
+_meet_dispatch: Any
 _meet_subclass: Any
 _memory_stats: Any
 _nn: Any
 _op_table: Any
+_operation: Any
 _optim: Any
 _pop_saved_tensors_hooks: Any
+_pop_torch_dispatch_stack: Any
 _pop_torch_function_stack: Any
 _promote_types: Any
+_push_on_torch_dispatch_stack: Any
 _push_on_torch_function_stack: Any
 _push_saved_tensors_hooks: Any
 _queue_callback: Any
 _record_function: Any
+_record_written: Any
 _reset_peak_memory: Any
 _result_type: Any
 _safetensors_index: Any
@@ -3056,6 +3069,7 @@ _safetensors_save: Any
 _select_conv_backend: Any
 _set_anomaly_enabled: Any
 _set_autocast: Any
+_set_below_autograd: Any
 _set_cpu_isa: Any
 _set_current_gpu: Any
 _set_default_device: Any
@@ -3063,12 +3077,14 @@ _set_grad_enabled: Any
 _set_inference_mode: Any
 _set_printoptions: Any
 _set_saved_tensors_hooks_error: Any
+_set_torch_dispatch_disabled: Any
 _set_torch_function_disabled: Any
 _special: Any
 _storage_bytes: Any
 _swap_tensor_impl: Any
 _synchronize: Any
 _tensor_from_buffer: Any
+_torch_dispatch_stack: Any
 _typed_tensor: Any
 _unsafe_set_version_counter: Any
 _will_engine_execute_node: Any

@@ -146,11 +146,28 @@ def _keep_backward_hooks(self: Tensor) -> NoReturn:
     raise RuntimeError("Deletion of _backward_hooks is not allowed")
 
 
-def _repr(self: Tensor, **options: Any) -> str:
+def _with_contents(self: Tensor, contents: str) -> str:
+    """The text of a tensor with a text in place of its elements, which a subclass may hold elsewhere."""
+    import rgrad
+
+    name = type(self).__name__
+    parts = [contents]
+    if self.device.type != "cpu":
+        parts.append(f"device='{self.device}'")
+    if self.dtype not in (rgrad.get_default_dtype(), rgrad.int64, rgrad.bool):
+        parts.append(f"dtype={self.dtype}")
+    if self.grad_fn is not None:
+        parts.append(f"grad_fn=<{self.grad_fn.name()}>")
+    elif self.requires_grad:
+        parts.append("requires_grad=True")
+    return f"{'tensor' if name in ('Tensor', 'Parameter') else name}({', '.join(parts)})"
+
+
+def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     """The text of a tensor; within a level of forward mode, with its tangent."""
     from rgrad.autograd import _dual
 
-    text = _REPR(self, **options)
+    text = _REPR(self) if tensor_contents is None else _with_contents(self, tensor_contents)
     return text if _dual.level is None else _dual.level.shown(self, text)
 
 

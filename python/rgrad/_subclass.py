@@ -57,6 +57,7 @@ _UNASKED = {
         "__dir__",
     ),
     *("__array_priority__", "_takes_part", "_make_subclass", "as_subclass"),
+    *("__torch_dispatch__", "_dispatches", "_make_wrapper_subclass"),
 }
 
 
@@ -269,6 +270,10 @@ def nowrap_functions() -> set[Any]:
 def _init_subclass(cls: Any, **kwargs: Any) -> None:
     """Registers a new subclass, unless it opts out by `__torch_function__ = _disabled_torch_function_impl`."""
     super(Tensor, cls).__init_subclass__(**kwargs)
+    if cls.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+        from rgrad._dispatch import install_class
+
+        install_class(cls)
     take_part(cls)
 
 
@@ -347,10 +352,49 @@ def _ask_in_functions() -> None:
             _ask_in_place(function)
 
 
+def _disabled_torch_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Calls `func` as if no class and no mode had a `__torch_dispatch__`."""
+    before = _C._set_torch_dispatch_disabled(True)
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        _C._set_torch_dispatch_disabled(before)
+
+
+def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Any:
+    """A tensor of a class without memory: see `rgrad._dispatch.make_wrapper_subclass`."""
+    from rgrad._dispatch import make_wrapper_subclass
+
+    return make_wrapper_subclass(*args, **kwargs)
+
+
+class _DisableTorchDispatch:
+    """While this object lives, or within a block, operations ignore `__torch_dispatch__`."""
+
+    def __init__(self) -> None:
+        self.before: bool | None = _C._set_torch_dispatch_disabled(True)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        if self.before is not None:
+            _C._set_torch_dispatch_disabled(self.before)
+            self.before = None
+
+    def __del__(self) -> None:
+        self.__exit__()
+
+
 def install() -> None:
     """Adds to Tensor what its subclasses inherit."""
     _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass  # type: ignore[attr-defined]
+    _C._DisableTorchDispatch = _DisableTorchDispatch  # type: ignore[attr-defined]
     _C.DisableTorchFunction = DisableTorchFunction  # type: ignore[attr-defined]
     Tensor._takes_part = False  # type: ignore[attr-defined]
+    Tensor._dispatches = False  # type: ignore[attr-defined]
+    _C._disabled_torch_dispatch_impl = _disabled_torch_dispatch  # type: ignore[attr-defined]
+    Tensor.__torch_dispatch__ = _disabled_torch_dispatch  # type: ignore[attr-defined]
+    Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)  # type: ignore[attr-defined]
     Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
     Tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[assignment]

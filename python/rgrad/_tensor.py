@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def __getattr__(name: str) -> Any:
+    # Pickles name it here; what it needs is imported with it.
+    if name == "_rebuild_from_type_v2":
+        from rgrad._utils import _rebuild_from_type_v2
+
+        return _rebuild_from_type_v2
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _set(self: Tensor, values: Any) -> Tensor:
     """Stores Python numbers in the order of the elements."""
     code = "d" if self.dtype.is_floating_point else "q"

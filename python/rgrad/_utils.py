@@ -35,6 +35,8 @@ def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
     Returns:
         A callable and its arguments, as `__reduce_ex__` returns them.
     """
+    if is_wrapper(tensor):
+        return reduce_wrapper(tensor)
     if tensor.requires_grad:
         rgrad.utils.hooks.warn_if_has_hooks(tensor)
     plain = tensor.detach().cpu()
@@ -116,6 +118,77 @@ def _deepcopy_wrapper(tensor: Any, memo: dict[int, Any]) -> Any:
     return result
 
 
+def _attributes(tensor: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attributes in the dictionary of an object, and those in slots of its class."""
+    names = copyreg._slotnames(type(tensor))  # type: ignore[attr-defined]
+    return dict(vars(tensor)), {name: getattr(tensor, name) for name in names if hasattr(tensor, name)}
+
+
+def _rebuild_wrapper_subclass(
+    cls: Any,
+    dtype: Any,
+    size: Any,
+    stride: Any,
+    storage_offset: int,
+    layout: Any,
+    device: Any,
+    requires_grad: bool,
+) -> Any:
+    """A tensor without memory whose class computes its operations."""
+    return rgrad.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        cls,
+        size,
+        strides=stride,
+        storage_offset=storage_offset,
+        layout=layout,
+        device=device,
+        dtype=dtype,
+        requires_grad=requires_grad,
+    )
+
+
+def _rebuild_from_type_v2(func: Any, new_type: type, args: tuple[Any, ...], state: Any) -> Any:
+    """The tensor that `func` makes, as an object of a class with attributes."""
+    result = func(*args)
+    if type(result) is not new_type:
+        result = result.as_subclass(new_type)
+    if hasattr(new_type, "__setstate__") and new_type.__setstate__ is not getattr(rgrad.Tensor, "__setstate__", None):
+        result.__setstate__(state)
+        return result
+    in_dict, in_slots = state if isinstance(state, tuple) else (state, None)
+    for name, value in {**(in_dict or {}), **(in_slots or {})}.items():
+        setattr(result, name, value)
+    return result
+
+
+def reduce_wrapper(tensor: Any) -> tuple[Any, ...]:
+    """The pickled form of a tensor without memory: its class, what it reports, and its attributes."""
+    reported = (tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
+    arguments = (type(tensor), *reported, None, tensor.device, tensor.requires_grad)
+    return _rebuild_from_type_v2, (_rebuild_wrapper_subclass, type(tensor), arguments, _attributes(tensor))
+
+
+def is_wrapper(tensor: Any) -> bool:
+    """Whether the class of a tensor computes its operations from other tensors, so that it has no memory of its own."""
+    return getattr(type(tensor), "_dispatches", False) and _C._is_wrapper(tensor)
+
+
+def _deepcopy_by_class(tensor: Any, memo: dict[int, Any]) -> Any:
+    """Copies a tensor whose class has a `__torch_dispatch__`, which makes the copy."""
+    with rgrad.no_grad():
+        result = tensor.clone()
+    if type(result) is not type(tensor):
+        raise RuntimeError(
+            f"copy.deepcopy of a {type(tensor).__name__} calls the clone() of its class. It is for classes for which "
+            f"cloning returns another instance of the same subclass; here it returned a {type(result).__name__}."
+        )
+    memo[id(tensor)] = result
+    result.requires_grad_(tensor.requires_grad)
+    if tensor.grad is not None:
+        result.grad = copy.deepcopy(tensor.grad, memo)
+    return result
+
+
 def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
     """A copy with a storage of its own. Tensors that share a storage and are copied together share the copy.
 
@@ -134,6 +207,8 @@ def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
             f"this one is a result of {type(tensor.grad_fn).__name__}. Its detach() can be copied. In a module it may "
             "be what torch.nn.utils.weight_norm computed."
         )
+    if getattr(type(tensor), "_dispatches", False):
+        return _deepcopy_by_class(tensor, memo)
     if tensor.is_meta and type(tensor) not in (rgrad.Tensor, rgrad.nn.Parameter):
         return _deepcopy_wrapper(tensor, memo)
     source = tensor.detach()

@@ -10,7 +10,6 @@ import rgrad
 from rgrad import _C, Tensor
 from rgrad._absent import absent_function
 from rgrad._library.check import opcheck
-from rgrad._library.operation import OpOverload
 from rgrad._library.registration import (
     CustomOpDef,
     Library,
@@ -28,6 +27,7 @@ from rgrad._library.registration import (
     register_vmap,
 )
 from rgrad._library.schema import infer as infer_schema
+from rgrad._ops import OpOverload
 from rgrad.autograd import Function
 
 __all__ = [

@@ -105,9 +105,23 @@ def _get_current_function_mode_stack() -> list[Any]:
 
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Raises RuntimeError: it would enable `__torch_dispatch__`, which does not exist here."""
-    raise RuntimeError("Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed.")
-    yield
+    """Within a `__torch_dispatch__`, a block whose operations are recorded, and seen by classes and modes, as outside.
+
+    Raises:
+        RuntimeError: outside of a `__torch_dispatch__`.
+    """
+    from rgrad._library import aten
+
+    if not aten.handled.calls:
+        raise RuntimeError("Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed.")
+    calls, aten.handled.calls = aten.handled.calls, []
+    below, disabled = _C._set_below_autograd(False), _C._set_torch_dispatch_disabled(False)
+    try:
+        yield
+    finally:
+        aten.handled.calls = calls
+        _C._set_below_autograd(below)
+        _C._set_torch_dispatch_disabled(disabled)
 
 
 # Functions that can be overridden.

@@ -13,7 +13,13 @@ use crate::tensor::{Tensor, check_apart, check_inplace};
 
 /// `a + b`, computed in place if `a` has no other owner and nothing is recorded.
 pub fn sum(a: Tensor, b: Tensor) -> Result<Tensor> {
-    if !grad_enabled() && a.is_sole_owner() && a.shape() == b.shape() && a.dtype() == b.dtype() {
+    if !grad_enabled()
+        && a.is_sole_owner()
+        && !a.is_hosted()
+        && !b.is_hosted()
+        && a.shape() == b.shape()
+        && a.dtype() == b.dtype()
+    {
         // In an expanded gradient several indices refer to one element.
         let writable = a.is_contiguous() || !a.layout().may_overlap_itself();
         if writable && rows::add.call_inplace(&[(&a).into(), (&b).into()], &[])? {
@@ -108,7 +114,7 @@ fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()
             }
             continue;
         };
-        if !create_graph && !old.storage().is_readonly() {
+        if !create_graph && !old.storage().is_readonly() && !old.is_hosted() && !g.is_hosted() {
             if add_in_turn(acc, meta, &old, &g)? {
                 return Ok(());
             }
@@ -152,6 +158,9 @@ fn add_in_turn(acc: &AccumulateGrad, meta: &AutogradMeta, old: &Tensor, g: &Tens
 /// `g` itself if it has no other owner and the strides required for a gradient of `leaf`, else a copy that has them:
 /// those of the leaf if it is dense, else contiguous.
 fn own(leaf: &Tensor, g: Tensor) -> Result<Tensor> {
+    if g.is_hosted() {
+        return if g.is_sole_owner() { Ok(g) } else { arith::clone(&g) };
+    }
     let dense = leaf.layout().is_non_overlapping_and_dense();
     let alike = || {
         if leaf.is_contiguous() || !dense {
@@ -176,7 +185,7 @@ pub fn retain(meta: &Arc<AutogradMeta>, g: &Tensor) -> Result<()> {
     loop {
         let old = meta.grad();
         let new = match &old {
-            None if grad_enabled() => arith::clone(g)?,
+            None if grad_enabled() || g.is_hosted() => arith::clone(g)?,
             None => g.copied(g.dtype())?,
             Some(old) => arith::add(old, g)?,
         };

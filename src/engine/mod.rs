@@ -88,7 +88,7 @@ fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool
                         g.shape(),
                     );
                 }
-                if create_graph { g } else { g.detach() }
+                if create_graph { g } else { g.detached()? }
             }
             (None, None) => bail!(Runtime, "grad can be implicitly created only for scalar outputs"),
             (None, Some((shape, dtype, device))) => {
@@ -99,7 +99,10 @@ fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool
                     Runtime,
                     "grad can be implicitly created only for real scalar outputs but got {dtype}"
                 );
-                Tensor::full_on(shape.clone(), 1i64, dtype, device)?
+                match root {
+                    Target::Tensor(t) => t.ones_like()?,
+                    Target::Edge(_) => Tensor::full_on(shape.clone(), 1i64, dtype, device)?,
+                }
             }
         });
     }

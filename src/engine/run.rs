@@ -7,9 +7,10 @@ use super::task::GraphTask;
 use super::{Options, accumulate, current};
 use crate::backend::calling::OpScope;
 use crate::bail;
+use crate::device::Device;
 use crate::error::{Result, check_interrupt};
 use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad_enabled};
-use crate::ops::{arith, reduce};
+use crate::ops::{arith, interpreter, reduce};
 use crate::tensor::Tensor;
 
 /// Ready nodes, ordered by sequence number.
@@ -231,15 +232,24 @@ fn wanted_edges(node: &GradFn, task: &GraphTask<'_>, wanted: Option<&[Edge]>) ->
 fn call(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
     let _calling = OpScope::new(|| node.function().name());
     if !anomaly::enabled() {
-        return node.function().backward(cx, grads).map_err(|e| e.of_operation(node.name()));
+        return backward(node, cx, grads).map_err(|e| e.of_operation(node.name()));
     }
     anomaly::observe(node, || {
-        let outs = node.function().backward(cx, grads)?;
+        let outs = backward(node, cx, grads)?;
         if anomaly::checks_nan() {
             refuse_nan(node, &outs)?;
         }
         Ok(outs)
     })
+}
+
+#[inline(always)]
+fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
+    if interpreter::active() {
+        interpreter::backward(node, cx, grads)
+    } else {
+        node.function().backward(cx, grads)
+    }
 }
 
 fn refuse_nan(node: &GradFn, outs: &Grads) -> Result<()> {
@@ -295,8 +305,13 @@ fn validate_grad(g: Tensor, to: &Edge, from: (&GradFn, usize)) -> Result<Tensor>
             shape
         );
     };
-    // A 0-d tensor may be used on other devices.
-    if g.dtype() == *dtype && g.device() == *device { Ok(g) } else { arith::to(&g, *device, *dtype) }
+    // A 0-d tensor may be used on other devices. Hosted tensors are on the meta device, whatever they hold.
+    let stays = g.device() == *device || *device == Device::Meta || g.is_hosted();
+    match (stays, g.dtype() == *dtype) {
+        (true, true) => Ok(g),
+        (true, false) => arith::to_dtype(&g, *dtype),
+        (false, _) => arith::to(&g, *device, *dtype),
+    }
 }
 
 /// Adds a gradient to an input buffer. The first one is moved in; later ones are added in place when the buffer has no

@@ -57,6 +57,18 @@ pub trait Function: Send + Sync + 'static {
         self.saved(&mut |_, s| s.free());
     }
 
+    /// PyTorch's name of the operation that computes the gradients, for a function that calls kernels and not operations
+    /// unless its backward is recorded; "" for that of the node's name. See Note [Nodes as operations].
+    fn kernel(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether backward depends on nothing but the gradients, the saved tensors, and what was known of shapes and numbers
+    /// before the operation ran; see Note [Second runs] in the binding.
+    fn saves_all(&self) -> bool {
+        false
+    }
+
     /// Whether the function runs user code.
     fn is_foreign(&self) -> bool {
         false

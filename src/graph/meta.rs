@@ -42,7 +42,12 @@ pub struct LeafHooks {
     pub grad: Hooks<dyn TensorHook>,
     /// On the leaf, after accumulation.
     pub post: Hooks<dyn PostAccumulateHook>,
+    /// What the host language keeps about a tensor whose operations it computes; see Note [Hosted tensors].
+    host: Option<Arc<HostData>>,
 }
+
+/// Data whose type only the binding knows.
+pub type HostData = dyn Any + Send + Sync;
 
 impl AutogradMeta {
     pub(crate) fn new() -> AutogradMeta {
@@ -225,6 +230,15 @@ impl AutogradMeta {
         self.hooks().is_some() && self.change_hooks(|h| h.grad.remove(handle) | h.post.remove(handle))
     }
 
+    /// What the host language keeps about a hosted tensor.
+    pub fn host(&self) -> Option<Arc<HostData>> {
+        self.hooks().and_then(|h| h.host.clone())
+    }
+
+    pub fn set_host(&self, host: Arc<HostData>) {
+        self.change_hooks(|h| h.host = Some(host.clone()));
+    }
+
     /// Visits what this tensor holds for Python's garbage collector; see Note [Cycles through the graph].
     pub(super) fn visit_held(&self, held: &mut GcVisitor, visit: &mut dyn FnMut(&dyn Any)) {
         self.state.try_with(|state| {
@@ -232,6 +246,7 @@ impl AutogradMeta {
             if let Some(hooks) = state.hooks.as_ref().filter(|h| Arc::strong_count(h) == 1) {
                 hooks.grad.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
                 hooks.post.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
+                hooks.host.iter().for_each(|h| visit_hook(h, Some(&**h), visit));
             }
             state.grad.iter().for_each(|g| held.tensor(g));
             state.grad_fn.iter().for_each(|f| held.node(f));

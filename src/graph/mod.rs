@@ -27,12 +27,12 @@ pub use function::{
 };
 pub use held::{GcVisitor, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};
-pub use meta::{AutogradMeta, LeafHooks};
+pub use meta::{AutogradMeta, HostData, LeafHooks};
 pub use mode::{
-    ModeGuard, ThreadState, grad_enabled, grad_mode, inference_enabled, set_grad_enabled,
+    BelowAutograd, ModeGuard, ThreadState, grad_enabled, grad_mode, inference_enabled, set_grad_enabled,
     set_inference_enabled,
 };
 pub use saved::{
     SavedTensor, check_saved, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,
-    saved_tensor_hooks_active,
+    saved_tensor_hooks_active, with_saved, without_hooks,
 };

@@ -8,10 +8,17 @@ use super::saved;
 #[derive(Clone, Copy)]
 struct Modes {
     grad: bool,
-    inference: bool,
+    /// What suspends recording in grad mode: [`INFERENCE`] and [`BELOW`].
+    suspended: u8,
 }
 
-const START: Modes = Modes { grad: true, inference: false };
+const START: Modes = Modes { grad: true, suspended: 0 };
+
+/// Inference mode.
+const INFERENCE: u8 = 1;
+
+/// The host language computes an operation, whose history is recorded around it.
+const BELOW: u8 = 2;
 
 #[cfg(not(loom))]
 thread_local! {
@@ -29,7 +36,7 @@ loom::thread_local! {
 pub fn grad_enabled() -> bool {
     MODES.with(|m| {
         let m = m.get();
-        m.grad && !m.inference
+        m.grad && m.suspended == 0
     })
 }
 
@@ -39,6 +46,10 @@ fn change(f: impl FnOnce(&mut Modes)) {
         f(&mut v);
         m.set(v);
     });
+}
+
+fn suspend(by: u8, on: bool) {
+    change(|m| m.suspended = if on { m.suspended | by } else { m.suspended & !by });
 }
 
 /// The grad mode as set; inference mode overrides it.
@@ -58,7 +69,7 @@ static INFERRING: AtomicUsize = AtomicUsize::new(0);
 
 #[inline(always)]
 pub fn inference_enabled() -> bool {
-    INFERRING.load(Ordering::Relaxed) != 0 && MODES.with(|m| m.get().inference)
+    INFERRING.load(Ordering::Relaxed) != 0 && MODES.with(|m| m.get().suspended & INFERENCE != 0)
 }
 
 pub fn set_inference_enabled(on: bool) -> bool {
@@ -68,7 +79,7 @@ pub fn set_inference_enabled(on: bool) -> bool {
         (true, false) => INFERRING.fetch_sub(1, Ordering::Relaxed),
         _ => 0,
     };
-    change(|m| m.inference = on);
+    suspend(INFERENCE, on);
     before
 }
 
@@ -84,6 +95,37 @@ impl ModeGuard {
 impl Drop for ModeGuard {
     fn drop(&mut self) {
         set_grad_enabled(self.0);
+    }
+}
+
+/// Suspends recording below autograd, without a change of the mode that programs see; restores it when dropped.
+pub struct BelowAutograd(bool);
+
+impl BelowAutograd {
+    pub fn enter() -> BelowAutograd {
+        BelowAutograd::set(true)
+    }
+
+    /// Records again inside an operation that the host language computes.
+    pub fn leave() -> BelowAutograd {
+        BelowAutograd::set(false)
+    }
+
+    /// Sets whether this thread is below autograd; returns whether it was.
+    pub fn replace(on: bool) -> bool {
+        let before = MODES.with(|m| m.get().suspended & BELOW != 0);
+        suspend(BELOW, on);
+        before
+    }
+
+    fn set(on: bool) -> BelowAutograd {
+        BelowAutograd(BelowAutograd::replace(on))
+    }
+}
+
+impl Drop for BelowAutograd {
+    fn drop(&mut self) {
+        suspend(BELOW, self.0);
     }
 }
 

@@ -36,6 +36,8 @@ enum Slot {
         recorded: bool,
     },
     Packed(Arc<Packed>),
+    /// A value that only the kernel of a hosted tensor has; see Note [Histories of hosted tensors].
+    Unknown,
     Freed,
 }
 
@@ -140,9 +142,19 @@ impl SavedTensor {
 
     /// As [`SavedTensor::try_get`], given the node that saved it, if known.
     pub fn unpack(&self, node: Option<&GradFn>) -> Result<Option<Tensor>> {
+        if SUBSTITUTING.load(Ordering::Relaxed) != 0
+            && let Some(t) = substitute(self)
+        {
+            return Ok(Some(t));
+        }
         match self.0.with(|slot| slot.clone()) {
             Slot::Unused | Slot::Mark => Ok(None),
             Slot::Freed => Err(Error::FreedGraph),
+            Slot::Unknown => Err(Error::NotImplemented(format!(
+                "the backward of {} reads a value that is neither an argument nor a result of the operation, and that \
+                 __torch_dispatch__ therefore does not compute",
+                node.map_or("an operation".into(), |n| operation_of(&n.name()).to_string())
+            ))),
             Slot::Packed(packed) => packed.unpack(node).map(Some),
             Slot::Kept { tensor, version, number, output, recorded } => {
                 if tensor.version() != version {
@@ -166,7 +178,7 @@ impl SavedTensor {
                      please use out-of-place `.detach()` instead"
                 );
                 if let (true, true, Some(node)) = (output, grad_enabled(), node) {
-                    return Ok(Some(with_history(&tensor, node.clone(), number as usize)));
+                    return with_history(&tensor, node.clone(), number as usize).map(Some);
                 }
                 Ok(Some(tensor))
             }
@@ -180,10 +192,46 @@ impl SavedTensor {
             _ => None,
         });
         let t = self.unpack(Some(node))?;
-        Ok(match (t, number) {
-            (Some(t), Some(number)) if !t.requires_grad() => Some(with_history(&t, node.clone(), number)),
-            (t, _) => t,
+        match (t, number) {
+            (Some(t), Some(number)) if !t.requires_grad() => with_history(&t, node.clone(), number).map(Some),
+            (t, _) => Ok(t),
+        }
+    }
+
+    /// The tensor, as it was saved.
+    pub fn kept(&self) -> Option<Tensor> {
+        self.0.with(|slot| match slot {
+            Slot::Kept { tensor, .. } => Some(tensor.clone()),
+            _ => None,
         })
+    }
+
+    /// Whether a tensor is kept, packed or not.
+    pub fn is_kept(&self) -> bool {
+        self.0.with(|slot| matches!(slot, Slot::Kept { .. } | Slot::Packed(_) | Slot::Unknown))
+    }
+
+    /// Replaces a kept tensor by what `f` returns for it, or by an unknown value, and packs it with the hooks of this
+    /// thread.
+    pub fn exchange(&self, f: impl FnOnce(&Tensor) -> Result<Option<Tensor>>) -> Result<()> {
+        let Slot::Kept { tensor, number, output, .. } = self.0.with(|slot| slot.clone()) else {
+            return Ok(());
+        };
+        let new = match f(&tensor)? {
+            Some(tensor) => {
+                let recorded = tensor.meta().is_some_and(|m| m.is_recorded());
+                Slot::Kept { version: tensor.version(), tensor, number, output, recorded }
+            }
+            None => Slot::Unknown,
+        };
+        let old = self.0.with(|slot| std::mem::replace(slot, new));
+        drop(old);
+        match innermost_hooks() {
+            Some(hooks) if self.0.with(|slot| matches!(slot, Slot::Kept { .. })) => {
+                self.register_hooks(&*hooks)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Packs the saved tensor with `hooks`.
@@ -192,7 +240,7 @@ impl SavedTensor {
     /// `RuntimeError` when there is none or it is packed already; errors of the hook.
     pub fn register_hooks(&self, hooks: &dyn SavedTensorHooks) -> Result<()> {
         let (tensor, history) = match self.0.with(|slot| slot.clone()) {
-            Slot::Unused | Slot::Mark => {
+            Slot::Unused | Slot::Mark | Slot::Unknown => {
                 bail!(Runtime, "Calling register_hooks on a saved tensor with value None is forbidden")
             }
             Slot::Freed => bail!(
@@ -228,24 +276,26 @@ impl SavedTensor {
         self.0.try_with(|slot| match slot {
             Slot::Kept { tensor: t, .. } => tensor(t),
             Slot::Packed(packed) => visit_hook(packed, packed.object.as_any(), visit),
-            Slot::Unused | Slot::Mark | Slot::Freed => {}
+            Slot::Unused | Slot::Mark | Slot::Unknown | Slot::Freed => {}
         });
     }
 
     /// Frees the tensor.
     pub fn free(&self) {
         let old = self.0.with(|slot| match slot {
-            Slot::Kept { .. } | Slot::Packed(_) | Slot::Mark => std::mem::replace(slot, Slot::Freed),
+            Slot::Kept { .. } | Slot::Packed(_) | Slot::Mark | Slot::Unknown => {
+                std::mem::replace(slot, Slot::Freed)
+            }
             _ => Slot::Unused,
         });
         drop(old);
     }
 }
 
-fn with_history(t: &Tensor, node: GradFn, number: usize) -> Tensor {
-    let t = t.detach();
+fn with_history(t: &Tensor, node: GradFn, number: usize) -> Result<Tensor> {
+    let t = t.detached()?;
     t.meta_or_new().set_history(node, number);
-    t
+    Ok(t)
 }
 
 fn history_of(t: &Tensor) -> History {
@@ -260,13 +310,13 @@ fn history_of(t: &Tensor) -> History {
 impl Packed {
     fn unpack(&self, node: Option<&GradFn>) -> Result<Tensor> {
         let t = self.object.unpack()?;
-        Ok(match (&self.history, node) {
-            (History::Leaf(meta), _) => t.with_meta(meta),
+        match (&self.history, node) {
+            (History::Leaf(meta), _) => Ok(t.with_meta(meta)),
             (History::Recorded(e), _) => with_history(&t, e.node.clone(), e.input()),
             (History::Output(number), Some(node)) => with_history(&t, node.clone(), *number as usize),
-            _ if t.requires_grad() => t.detach(),
-            _ => t,
-        })
+            _ if t.requires_grad() => t.detached(),
+            _ => Ok(t),
+        }
     }
 }
 
@@ -278,6 +328,66 @@ thread_local! {
     static PACKING: Cell<bool> = const { Cell::new(false) };
     static FAILED: Cell<Option<Error>> = const { Cell::new(None) };
     static FORBIDDEN: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Calls `f` without the hooks of this thread.
+pub fn without_hooks<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PACKING.set(self.0);
+        }
+    }
+    let _restore = Restore(PACKING.replace(true));
+    f()
+}
+
+fn innermost_hooks() -> Option<Arc<dyn SavedTensorHooks>> {
+    if saved_tensor_hooks_active() { HOOKS.with_borrow(|h| h.last().cloned()) } else { None }
+}
+
+/// The number of threads that substitute saved tensors; while it is 0, unpacking skips the thread-local check.
+static SUBSTITUTING: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The addresses of saved tensors, and what stands for them.
+    static SUBSTITUTES: RefCell<Vec<(usize, Tensor)>> = const { RefCell::new(Vec::new()) };
+}
+
+fn address(saved: &SavedTensor) -> usize {
+    std::ptr::from_ref(saved) as usize
+}
+
+#[cold]
+fn substitute(saved: &SavedTensor) -> Option<Tensor> {
+    SUBSTITUTES
+        .with_borrow(|all| all.iter().rev().find(|(a, _)| *a == address(saved)).map(|(_, t)| t.clone()))
+}
+
+/// Calls `f`, for which the tensors that a node has saved are `tensors`, in the order of [`Function::saved`].
+///
+/// [`Function::saved`]: super::Function::saved
+pub fn with_saved<R>(node: &GradFn, tensors: Vec<Tensor>, f: impl FnOnce() -> R) -> R {
+    struct Restore(usize);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            SUBSTITUTING.fetch_sub(1, Ordering::Relaxed);
+            let ended = SUBSTITUTES.with_borrow_mut(|all| all.split_off(self.0));
+            drop(ended);
+        }
+    }
+    let _restore = SUBSTITUTES.with_borrow_mut(|all| {
+        SUBSTITUTING.fetch_add(1, Ordering::Relaxed);
+        let before = all.len();
+        let mut tensors = tensors.into_iter();
+        node.function().saved(&mut |_, saved| {
+            if saved.is_kept() {
+                all.extend(tensors.next().map(|t| (address(saved), t)));
+            }
+        });
+        Restore(before)
+    });
+    f()
 }
 
 /// The number of hook pairs on the stacks of all threads; while it is 0, saving skips the thread-local check.

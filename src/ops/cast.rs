@@ -299,6 +299,10 @@ impl Function for CloneBackward {
         "CloneBackward0"
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         Ok(grads)
     }

@@ -6,13 +6,20 @@
 //! what it calls is seen by those below alone, and so is the operation itself once it calls `next`. Calls that the core
 //! makes itself (backward functions, operations made of others) pass here as well, marked [`Caller::Core`]: they go to the
 //! functions that `ops!` declares, or to `call` of a row, and never to what stands behind these in another family.
+//!
+//! At the bottom of every stack stand the interpreters that see a call below autograd and autocast: the modes of
+//! `__torch_dispatch__`, and below these, on all threads, the one that hands calls to the classes of hosted tensors.
 
+use std::any::Any;
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::schema::{Op, Out, Overload, Value};
+use crate::device::Device;
+use crate::ensure;
 use crate::error::Result;
+use crate::graph::{Cx, GradFn, Grads, grad_enabled, with_saved};
 use crate::tensor::Tensor;
 
 /// The number of threads with interpreters. The binding also counts its own reasons to intercept calls here, so that a
@@ -63,6 +70,137 @@ pub trait Interpreter: Send + Sync {
 
     /// Executes the call, through `next` or in another way.
     fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out>;
+
+    /// Computes the gradients of a node that calls kernels, if it is at the bottom; see Note [Nodes as operations].
+    fn call_node(&self, call: &NodeCall) -> Result<Grads> {
+        call.run(call.grads.clone())
+    }
+
+    /// Whether it stands below those that are not at the bottom, though they may have been pushed before.
+    fn is_at_bottom(&self) -> bool {
+        false
+    }
+
+    /// For downcasts in the binding, which defines interpreters of its own.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
+}
+
+/// Calls operations on hosted tensors; see Note [Hosted tensors].
+pub trait HostInterpreter: Send + Sync {
+    /// The result of a call; None if no argument is hosted.
+    fn call(&self, call: &OpCall, values: &[Value]) -> Option<Result<Out>>;
+
+    /// As [`Interpreter::call_node`]; None if neither a gradient nor what the node saved is hosted.
+    fn call_node(&self, call: &NodeCall) -> Option<Result<Grads>>;
+}
+
+/// The backward call of a node whose function calls kernels.
+///
+/// Note [Nodes as operations] The operations that a backward function calls pass here as all others do. What it computes by
+/// kernels would pass unseen, and a kernel cannot read a hosted tensor. So such a function has the name of an operation
+/// ([`Function::kernel`]), whose arguments are the gradients and the saved tensors. Who calls it with other tensors in their
+/// place runs the function with these ([`with_saved`]). A recorded backward calls operations, and needs none of this.
+///
+/// [`Function::kernel`]: crate::graph::Function::kernel
+pub struct NodeCall<'a> {
+    pub name: String,
+    pub node: &'a GradFn,
+    pub cx: &'a Cx<'a>,
+    pub grads: &'a Grads,
+    pub saved: Vec<Tensor>,
+}
+
+impl NodeCall<'_> {
+    /// Runs the function with the saved tensors, which may be unpacked only once.
+    pub fn run(&self, grads: Grads) -> Result<Grads> {
+        with_saved(self.node, self.saved.clone(), || self.node.function().backward(self.cx, grads))
+    }
+}
+
+/// The gradients of a node's inputs, where an interpreter may be active.
+#[cold]
+pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
+    if !sees_node(node, &grads) {
+        return node.function().backward(cx, grads);
+    }
+    if !grad_enabled()
+        && let Some(name) = node.function().kernel()
+    {
+        let name = if name.is_empty() { operation_name(&node.name()) } else { name.into() };
+        return as_operation(name, node, cx, grads);
+    }
+    let plain_meta = |g: &Tensor| g.device() == Device::Meta && !g.is_hosted();
+    let given_meta = grads.iter().flatten().any(plain_meta);
+    let outs = node.function().backward(cx, grads.clone());
+    let by_kernels = match &outs {
+        Ok(outs) => outs.iter().flatten().any(plain_meta),
+        // Memory beside what has none.
+        Err(_) => node.function().saves_all() && grads.iter().flatten().any(Tensor::is_hosted),
+    };
+    if given_meta || !by_kernels {
+        return outs;
+    }
+    ensure!(
+        !grad_enabled(),
+        NotImplemented,
+        "a derivative of {} by kernels, which __torch_dispatch__ does not see",
+        node.name()
+    );
+    as_operation(operation_name(&node.name()), node, cx, grads)
+}
+
+/// Whether an interpreter at the bottom sees the backward call of a node. Packed tensors are not unpacked to be asked.
+fn sees_node(node: &GradFn, grads: &Grads) -> bool {
+    if HOST.get().is_none() {
+        return false;
+    }
+    let mut sees = sees_steps(grads.iter().flatten());
+    if !sees {
+        node.function().saved(&mut |_, saved| sees |= saved.kept().is_some_and(|t| t.is_hosted()));
+    }
+    sees
+}
+
+/// The name of a node as one of an operation: `convolution_backward` for `ConvolutionBackward0`.
+fn operation_name(node: &str) -> String {
+    let node = node.trim_end_matches(|c: char| c.is_ascii_digit());
+    let mut name = String::new();
+    for c in node.chars() {
+        if c.is_ascii_uppercase() && name.ends_with(|before: char| before.is_ascii_lowercase()) {
+            name.push('_');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
+
+fn as_operation(name: String, node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
+    let mut saved = Vec::new();
+    let mut failed = Ok(());
+    node.function().saved(&mut |_, s| match s.try_get(cx) {
+        Ok(t) => saved.extend(t),
+        Err(e) => failed = Err(e),
+    });
+    failed?;
+    let call = NodeCall { name, node, cx, grads: &grads, saved };
+    let bottom = STACK.with(|s| s.0.borrow().iter().rposition(|i| i.is_at_bottom()));
+    if let Some(at) = bottom {
+        let suspended = Suspended::from(at);
+        return suspended.inner[0].call_node(&call);
+    }
+    let hosted = HOST.get().and_then(|host| host.call_node(&call));
+    hosted.unwrap_or_else(|| call.run(grads.clone()))
+}
+
+static HOST: OnceLock<&'static dyn HostInterpreter> = OnceLock::new();
+
+/// Installs the interpreter below all others, once.
+pub fn set_host(host: &'static dyn HostInterpreter) {
+    if HOST.set(host).is_ok() {
+        INTERPRETERS.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The rest of the chain: the interpreters below, and finally the operation.
@@ -72,6 +210,11 @@ impl Next {
     pub fn call(&self, call: &OpCall, values: &[Value]) -> Result<Out> {
         interpreted(call, values).unwrap_or_else(|| super::run(call, values))
     }
+}
+
+/// Runs a call below all interpreters.
+pub fn run(call: &OpCall, values: &[Value]) -> Result<Out> {
+    super::run(call, values)
 }
 
 type Interpreters = Vec<Arc<dyn Interpreter>>;
@@ -105,7 +248,13 @@ impl Drop for Stack {
 
 /// Pushes an interpreter on this thread's stack.
 pub fn push(interpreter: Arc<dyn Interpreter>) {
-    STACK.with(|s| s.change(|stack| stack.push(interpreter)));
+    STACK.with(|s| {
+        s.change(|stack| {
+            let bottom = stack.iter().filter(|i| i.is_at_bottom()).count();
+            let at = if interpreter.is_at_bottom() { bottom } else { stack.len() };
+            stack.insert(at, interpreter);
+        });
+    });
 }
 
 /// Removes an interpreter from this thread's stack, at any position; returns whether it was there.
@@ -156,9 +305,28 @@ impl Drop for Suspended {
 /// The result of the innermost interpreter that handles a call; None if there is none.
 #[cold]
 pub fn interpreted(call: &OpCall, values: &[Value]) -> Option<Result<Out>> {
-    let at = innermost(call)?;
+    let Some(at) = innermost(call) else { return HOST.get()?.call(call, values) };
     let suspended = Suspended::from(at);
     Some(suspended.inner[0].call(call, values, Next(())))
+}
+
+/// Calls `f` without the interpreters of this thread.
+pub fn without<R>(f: impl FnOnce() -> R) -> R {
+    outside(0, f)
+}
+
+/// Calls `f` without those interpreters of this thread that stand at a position or further inward.
+pub fn outside<R>(at: usize, f: impl FnOnce() -> R) -> R {
+    let _suspended = Suspended::from(at);
+    f()
+}
+
+/// Whether an interpreter at the bottom sees operations on these tensors, so that nothing may be computed at once that
+/// is several operations.
+#[cold]
+pub fn sees_steps<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> bool {
+    STACK.with(|s| s.0.borrow().iter().any(|i| i.is_at_bottom()))
+        || tensors.into_iter().any(Tensor::is_hosted)
 }
 
 /// The position of the innermost interpreter that handles a call.
@@ -166,14 +334,14 @@ fn innermost(call: &OpCall) -> Option<usize> {
     STACK.with(|s| s.0.borrow().iter().rposition(|i| i.concerns(call)))
 }
 
-/// Whether this thread has no interpreter.
+/// Whether no interpreter can see a call of this thread.
 pub fn none_here() -> bool {
-    STACK.with(|s| s.0.borrow().is_empty())
+    HOST.get().is_none() && STACK.with(|s| s.0.borrow().is_empty())
 }
 
-/// Whether a call concerns an interpreter of this thread.
+/// Whether a call may concern an interpreter.
 pub fn concerned(call: &OpCall) -> Option<()> {
-    innermost(call).map(drop)
+    if HOST.get().is_some() { Some(()) } else { innermost(call).map(drop) }
 }
 
 /// As [`interpreted`], for a row that the core calls; its values are made only where somebody looks at them.
@@ -185,6 +353,6 @@ pub fn interpreted_core<'v, V: AsRef<[Value]> + 'v>(
 ) -> Option<Result<Out>> {
     let overload = op.overloads.get(overload)?;
     let call = OpCall { op, overload, form: Form::New, caller: Caller::Core };
-    innermost(&call)?;
+    concerned(&call)?;
     interpreted(&call, values().as_ref())
 }

@@ -153,6 +153,10 @@ impl Function for Stack {
         "StackBackward0"
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok((0..self.count).map(|_| None).collect()) };
         let part = |index| {

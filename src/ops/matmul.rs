@@ -158,6 +158,10 @@ impl Function for VectorProduct {
         self.node
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
         // A 0-d gradient belongs to an inner product.
@@ -183,6 +187,10 @@ fn mt(t: &Tensor) -> Result<Tensor> {
 impl Function for Product {
     fn name(&self) -> &'static str {
         self.node
+    }
+
+    fn saves_all(&self) -> bool {
+        true
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

@@ -12,6 +12,7 @@ pub mod join;
 pub mod linalg;
 pub mod loss;
 pub mod matmul;
+pub mod mirror;
 pub mod nn;
 pub mod norm;
 mod out;
@@ -77,6 +78,16 @@ pub fn all() -> &'static [Op] {
     &ALL
 }
 
+/// The pointwise operations that only the core calls.
+pub fn hidden() -> &'static [Op] {
+    static HIDDEN: LazyLock<Vec<Op>> = LazyLock::new(|| {
+        let rows = rows::ROWS.iter().filter(|r| r.meta.exposure == Exposure::NONE);
+        // Others have the signatures of programs, and their name.
+        rows.map(|r| *r.op()).filter(|op| all().iter().all(|other| other.name != op.name)).collect()
+    });
+    &HIDDEN
+}
+
 /// The table entry of a pointwise operation; unless it declares a signature, that of its inputs and parameters.
 fn row_op(row: &'static PointwiseOp) -> Op {
     let mut sig = if row.meta.sig.is_empty() {
@@ -84,7 +95,11 @@ fn row_op(row: &'static PointwiseOp) -> Op {
         for (i, x) in row.inputs.iter().enumerate() {
             parts.push(format!("{x}: {}", if i == 0 { "Tensor" } else { "Operand" }));
         }
-        parts.extend(row.params.iter().map(|(p, d)| format!("{p}: Number = {d}")));
+        let param = |(p, default): &(&str, &str)| match *default {
+            "" => format!("{p}: Number"),
+            default => format!("{p}: Number = {default}"),
+        };
+        parts.extend(row.params.iter().map(param));
         parts.join(", ")
     } else {
         row.meta.sig.to_string()

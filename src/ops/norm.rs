@@ -200,6 +200,14 @@ impl Function for NormBackward {
         node(self.kind)
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        Some(match self.kind {
+            Kind::Batch { .. } => "native_batch_norm_backward",
+            Kind::Group { .. } => "native_group_norm_backward",
+            _ => "native_layer_norm_backward",
+        })
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let (x, weight) = (self.x.get(cx)?, self.weight.try_get(cx)?);
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None, None]) };

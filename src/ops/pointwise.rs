@@ -157,6 +157,8 @@ pub struct TorchNames {
     pub shows: Option<(&'static str, Attribute<'static>)>,
     /// The name of the derivative's node, if the derivative is constant but depends on its inputs in PyTorch's graph.
     pub flat: &'static str,
+    /// PyTorch's operation that computes the derivative, where one does; see Note [Nodes as operations].
+    pub backward: &'static str,
     /// How the `out=` form refuses an output of another dtype.
     pub out: OutPolicy,
 }
@@ -170,6 +172,7 @@ impl TorchNames {
         shown_as: &[],
         shows: None,
         flat: "",
+        backward: "",
         out: OutPolicy::CAST,
     };
 }

@@ -265,6 +265,10 @@ impl Function for SumBackward {
         self.node
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(expand_reduced(g, &self.shape, self.mask)?)])
@@ -360,6 +364,10 @@ struct MeanBackward {
 impl Function for MeanBackward {
     fn name(&self) -> &'static str {
         self.node
+    }
+
+    fn saves_all(&self) -> bool {
+        true
     }
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {

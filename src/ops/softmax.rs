@@ -93,6 +93,17 @@ impl Function for SoftmaxBackward {
         }
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        Some(match self.kind {
+            Kind::Softmax => "_softmax_backward_data",
+            Kind::LogSoftmax => "_log_softmax_backward_data",
+        })
+    }
+
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(self.gradient(g, &self.y.get(cx)?)?)])

@@ -43,6 +43,10 @@ impl Function for Reshape {
         self.node
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(reshape_to(g, &self.shape)?)])
@@ -120,6 +124,10 @@ impl Function for Expand {
         "ExpandBackward0"
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(super::reduce::sum_to(g, &self.shape)?)])
@@ -182,6 +190,10 @@ struct Permute {
 impl Function for Permute {
     fn name(&self) -> &'static str {
         self.node
+    }
+
+    fn saves_all(&self) -> bool {
+        true
     }
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {

@@ -143,7 +143,7 @@ impl PyTensor {
                 expected.scalar_name()
             )));
         }
-        if g.device() != t.device() {
+        if g.device() != t.device() && !g.is_hosted() && !t.is_hosted() {
             return Err(PyRuntimeError::new_err(format!(
                 "attempting to assign a gradient with device type '{}' to a tensor with device type '{}'. Please ensure that \
                  the gradient and the tensor are on the same device",
@@ -209,7 +209,8 @@ impl PyTensor {
 
     #[getter]
     fn data(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, self.inner(py).data())
+        let t = self.inner(py);
+        wrap(py, if t.is_hosted() { t.detached().py()? } else { t.data() })
     }
 
     #[setter]
@@ -236,7 +237,7 @@ impl PyTensor {
     }
 
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, self.inner(py).detach())
+        wrap(py, self.inner(py).detached().py()?)
     }
 
     fn detach_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

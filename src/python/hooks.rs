@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::dispatch::Hosted;
 use super::dtype::type_name;
 use super::error::{IntoPy, foreign};
 use super::function::UserFunction;
@@ -316,6 +317,8 @@ pub fn visit_objects(held: &dyn Any, visit: &mut dyn FnMut(&Py<PyAny>)) {
         function.visit_objects(visit);
     } else if let Some(host) = held.downcast_ref::<NodeHost>() {
         host.visit_objects(visit);
+    } else if let Some(hosted) = held.downcast_ref::<Hosted>() {
+        hosted.visit_objects(visit);
     }
 }
 

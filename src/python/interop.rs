@@ -9,6 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 
 use super::convert::{dtype_argument, integer, number, numpy_bool, scalar};
+use super::dispatch::asks_class;
 use super::dtype::type_name;
 use super::error::{IntoPy, warn};
 use super::storage::PyStorage;
@@ -108,6 +109,9 @@ impl PyTensor {
             return Err(PyRuntimeError::new_err(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             ));
+        }
+        if asks_class(&self.inner(py)) {
+            return Err(PyRuntimeError::new_err(".numpy() is not supported for tensor subclasses."));
         }
         if force {
             return to_numpy(py, &self.inner(py).on_device(Device::Cpu).py()?);

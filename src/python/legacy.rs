@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::convert;
+use super::dispatch::host_by_class;
 use super::dtype::{PyDType, device_of, type_name};
 use super::error::{IntoPy, warn};
 use super::interop;
@@ -177,7 +178,7 @@ pub fn typed_tensor(
 }
 
 /// Wraps a tensor in an object of class `cls`.
-fn object_of<'py>(cls: &Bound<'py, PyAny>, t: Tensor) -> PyResult<Bound<'py, PyAny>> {
+pub fn object_of<'py>(cls: &Bound<'py, PyAny>, t: Tensor) -> PyResult<Bound<'py, PyAny>> {
     let py = cls.py();
     let class = cls
         .cast::<PyType>()
@@ -188,6 +189,7 @@ fn object_of<'py>(cls: &Bound<'py, PyAny>, t: Tensor) -> PyResult<Bound<'py, PyA
              class inherits from Tensor.",
         ));
     }
+    host_by_class(cls, &t)?;
     let obj = py.get_type::<PyTensor>().getattr("__new__")?.call1((class,))?;
     PyTensor::replace(obj.cast::<PyTensor>()?, t);
     Ok(obj)
@@ -195,11 +197,15 @@ fn object_of<'py>(cls: &Bound<'py, PyAny>, t: Tensor) -> PyResult<Bound<'py, PyA
 
 /// A tensor of class `cls` over the memory of `data`, without history; used for Parameter.
 #[pyfunction(name = "_make_subclass")]
-#[pyo3(signature = (cls, data, require_grad=false))]
+#[pyo3(signature = (cls, data, require_grad=false, *, dispatch_sizes_strides_policy=None, dispatch_device=false, dispatch_layout=false, device_for_backend_keys=None))]
 pub fn make_subclass<'py>(
     cls: &Bound<'py, PyAny>,
     data: &Bound<'py, PyAny>,
     require_grad: bool,
+    dispatch_sizes_strides_policy: Option<&str>,
+    dispatch_device: bool,
+    dispatch_layout: bool,
+    device_for_backend_keys: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let data = data.cast::<PyTensor>().map_err(|_| {
         PyTypeError::new_err(format!(
@@ -207,6 +213,8 @@ pub fn make_subclass<'py>(
             type_name(data)
         ))
     })?;
+    // Such classes compute what sizes, strides, device and layout are; here these are those of the data.
+    let _ = (dispatch_sizes_strides_policy, dispatch_device, dispatch_layout, device_for_backend_keys);
     let t = data.tensor().detach();
     t.set_requires_grad(require_grad).py()?;
     object_of(cls, t)

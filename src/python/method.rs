@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 
 use super::attributes::GivenDims;
 use super::convert;
+use super::dispatch::forget_last;
 use super::dtype::type_name;
 use super::error::{IntoPy, panicked, to_py, warn};
 use super::matching::{Positional, Values, find};
@@ -28,8 +29,8 @@ use super::signature::{Signature, parse};
 use super::subclass::{is_watched, overridden, tensor_attribute};
 use super::tensor::{DETACH_FROM, PyTensor, TensorObject, wrap};
 use crate::error::interruptible;
-use crate::ops;
 use crate::ops::schema::{Exposure, Op, Out, Value};
+use crate::ops::{self, interpreter};
 use crate::tensor::check_replaced;
 
 /// A table entry as a Python callable.
@@ -52,6 +53,8 @@ enum Place {
     Special,
     Linalg,
     Attribute,
+    /// None: the core calls it, and handlers of `__torch_dispatch__`.
+    Hidden,
 }
 
 impl Place {
@@ -61,7 +64,7 @@ impl Place {
             Place::Nn => "_nn",
             Place::Special => "_special",
             Place::Linalg => "_linalg",
-            Place::Top | Place::Attribute => "",
+            Place::Top | Place::Attribute | Place::Hidden => "",
         }
     }
 }
@@ -138,8 +141,12 @@ unsafe fn enter_entry(
         (Bound::from_borrowed_ptr_or_opt(py, slf), args, keywords, names)
     };
     let args = Positional { slf: slf.as_ref(), rest: args };
-    let run = AssertUnwindSafe(|| dispatch(py, i, args, names.as_ref(), keywords).map(Py::into_ptr));
-    catch_unwind(run).unwrap_or_else(|panic| Err(panicked(panic)))
+    let run = AssertUnwindSafe(|| dispatch(py, i, args, names.as_ref(), keywords, true).map(Py::into_ptr));
+    let out = catch_unwind(run).unwrap_or_else(|panic| Err(panicked(panic)));
+    if interpreter::active() {
+        forget_last();
+    }
+    out
 }
 
 macro_rules! trampolines {
@@ -168,11 +175,13 @@ fn dispatch(
     args: Positional,
     names: Option<&Bound<'_, PyTuple>>,
     keywords: &[Bound<'_, PyAny>],
+    asks_functions: bool,
 ) -> PyResult<Py<PyAny>> {
     let Some(entry) = ENTRIES.get().and_then(|e| e.get(i)) else {
         return Err(PyTypeError::new_err("operation table is not loaded"));
     };
-    if is_watched()
+    if asks_functions
+        && is_watched()
         && let Some(out) = overridden_entry(py, entry, args, names, keywords)?
     {
         return Ok(out.unbind());
@@ -195,7 +204,11 @@ fn dispatch(
         Ok(signature) => signature,
         // An argument that is not a tensor may implement `__torch_function__`.
         Err(e) => {
-            let other = match overridden_entry(py, entry, args, names, keywords)? {
+            let overridden = match asks_functions {
+                true => overridden_entry(py, entry, args, names, keywords)?,
+                false => None,
+            };
+            let other = match overridden {
                 None => older_form(py, entry, args, names, keywords)?,
                 overridden => overridden,
             };
@@ -389,9 +402,12 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let attributes = PyDict::new(py);
     for (i, e) in entries.iter().enumerate() {
         let s = e.op.exposure;
+        if e.place == Place::Hidden {
+            continue;
+        }
         let def = definition(e, i, false)?;
         match e.place {
-            Place::Top => {}
+            Place::Top | Place::Hidden => {}
             Place::Nn => add_all(&nn, e, &function(py, def)?)?,
             Place::Special => add_all(&special, e, &function(py, def)?)?,
             Place::Linalg => add_all(&linalg, e, &function(py, def)?)?,
@@ -423,12 +439,13 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("_special", special)?;
     m.add("_linalg", linalg)?;
     m.add_function(wrap_pyfunction!(op_table, m)?)?;
+    m.add_function(wrap_pyfunction!(operation, m)?)?;
     Ok(())
 }
 
 fn build(py: Python<'_>) -> PyResult<Vec<Entry>> {
     let mut entries = Vec::new();
-    for op in ops::all() {
+    for op in ops::all().iter().chain(ops::hidden()) {
         let mut push = |name: &'static str, inplace: bool, place: Place| {
             let signatures = op.overloads.iter().map(|o| parse(py, o)).collect::<Result<Vec<_>, _>>();
             let signatures = signatures.map_err(|e| PyTypeError::new_err(format!("{name}: {e}")))?;
@@ -449,6 +466,9 @@ fn build(py: Python<'_>) -> PyResult<Vec<Entry>> {
             if last.replace(place) != Some(place) {
                 push(op.name, false, place)?;
             }
+        }
+        if op.exposure == Exposure::NONE {
+            push(op.name, false, Place::Hidden)?;
         }
         if op.exposure.has(Exposure::INPLACE) {
             // Leaked once per operation.
@@ -500,6 +520,33 @@ fn signature_text(e: &Entry) -> &'static str {
 fn function<'py>(py: Python<'py>, def: *mut ffi::PyMethodDef) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: the definition is never freed; there is no self object and no module.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCFunction_NewEx(def, null_mut(), null_mut())) }
+}
+
+/// An operation by its name in the table, whatever namespaces it has, without `__torch_function__`.
+#[pyclass(name = "Operation", module = "rgrad._C", frozen)]
+struct Operation(usize);
+
+#[pymethods]
+impl Operation {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let given: Vec<_> = args.iter().collect();
+        let (names, keywords): (Vec<_>, Vec<_>) = kwargs.into_iter().flatten().unzip();
+        let names = PyTuple::new(py, names)?;
+        dispatch(py, self.0, Positional { slf: None, rest: &given }, Some(&names), &keywords, false)
+    }
+}
+
+/// The operation of a name; None if there is none.
+#[pyfunction(name = "_operation")]
+fn operation(name: &str) -> Option<Operation> {
+    let entries = ENTRIES.get().map_or(&[][..], Vec::as_slice);
+    entries.iter().position(|e| e.name == name).map(Operation)
 }
 
 /// The operation table as a list of dicts, from which stubs and documentation are generated.

@@ -3,6 +3,7 @@
 mod attributes;
 mod autograd;
 mod convert;
+mod dispatch;
 mod display;
 mod dlpack;
 mod dtype;
@@ -41,6 +42,11 @@ mod _C {
 
     #[pymodule_export]
     use super::autograd::{backward, grad, gradient_edge, increment_version, unsafe_set_version_counter};
+    #[pymodule_export]
+    use super::dispatch::{
+        call_torch_dispatch, dispatch_modes, is_wrapper, keep_object, make_wrapper, meet_dispatch,
+        pop_dispatch_mode, push_dispatch_mode, record_written_by, set_below_autograd, set_dispatch_disabled,
+    };
     #[pymodule_export]
     use super::display::{get_printoptions, set_printoptions};
     #[pymodule_export]

@@ -23,6 +23,7 @@ use pyo3::impl_::trampoline::{self, MethodDef, binaryfunc};
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyType};
 
+use super::dispatch::{asks_class, kept_object, value_by_class};
 use super::error::IntoPy;
 use super::hooks::visit_objects;
 use super::subclass::is_watched;
@@ -30,6 +31,7 @@ use super::tensor::{operator, overridable};
 use crate::dtype::Scalar;
 use crate::graph::{AutogradMeta, GcVisitor, anything_held};
 use crate::ops::index::{Index, getitem};
+use crate::ops::interpreter;
 use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::rows;
 use crate::storage::anything_borrowed;
@@ -90,11 +92,11 @@ impl PyTensor {
     pub fn value(&self, py: Python<'_>) -> PyResult<Scalar> {
         // SAFETY: reading an element on the host runs no Python code.
         let t = unsafe { self.tensor.peek() };
-        if t.device().is_gpu() {
-            let t = t.clone();
-            return py.detach(|| t.item()).py();
+        if t.device().is_host_readable() && !is_watched() {
+            return t.item().py();
         }
-        t.item().py()
+        let t = t.clone();
+        if asks_class(&t) { value_by_class(py, &t) } else { py.detach(|| t.item()).py() }
     }
 
     /// As `value`, for Python's number protocol.
@@ -116,7 +118,7 @@ impl PyTensor {
         }
     }
 
-    fn exchange(slf: &Bound<'_, PyTensor>, new: Tensor) -> Tensor {
+    pub fn exchange(slf: &Bound<'_, PyTensor>, new: Tensor) -> Tensor {
         new.set_host(slf.as_ptr().cast());
         let old = slf.get().tensor.replace(slf.py(), new);
         old.set_host(null_mut());
@@ -143,7 +145,19 @@ pub trait TensorObject {
 impl TensorObject for Bound<'_, PyTensor> {
     #[inline]
     fn tensor(&self) -> Tensor {
-        self.get().inner(self.py())
+        let t = self.get().inner(self.py());
+        if interpreter::active() {
+            know_object(self, &t);
+        }
+        t
+    }
+}
+
+/// A constructor cannot tell a tensor its object, from which handlers of `__torch_dispatch__` compute.
+#[cold]
+fn know_object(object: &Bound<'_, PyTensor>, t: &Tensor) {
+    if t.host().is_null() && t.is_hosted() {
+        t.set_host(object.as_ptr().cast());
     }
 }
 
@@ -268,6 +282,9 @@ pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyAny>> {
     unsafe {
         if !p.is_null() && ffi::Py_REFCNT(p) > 0 {
             return Ok(Bound::from_borrowed_ptr(py, p).unbind());
+        }
+        if let Some(kept) = kept_object(py, &t) {
+            return Ok(kept);
         }
         Ok(Bound::from_owned_ptr_or_err(py, fresh(py, t))?.unbind())
     }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::convert;
+use super::dispatch::shown_device;
 use super::error::IntoPy;
 use super::operators::InplaceOperand;
 use super::subclass::{inplace_overridden, is_watched};
@@ -182,7 +183,7 @@ impl PyTensor {
 
     #[getter]
     fn is_meta(&self, py: Python<'_>) -> bool {
-        self.inner(py).device() == Device::Meta
+        shown_device(&self.inner(py)) == Device::Meta
     }
 
     #[getter]

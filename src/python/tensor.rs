@@ -3,9 +3,10 @@
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use super::convert::{Ty, check_range, number, scalar, size};
+use super::dispatch::{asks_class, by_class, host_by_class, shown_device};
 use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
 use super::object::as_tensor;
@@ -121,9 +122,16 @@ pub fn operator_inplace(py: Python<'_>, row: &'static PointwiseOp, t: &Tensor, o
 #[pymethods]
 impl PyTensor {
     #[new]
+    #[classmethod]
     #[pyo3(signature = (*args, **kwargs))]
-    fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<PyTensor> {
-        Ok(PyTensor::of(legacy::construct(args, kwargs, None)?))
+    fn new(
+        class: &Bound<'_, PyType>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyTensor> {
+        let t = legacy::construct(args, kwargs, None)?;
+        host_by_class(class, &t)?;
+        Ok(PyTensor::of(t))
     }
 
     // ---- properties
@@ -208,17 +216,17 @@ impl PyTensor {
 
     #[getter(device)]
     fn device_object(&self, py: Python<'_>) -> PyDevice {
-        PyDevice::of(self.inner(py).device())
+        PyDevice::of(shown_device(&self.inner(py)))
     }
 
     #[getter]
     fn is_cuda(&self, py: Python<'_>) -> bool {
-        self.inner(py).device().is_gpu()
+        shown_device(&self.inner(py)).is_gpu()
     }
 
     #[getter]
     fn is_cpu(&self, py: Python<'_>) -> bool {
-        self.inner(py).device().is_host_readable()
+        shown_device(&self.inner(py)).is_host_readable()
     }
 
     #[getter]
@@ -233,7 +241,7 @@ impl PyTensor {
 
     #[pyo3(name = "get_device")]
     fn device_index(&self, py: Python<'_>) -> i64 {
-        self.inner(py).device().index().map_or(-1, |i| i as i64)
+        shown_device(&self.inner(py)).index().map_or(-1, |i| i as i64)
     }
 
     #[pyo3(signature = (*, memory_format=None))]
@@ -270,8 +278,14 @@ impl PyTensor {
         scalar(py, self.value(py)?)
     }
 
-    fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        interop::to_list(py, &self.inner(py))
+    fn tolist(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if asks_class(&slf.tensor()) {
+            return Err(PyRuntimeError::new_err(format!(
+                ".tolist() is not supported for tensor subclasses, got {}",
+                slf.get_type().name()?
+            )));
+        }
+        interop::to_list(py, &slf.tensor())
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -301,7 +315,7 @@ impl PyTensor {
     }
 
     fn __index__(&self, py: Python<'_>) -> PyResult<i64> {
-        match self.inner(py).item() {
+        match self.value(py) {
             Ok(s) if s.category() < 2 => Ok(s.to_i64()),
             _ => Err(PyTypeError::new_err(
                 "only integer tensors of a single element can be converted to an index",
@@ -398,11 +412,24 @@ impl PyTensor {
 
     // ---- indexing
 
-    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        index::get(py, &self.inner(py), key)
+    fn __getitem__(slf: &Bound<'_, Self>, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let t = &slf.tensor();
+        if asks_class(t) {
+            return Ok(by_class(slf, "getitem", [key.clone()])?.unbind());
+        }
+        index::get(py, t, key)
     }
 
-    fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        index::set(py, &self.inner(py), key, value)
+    fn __setitem__(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let t = &slf.tensor();
+        if asks_class(t) {
+            return by_class(slf, "setitem", [key.clone(), value.clone()]).map(drop);
+        }
+        index::set(py, t, key, value)
     }
 }

@@ -2,6 +2,7 @@
 
 mod create;
 pub mod display;
+mod hosted;
 mod identity;
 mod inplace;
 mod view;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use triomphe::Arc as Shared;
 
+pub use hosted::{Host, set_host};
 pub(crate) use inplace::operation_of;
 pub use inplace::{
     Overlap, assign, check_apart, check_filled, check_inference, check_inplace, check_memory, check_replaced,

@@ -48,7 +48,6 @@ def test_compile_runs_eagerly_and_says_so_once():
         lambda: torch.jit.save(torch.nn.Identity(), io.BytesIO()),
         lambda: torch.jit.load("model.pt"),
         lambda: torch.jit.ScriptModule(),
-        lambda: type("Own", (torch.utils._python_dispatch.TorchDispatchMode,), {})(),
         lambda: torch.onnx.export(torch.nn.Identity(), (), "model.onnx"),
     ],
 )

@@ -263,12 +263,12 @@ def _dress(module: types.ModuleType, native: str) -> None:
                 value.__module__ = torch_name(f"rgrad.{row}")
             elif not private:
                 value.__module__ = name
-    if native.startswith("rgrad._"):
-        return
-    module.__name__ = name
     if "__path__" not in names and _has_rows_below(name):
         # Where the table has paths below it, PyTorch's module is a package.
         names["__path__"] = []
+    if native.startswith("rgrad._"):
+        return
+    module.__name__ = name
     before = names.get("__getattr__")
     if not getattr(before, "_of_the_door", False):
         names["__getattr__"] = _getattr_of(name, before)

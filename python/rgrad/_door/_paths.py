@@ -10,6 +10,7 @@ from __future__ import annotations
 _NN = "nn.modules"
 
 _ROWS = {
+    "_C._profiler": ("_tracebacks", "gather_traceback symbolize_tracebacks"),
     "accelerator.memory": (
         "accelerator",
         "empty_cache max_memory_allocated memory_allocated memory_reserved memory_stats reset_peak_memory_stats",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import rgrad
 from rgrad._absent import absent_function
 from rgrad._C import Tensor
+from rgrad._ops import OpOverload as _OpOverload
+from rgrad._ops import OpOverloadPacket as _OpOverloadPacket
 
 _FAMILIES = ("linalg", "special", "fft")
 
@@ -31,6 +34,30 @@ def _slice(self: Tensor, dim: int = 0, start: int | None = None, end: int | None
 
 def _to_copy(self: Tensor, **kwargs: Any) -> Tensor:
     return self.to(copy=True, **{name: value for name, value in kwargs.items() if value is not None})
+
+
+def _convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Tensor:
+    n = input.dim() - 2
+    if transposed:
+        function = getattr(rgrad, f"conv_transpose{n}d")
+        return function(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return getattr(rgrad, f"conv{n}d")(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _normalized(name: str) -> Callable[..., Any]:
+    return lambda self, dim, half_to_float=False: getattr(rgrad, name)(
+        self, dim, dtype=rgrad.float32 if half_to_float else None
+    )
 
 
 def _pads(mode: str) -> Callable[..., Any]:
@@ -70,6 +97,9 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     **{f"reflection_pad{n}d": _pads("reflect") for n in (1, 2, 3)},
     **{f"replication_pad{n}d": _pads("replicate") for n in (1, 2, 3)},
     "_pad_circular": _pads("circular"),
+    "convolution": _convolution,
+    "_local_scalar_dense": Tensor.item,
+    **{f"_{name}": _normalized(name) for name in ("softmax", "log_softmax")},
     "alias": _alias,
     "index": _index,
     "rsub": _rsub,
@@ -77,7 +107,17 @@ _OTHERS: dict[str, Callable[..., Any]] = {
 }
 
 
-class OpOverload:
+class Handled(threading.local):
+    """The operations whose handlers run on a thread, and what each of them calls then: see `rgrad._dispatch`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, Callable[..., Any]]] = []
+
+
+handled = Handled()
+
+
+class OpOverload(_OpOverload):
     """One form of an operation. Calling it chooses the form by the arguments, so that all forms compute alike."""
 
     namespace = "aten"
@@ -97,13 +137,9 @@ class OpOverload:
         suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
         return f"aten::{self._overloadpacket.__name__}{suffix}"
 
-    def __copy__(self) -> OpOverload:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> OpOverload:
-        return self
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if handled.calls and handled.calls[-1][0] is self:
+            return handled.calls[-1][1](*args, **kwargs)
         return self._overloadpacket(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -116,12 +152,12 @@ class OpOverload:
         return f"<OpOverload(op='aten.{self._overloadpacket.__name__}', overload='{self._overloadname}')>"
 
 
-class OpOverloadPacket:
+class OpOverloadPacket(_OpOverloadPacket):
     """An operation. Its attributes are its forms; names of forms are not checked, as no table of them is kept."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.__name__ = self.__qualname__ = name
-        self.__module__ = "torch.ops.aten"
+        self.__module__ = "torch._ops.aten"
         self._qualified_op_name = f"aten::{name}"
         self._function = function
 
@@ -130,12 +166,6 @@ class OpOverloadPacket:
             raise AttributeError(f"The underlying op of 'aten.{self.__name__}' has no overload name '{name}'")
         made = vars(self)[name] = OpOverload(self, name)
         return made
-
-    def __copy__(self) -> OpOverloadPacket:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> OpOverloadPacket:
-        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
@@ -169,3 +199,13 @@ def packet(name: str) -> OpOverloadPacket | None:
     """The operation of a name; None where there is none."""
     function = None if name.startswith("__") else _function(name)
     return None if function is None else OpOverloadPacket(name, function)
+
+
+@functools.cache
+def shown(name: str) -> OpOverloadPacket:
+    """As `packet`; one that can be called in a handler of `__torch_dispatch__` alone where there is none."""
+    found = packet(name)
+    if found is None:
+        why = "it is the name of a step, which a handler of __torch_dispatch__ can call"
+        found = OpOverloadPacket(name, absent_function(f"torch.ops.aten.{name}", why))
+    return found

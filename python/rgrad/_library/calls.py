@@ -186,6 +186,7 @@ _CALLS: dict[str, str | _Chooser] = {
     "square": "pow.Tensor_Scalar",
     "lerp": _by_operand("lerp", 2),
     "masked_fill": _by_operand("masked_fill", 2),
+    "fill": _by_operand("fill"),
     **{n: _by_operand(n) for n in ("remainder", "fmod", "eq", "ne", "lt", "le", "gt", "ge")},
     **{f"__{n}__": _by_operand(n) for n in ("eq", "ne", "lt", "le", "gt", "ge")},
     **{f"bitwise_{n}": _by_operand(f"bitwise_{n}") for n in ("and", "or", "xor")},
@@ -260,7 +261,9 @@ def _names() -> dict[str, str]:
     for op in _C._op_table():
         own = f"linalg_{op['name']}" if op["linalg"] and not op["function"] else op["name"]
         for name in (op["name"], *op["aliases"]):
-            names[name] = own
+            # `Tensor.diagonal` and `linalg.diagonal` are two operations.
+            if not own.startswith("linalg_") or name not in names:
+                names[name] = own
     return names
 
 
@@ -307,3 +310,34 @@ def shown_arguments(function: Any, args: _Args, kwargs: _Kwargs) -> tuple[_Args,
     matrices = (x.detach().reshape(-1, x.shape[-1]), weight.detach().t())
     bias = _argument(args, kwargs, 2, "bias")
     return (matrices if bias is None else (bias, *matrices)), {}
+
+
+# Operations that have the arguments of their function, so that what `_CALLS` chooses can be called with these.
+_SAME_ARGUMENTS = frozenset(
+    [
+        *("add", "sub", "mul", "div", "rsub", "pow", "lerp", "masked_fill", "fill"),
+        *("remainder", "fmod", "floor_divide"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "bitwise_and", "bitwise_or", "bitwise_xor"),
+        *("sum", "mean", "prod", "max", "min", "all", "any", "median", "nanmedian"),
+        *("var", "std", "var_mean", "std_mean", "select", "transpose", "unbind", "squeeze", "scatter"),
+        *("swapaxes", "swapdims"),
+    ]
+)
+
+
+def form_of(name: str, args: _Args, kwargs: _Kwargs) -> str:
+    """The overload that a call of the operation table is, with the arguments as they are: "add.Tensor".
+
+    Args:
+        name: the name in the table.
+        args: the arguments by position.
+        kwargs: the arguments by name.
+    """
+    if name.endswith("_") and not name.endswith("__"):
+        packet, _, form = form_of(name[:-1], args, kwargs).partition(".")
+        return f"{packet}_.{form}"
+    own = _names().get(name, name)
+    if name not in _SAME_ARGUMENTS or (name in ("var", "std") and any(isinstance(a, bool) for a in args)):
+        return f"{own}.default"
+    choose = _CALLS.get(name, f"{own}.default")
+    return (choose if isinstance(choose, str) else choose(args, kwargs)) or f"{own}.default"

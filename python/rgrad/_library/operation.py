@@ -26,6 +26,8 @@ from typing import Any
 from rgrad import _C
 from rgrad._C import Tensor
 from rgrad._library.schema import Schema
+from rgrad._ops import OpOverload as _OpOverload
+from rgrad._ops import OpOverloadPacket as _OpOverloadPacket
 from rgrad.autograd import Function
 from rgrad.autograd.grad_mode import no_grad
 from rgrad.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
@@ -231,7 +233,7 @@ def _flattened(operation: Operation, spec: Any, found: list[Any]) -> list[Any]:
     return flat
 
 
-class OpOverload:
+class OpOverload(_OpOverload):
     """The object that handlers receive for an operation: `torch.ops.namespace.name.default`."""
 
     def __init__(self, operation: Operation) -> None:
@@ -260,7 +262,7 @@ class OpOverload:
         return f"<OpOverload(op='{self._operation.dotted}', overload='default')>"
 
 
-class OpOverloadPacket:
+class OpOverloadPacket(_OpOverloadPacket):
     """The set of overloads of an operation: `torch.ops.namespace.name`."""
 
     def __init__(self, operation: Operation) -> None:

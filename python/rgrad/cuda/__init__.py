@@ -350,7 +350,7 @@ globals().update(REFUSALS)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("nvtx", "graphs"):
+    if name in ("nvtx", "graphs", "jiterator"):
         return importlib.import_module(f"rgrad.cuda.{name}")
     if name == "default_generators":
         from rgrad import default_generator

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import IO, Any
 
 import rgrad
-from rgrad._utils import dtype_name
+from rgrad._utils import dtype_name, is_wrapper, reduce_wrapper
 from rgrad.serialization._weights_unpickler import BYTE_STORED
 from rgrad.storage import TypedStorage, UntypedStorage, elements_of
 
@@ -41,6 +41,8 @@ class _TorchGlobal:
 _REBUILD_TENSOR = _TorchGlobal("torch._utils", "_rebuild_tensor_v2")
 # For dtypes that have no legacy type of storage: the storage is one of bytes, and the tensor names its dtype.
 _REBUILD_TENSOR_OF_BYTES = _TorchGlobal("torch._utils", "_rebuild_tensor_v3")
+_REBUILD_FROM_TYPE = _TorchGlobal("torch._tensor", "_rebuild_from_type_v2")
+_REBUILD_WRAPPER = _TorchGlobal("torch._utils", "_rebuild_wrapper_subclass")
 _REBUILD_PARAMETER = _TorchGlobal("torch._utils", "_rebuild_parameter")
 _REBUILD_META = _TorchGlobal("torch._utils", "_rebuild_meta_tensor_no_storage")
 _SIZE = _TorchGlobal("torch", "Size")
@@ -90,6 +92,9 @@ class TensorPickler(_PythonPickler):
     dispatch[_TorchGlobal] = _save_torch_global
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, rgrad.Tensor) and is_wrapper(obj):
+            _, (_, cls, arguments, state) = reduce_wrapper(obj)
+            return _REBUILD_FROM_TYPE, (_REBUILD_WRAPPER, cls, arguments, state)
         if isinstance(obj, rgrad.nn.Parameter):
             return _REBUILD_PARAMETER, (obj.detach(), obj.requires_grad, OrderedDict())
         if isinstance(obj, rgrad.Tensor):

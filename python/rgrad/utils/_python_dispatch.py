@@ -1,10 +1,13 @@
-"""Queries about `__torch_dispatch__`, which rgrad lacks: no class has it, and no mode is active."""
+"""Modes of `__torch_dispatch__`, which see every operation below autograd, those of backward included."""
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+from collections.abc import Iterator
 from typing import Any
 
-from rgrad._absent import absent_class
+from rgrad import _C
 
 __all__ = [
     "BaseTorchDispatchMode",
@@ -12,12 +15,83 @@ __all__ = [
     "is_in_torch_dispatch_mode",
     "is_traceable_wrapper_subclass",
     "is_traceable_wrapper_subclass_type",
+    "return_and_correct_aliasing",
 ]
 
-_WHY = "there is no level below __torch_function__ at which operations could be seen"
 
-TorchDispatchMode = absent_class("torch.utils._python_dispatch.TorchDispatchMode", _WHY)
-BaseTorchDispatchMode = absent_class("torch.utils._python_dispatch.BaseTorchDispatchMode", _WHY)
+class TorchDispatchMode:
+    """Within its block, every operation on tensors is handed to its `__torch_dispatch__`.
+
+    A subclass overrides `__torch_dispatch__(self, func, types, args=(), kwargs=None)`: `func` is the operation, such as
+    `torch.ops.aten.add.Tensor`, and what the method returns is the result. The mode is off while its method runs, so
+    that the method can call `func`. Functions that are made of others, such as `linear`, are seen by their parts.
+
+    Example:
+        >>> import rgrad as torch
+        >>> class Names(torch.utils._python_dispatch.TorchDispatchMode):
+        ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        ...         print(func)
+        ...         return func(*args, **(kwargs or {}))
+        >>> with Names():
+        ...     y = torch.ones(2) + 1
+        aten.ones.default
+        aten.add.Tensor
+    """
+
+    def __init__(self, _dispatch_key: Any = None) -> None:
+        if _dispatch_key is not None:
+            raise NotImplementedError("modes for a dispatch key are not in rgrad: there is one dispatcher")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The result of an operation; a subclass must override it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        if not callable(getattr(type(self), "__torch_dispatch__", None)):
+            raise TypeError(f"{type(self).__name__} has no __torch_dispatch__")
+        if inspect.ismethod(type(self).__torch_dispatch__):
+            name = type(self).__name__
+            raise RuntimeError(
+                f"__torch_dispatch__ of {name}: classmethod is not supported, please make it a plain method"
+            )
+        _C._push_on_torch_dispatch_stack(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _C._pop_torch_dispatch_stack()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """An object of the class, which becomes a mode by `with`; the constructor does the same."""
+        return cls(*args, **kwargs)
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Whether the mode belongs to a compiler."""
+        return False
+
+
+class BaseTorchDispatchMode(TorchDispatchMode):
+    """A mode that calls each operation as it is."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The result of an operation."""
+        return func(*args, **(kwargs or {}))
+
+
+def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """What a `__torch_dispatch__` returns for an operation: the written tensor where `func` writes one, or else `out`.
+
+    Args:
+        func: the operation.
+        args: its arguments by position, as the handler got them.
+        kwargs: its arguments by name.
+        out: what the handler computed.
+    """
+    name = func.overloadpacket.__name__
+    if kwargs and "out" in kwargs:
+        return kwargs["out"]
+    return args[0] if name.endswith("_") and not name.endswith("__") else out
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
@@ -36,21 +110,37 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """Always False."""
-    return False
+    """Whether a mode is active on this thread."""
+    return bool(_C._torch_dispatch_stack())
 
 
-def _get_current_dispatch_mode() -> None:
-    """Always None."""
+def _get_current_dispatch_mode() -> Any:
+    """The innermost mode of this thread; None without one."""
+    stack = _C._torch_dispatch_stack()
+    return stack[-1] if stack else None
 
 
 def _get_current_dispatch_mode_stack() -> list[Any]:
-    """Always empty."""
-    return []
+    """The modes of this thread, the outermost first."""
+    return _C._torch_dispatch_stack()
 
 
-def _disable_current_modes() -> Any:
-    """A context manager without effect, as there are no modes."""
-    import contextlib
+@contextlib.contextmanager
+def _pop_mode_temporarily(k: Any = None) -> Iterator[Any]:
+    """Takes the innermost mode off the stack within a block, and gives it to the block."""
+    mode = _C._pop_torch_dispatch_stack()
+    try:
+        yield mode
+    finally:
+        _C._push_on_torch_dispatch_stack(mode)
 
-    return contextlib.nullcontext()
+
+@contextlib.contextmanager
+def _disable_current_modes() -> Iterator[list[Any]]:
+    """Takes all modes off the stack within a block, and gives them to the block."""
+    modes = [_C._pop_torch_dispatch_stack() for _ in _C._torch_dispatch_stack()][::-1]
+    try:
+        yield modes
+    finally:
+        for mode in modes:
+            _C._push_on_torch_dispatch_stack(mode)

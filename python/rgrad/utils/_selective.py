@@ -28,14 +28,14 @@ from typing import Any
 
 import rgrad
 from rgrad import _C, overrides
-from rgrad._library import aten, calls, operation
+from rgrad._library import calls
+from rgrad._ops import OpOverload, OpOverloadPacket
 from rgrad._subclass import DisableTorchFunction, DisableTorchFunctionSubclass
 from rgrad.autograd import Function
 from rgrad.autograd.graph import innermost_saved_tensors_hooks, saved_tensors_hooks
 from rgrad.random import default_generator
 
 Tensor = _C.Tensor
-_OVERLOADS = (aten.OpOverload, operation.OpOverload)
 _MUTATED = "Tensor cached during selective activation checkpoint has been mutated"
 
 
@@ -468,7 +468,7 @@ def create_selective_checkpoint_contexts(
     """
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:
-            if not isinstance(op, _OVERLOADS):
+            if not isinstance(op, OpOverload):
                 raise ValueError(_no_overload(op))
         policy = frozenset(policy_fn_or_list)
     elif callable(policy_fn_or_list):
@@ -481,6 +481,6 @@ def create_selective_checkpoint_contexts(
 
 def _no_overload(op: Any) -> str:
     """The error for an item of a list of operations."""
-    is_packet = isinstance(op, aten.OpOverloadPacket | operation.OpOverloadPacket)
+    is_packet = isinstance(op, OpOverloadPacket)
     hint = f" Write an overload of it, such as torch.ops.{op}.default." if is_packet else ""
     return f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}.{hint}"

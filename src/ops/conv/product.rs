@@ -88,6 +88,14 @@ impl Function for Convolution {
         }
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        Some("convolution_backward")
+    }
+
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let edges = cx.node.edges().len();
         let Some(g) = &grads[0] else { return Ok((0..edges).map(|_| None).collect()) };

@@ -61,6 +61,10 @@ impl Function for Fill {
         self.node
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
         let kept = if cx.needs(0) { Some(zeros_like(g, g.dtype())?) } else { None };

@@ -161,6 +161,14 @@ impl Function for IndexBackward {
         "IndexBackward0"
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        Some("")
+    }
+
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let (picks, out) = (saved(&self.picks, cx)?, g.new_zeros(self.shape.clone())?);
@@ -239,6 +247,10 @@ struct IndexPut {
 impl Function for IndexPut {
     fn name(&self) -> &'static str {
         "IndexPutBackward0"
+    }
+
+    fn saves_all(&self) -> bool {
+        true
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

@@ -79,6 +79,10 @@ impl Function for Gather {
         "GatherBackward0"
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let zeros = g.new_zeros(self.shape.clone())?;
@@ -200,6 +204,10 @@ impl Function for Scatter {
             ScatterKind::Value => "ScatterBackward1",
             ScatterKind::Add => "ScatterAddBackward0",
         }
+    }
+
+    fn saves_all(&self) -> bool {
+        true
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

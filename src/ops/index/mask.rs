@@ -129,6 +129,10 @@ impl Function for MaskedFill {
         self.node
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
         let mask = self.mask.get(cx)?;

@@ -103,6 +103,14 @@ impl Function for IndexSelect {
         "IndexSelectBackward0"
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        Some("")
+    }
+
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let zeros = g.new_zeros(self.shape.clone())?;
@@ -298,6 +306,10 @@ impl Function for IndexAdd {
         "IndexAddBackward0"
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
         let rows = || view::reshape_to(&index_select(g, self.dim as i64, &self.index.get(cx)?)?, &self.shape);
@@ -339,6 +351,10 @@ struct IndexCopy {
 impl Function for IndexCopy {
     fn name(&self) -> &'static str {
         "IndexCopyBackward0"
+    }
+
+    fn saves_all(&self) -> bool {
+        true
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

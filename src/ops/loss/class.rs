@@ -182,6 +182,10 @@ impl Function for NllLoss {
         if self.image { "NllLoss2DBackward0" } else { "NllLossBackward0" }
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        Some(if self.image { "nll_loss2d_backward" } else { "nll_loss_backward" })
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let logp = self.logp.get(cx)?;

@@ -98,6 +98,10 @@ impl Function for AddProduct {
         }
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None, None]) };
         let mut out: Grads = smallvec![None, None, None];

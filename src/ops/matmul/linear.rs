@@ -84,6 +84,10 @@ impl Function for Turn {
         "TBackward0"
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         Ok(smallvec![grads[0].as_ref().map(turn).transpose()?])
     }
@@ -97,6 +101,10 @@ struct Linear {
 impl Function for Linear {
     fn name(&self) -> &'static str {
         "AddmmBackward0"
+    }
+
+    fn saves_all(&self) -> bool {
+        true
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

@@ -60,6 +60,14 @@ impl Function for EmbeddingBackward {
         "EmbeddingBackward0"
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        Some("embedding_dense_backward")
+    }
+
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(sum_rows(g, &self.index.get(cx)?, self.count, self.options)?)])

@@ -175,6 +175,10 @@ impl Function for MapBackward {
         self.node.0
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        Some("")
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         self.mark.try_get(cx)?;
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };

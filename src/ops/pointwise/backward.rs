@@ -17,7 +17,7 @@ use crate::graph::{
     Attribute, Cx, Edges, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record,
 };
 use crate::layout::Layout;
-use crate::ops::rows;
+use crate::ops::{interpreter, rows};
 use crate::tensor::Tensor;
 
 /// The node of a pointwise operation.
@@ -235,6 +235,14 @@ impl Function for PointwiseBackward {
         }
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        (!self.row.torch.backward.is_empty()).then_some(self.row.torch.backward)
+    }
+
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let plan = self.row.plan();
         ensure!(!self.freed.load(Ordering::Relaxed), Error::FreedGraph);
@@ -248,6 +256,7 @@ impl Function for PointwiseBackward {
         let once = matches!(self.row.meta.rounds, Rounds::Once);
         if once
             && !grad_enabled()
+            && !interpreter::active()
             && let Some(out) = self.backward_few(cx, g, &saved)
         {
             return Ok(out);
@@ -267,6 +276,8 @@ impl Function for PointwiseBackward {
             Rounds::Mixed => saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common),
             Rounds::Steps => self.common.is_half(),
         };
+        // One kernel would hide the steps.
+        let steps = interpreter::active() && interpreter::sees_steps(saved.iter().flatten().chain([g]));
         let mut out = Grads::new();
         for (edge, k) in self.edges().enumerate() {
             out.push(if !cx.needs(edge) {
@@ -275,7 +286,7 @@ impl Function for PointwiseBackward {
                 Some(g.clone())
             } else if grad_enabled() && !self.row.torch.flat.is_empty() {
                 Some(self.flat(k, operands, g)?)
-            } else if grad_enabled() || rounds {
+            } else if grad_enabled() || rounds || steps {
                 Some(replay(&plan.grads[k], operands, &self.params, g)?)
             } else {
                 Some(self.fused(k, operands, g)?)
@@ -354,6 +365,10 @@ struct Flat {
 impl Function for Flat {
     fn name(&self) -> &'static str {
         self.row.torch.flat
+    }
+
+    fn saves_all(&self) -> bool {
+        true
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

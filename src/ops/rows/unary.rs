@@ -103,6 +103,7 @@ rows! { UNARY;
     float cosh(input) = input.cosh() => d(g, y) = [g * input.sinh()]; { autocast: CastPolicy::FULL_ON_GPU }
     /// Hyperbolic tangent of each element.
     float tanh(input) = input.tanh() => d(g, y) = [g * (E::one() - y * y)];
+    => torch { backward: "tanh_backward" }
     /// Inverse sine of each element, in radians.
     float asin(input) = input.asin() => d(g, y) = [g / (E::one() - input * input).sqrt()]; { autocast: CastPolicy::FULL_ON_GPU, on: (-0.9, 0.9), aliases: &["arcsin"] }
     /// Inverse cosine of each element, in radians.
@@ -129,6 +130,7 @@ rows! { UNARY;
     float digamma(input) = input.digamma() => d(g, y) = [g * trigamma_of(input)]; { on: (0.3, 4.0), aliases: &["special_psi", "special_digamma"] }
     /// 1 / (1 + exp(-x)).
     float sigmoid(input) = sigmoid_of(input) => d(g, y) = [g * (E::one() - y) * y]; { aliases: &["special_expit"] }
+    => torch { backward: "sigmoid_backward" }
     /// Largest integer not above each element.
     float floor(input) = input.floor() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1 }
     => torch { kernel: "floor_vml_cpu", out: OutPolicy::FOUND }

@@ -99,6 +99,14 @@ impl Function for CutBackward {
         self.cut.node()
     }
 
+    fn kernel(&self) -> Option<&'static str> {
+        Some("")
+    }
+
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(put_back(g, self.cut, &self.shape)?)])
@@ -181,6 +189,10 @@ impl Function for PutBack {
         }
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(take(g, self.cut)?)])
@@ -202,6 +214,10 @@ struct Replace {
 impl Function for Replace {
     fn name(&self) -> &'static str {
         self.cut.scatter_node()
+    }
+
+    fn saves_all(&self) -> bool {
+        true
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

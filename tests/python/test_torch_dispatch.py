@@ -1,0 +1,392 @@
+"""Classes and modes with `__torch_dispatch__`."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import pickle
+import threading
+
+import pytest
+from dispatch_cases import OF_MATRIX, OF_PICTURES
+
+import rgrad as torch
+from rgrad import nn
+from rgrad.utils import _python_dispatch
+from rgrad.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
+from rgrad.utils._pytree import tree_map
+
+F = torch.nn.functional
+CASES = [*((name, (3, 4), f) for name, f in OF_MATRIX.items()), *((n, (2, 3, 8, 8), f) for n, f in OF_PICTURES.items())]
+
+
+class Wrapper(torch.Tensor):
+    """Computes with a tensor that it holds."""
+
+    @staticmethod
+    def __new__(cls, inner, requires_grad=False):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls,
+            inner.size(),
+            strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
+            dtype=inner.dtype,
+            device=inner.device,
+            requires_grad=requires_grad,
+        )
+        made.inner = inner
+        return made
+
+    def __repr__(self):
+        return super().__repr__(tensor_contents=f"{self.inner}")
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def unwrap(value):
+            return value.inner if isinstance(value, Wrapper) else value
+
+        out = func(*tree_map(unwrap, args), **tree_map(unwrap, kwargs or {}))
+        out = tree_map(lambda value: cls(value) if isinstance(value, torch.Tensor) else value, out)
+        return return_and_correct_aliasing(func, args, kwargs, out)
+
+
+class Log(TorchDispatchMode):
+    """Notes the operations of a block."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func).removeprefix("aten."))
+        return func(*args, **(kwargs or {}))
+
+
+def _data(shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
+def _weights(y):
+    return torch.cos(torch.arange(y.numel())).reshape(y.shape).to(y.dtype)
+
+
+def _expected(shape, f):
+    x = _data(shape).requires_grad_()
+    y = f(x)
+    y.backward(_weights(y))
+    return y.detach(), x.grad
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "shape", "f"), CASES, ids=[case[0] for case in CASES])
+def test_a_class_that_holds_a_tensor_computes_and_differentiates_as_that_tensor(name, shape, f):
+    y, grad = _expected(shape, f)
+    x = Wrapper(_data(shape), requires_grad=True)
+    out = f(x)
+    assert type(out) is Wrapper and out.requires_grad
+    out.backward(Wrapper(_weights(y)))
+    assert type(x.grad) is Wrapper
+    torch.testing.assert_close(out.inner, y)
+    torch.testing.assert_close(x.grad.inner, grad)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "shape", "f"), CASES, ids=[case[0] for case in CASES])
+def test_a_mode_that_calls_what_it_is_handed_changes_no_result_and_no_gradient(name, shape, f):
+    y, grad = _expected(shape, f)
+    with Log() as log:
+        x = _data(shape).requires_grad_()
+        out = f(x)
+        out.backward(_weights(out))
+    assert log.names
+    torch.testing.assert_close(out, y, check_stride=True)
+    torch.testing.assert_close(x.grad, grad)
+
+
+def _names(call):
+    with Log() as log:
+        call()
+    return log.names
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        # As PyTorch 2.15 shows them.
+        (lambda x, w: F.linear(x, w), "t.default mm.default"),
+        (lambda x, w: F.linear(x, w, torch.ones(5)), "ones.default t.default addmm.default"),
+        (lambda x, w: x[None] @ w.t(), "unsqueeze.default t.default view.default mm.default view.default"),
+        (lambda x, w: x.reshape(4, 3), "view.default"),
+        (lambda x, w: x.t().reshape(-1), "t.default clone.default view.default"),
+        (lambda x, w: x.flatten(), "view.default"),
+        (lambda x, w: x[1], "select.int"),
+        (lambda x, w: x[:, 1:3], "slice.Tensor"),
+        (lambda x, w: 1 - x, "rsub.Scalar"),
+        (lambda x, w: 2 / x, "reciprocal.default mul.Tensor"),
+        (lambda x, w: x**2, "pow.Tensor_Scalar"),
+        (lambda x, w: x.softmax(1), "_softmax.default"),
+        (lambda x, w: x.double(), "_to_copy.default"),
+        (lambda x, w: x.float(), ""),
+        (lambda x, w: x.contiguous(), ""),
+        (lambda x, w: x.mT, "transpose.int"),
+        (lambda x, w: x.split(2), "split.Tensor"),
+        (lambda x, w: x.add_(1), "add_.Tensor"),
+        (lambda x, w: x.fill_(1), "fill_.Scalar"),
+        (lambda x, w: x.max(1), "max.dim"),
+        (lambda x, w: torch.abs(x, out=torch.empty(3, 4)), "empty.memory_format abs.out"),
+        (lambda x, w: torch.arange(0, 3, 2), "arange.start_step"),
+        (lambda x, w: F.embedding(torch.arange(2), x), "arange.default embedding.default"),
+    ],
+)
+def test_a_mode_sees_the_operations_that_a_function_is_made_of(call, names):
+    x, w = torch.ones(3, 4), torch.ones(5, 4)
+    assert _names(lambda: call(x, w)) == names.split()
+
+
+def test_a_mode_sees_the_operations_of_backward():
+    x = torch.ones(2, 3, requires_grad=True)
+    w = torch.ones(4, 3, requires_grad=True)
+    y = F.linear(x, w).relu().sum()
+    names = _names(y.backward)
+    assert names.count("mm.default") == 2 and "threshold_backward.default" in names
+    pictures = torch.ones(1, 2, 4, 4, requires_grad=True)
+    y = F.max_pool2d(F.conv2d(pictures, torch.ones(2, 2, 3, 3)), 2).sum()
+    names = _names(y.backward)
+    assert "convolution_backward.default" in names and "max_pool2d_with_indices_backward.default" in names
+
+
+def test_factory_functions_get_their_options():
+    seen = []
+
+    class Options(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((args, kwargs))
+            return func(*args, **kwargs)
+
+    with Options():
+        torch.zeros(2, dtype=torch.float64)
+        torch.ones_like(torch.empty(1))
+    assert seen[0] == (([2],), {"dtype": torch.float64, "device": torch.device("cpu"), "pin_memory": False})
+    assert seen[2][1] == {"pin_memory": False}
+
+
+def test_modes_are_called_from_the_innermost_outward():
+    with Log() as outer, Log() as inner:
+        torch.ones(1).neg()
+    assert outer.names == inner.names == ["ones.default", "neg.default"]
+    assert _python_dispatch._get_current_dispatch_mode_stack() == []
+
+
+def test_what_a_mode_refuses_goes_to_the_one_outside_of_it():
+    class Refuses(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    x = torch.ones(2)
+    with Log() as log, Refuses():
+        y = x.neg()
+    assert log.names == ["neg.default"] and y.tolist() == [-1, -1]
+    with Refuses(), pytest.raises(TypeError, match=r"Multiple dispatch failed for 'torch.ops.aten.neg.default'"):
+        x.neg()
+
+
+def test_a_mode_may_return_anything_of_the_right_kind():
+    class Doubles(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {})) * 2
+
+    x = torch.ones(2, requires_grad=True)
+    with Doubles():
+        y = x.exp()
+    y.sum().backward()
+    # The history is that of the operation, whatever was computed.
+    torch.testing.assert_close(x.grad, y.detach())
+
+
+def test_an_error_of_a_handler_is_the_error_of_the_call_and_ends_the_mode():
+    class Fails(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            raise LookupError("no")
+
+    with pytest.raises(LookupError, match="no"), Fails():
+        torch.ones(1)
+    assert _python_dispatch._get_current_dispatch_mode_stack() == []
+    assert torch.ones(1).item() == 1
+
+
+def test_a_mode_belongs_to_its_thread():
+    with Log() as log:
+        thread = threading.Thread(target=lambda: torch.ones(2).neg())
+        thread.start()
+        thread.join()
+    assert log.names == []
+
+
+def test_a_class_method_is_no_handler_of_a_mode():
+    class Wrong(TorchDispatchMode):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    with pytest.raises(RuntimeError, match="classmethod is not supported"), Wrong():
+        pass
+
+
+def test_the_result_is_the_object_that_the_handler_returned():
+    made = []
+
+    class Keeps(Wrapper):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            out = super().__torch_dispatch__(func, types, args, kwargs)
+            made.append(id(out))
+            return out
+
+    y = Keeps(torch.ones(2)).neg()
+    assert id(y) == made[-1]
+
+
+def test_what_the_graph_alone_holds_keeps_its_attributes():
+    x = Wrapper(torch.tensor([2.0]), requires_grad=True)
+    y = x.exp()
+    z = y * y
+    del y
+    gc.collect()
+    z.backward(Wrapper(torch.ones(1)))
+    torch.testing.assert_close(x.grad.inner, 2 * torch.exp(torch.tensor([4.0])))
+
+
+def test_gradients_accumulate_and_hooks_get_objects_of_the_class():
+    x = Wrapper(torch.tensor([2.0]), requires_grad=True)
+    seen = []
+    x.register_hook(lambda g: seen.append(type(g)))
+    for _ in range(2):
+        y = x * x
+        y.retain_grad()
+        y.sum().backward()
+    assert seen == [Wrapper, Wrapper]
+    assert x.grad.inner.tolist() == [8.0] and y.grad.inner.tolist() == [1.0]
+
+
+def test_second_derivatives_of_operations_that_save_arguments_alone():
+    x = Wrapper(torch.tensor([2.0]), requires_grad=True)
+    (g,) = torch.autograd.grad((x * x * x).sum(), x, create_graph=True)
+    (gg,) = torch.autograd.grad(g.sum(), x)
+    assert gg.inner.tolist() == [12.0]
+    y = x.cumsum(0).sum()
+    with pytest.raises(NotImplementedError, match="second derivative of CumsumBackward0"):
+        torch.autograd.grad(y, x, create_graph=True)
+
+
+def test_a_module_with_a_parameter_of_the_class_trains():
+    layer = nn.Linear(3, 2)
+    layer.weight = nn.Parameter(Wrapper(layer.weight.detach()))
+    plain = nn.Linear(3, 2)
+    plain.load_state_dict({"weight": layer.weight.inner.clone(), "bias": layer.bias.detach().clone()})
+    x = torch.ones(4, 3)
+    for model in (layer, plain):
+        F.mse_loss(model(x), torch.zeros(4, 2)).backward()
+    assert type(layer.weight) is Wrapper
+    torch.testing.assert_close(layer.weight.grad.inner, plain.weight.grad)
+
+
+def test_a_tensor_of_a_class_that_has_memory_is_handed_on():
+    seen = []
+
+    class Sees(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            seen.append((str(func), types))
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    made = torch.ones(2).as_subclass(Sees), torch.Tensor._make_subclass(Sees, torch.ones(2))
+    for x in (Sees(2), Sees([1.0, 2.0]), *made):
+        seen.clear()
+        assert (x + 1).shape == (2,)
+        assert seen == [("aten.add.Tensor", (Sees,))]
+
+
+def test_sizes_and_device_are_those_that_were_given():
+    x = Wrapper(torch.ones(2, 3, dtype=torch.float64))
+    assert (x.shape, x.dtype, x.device, x.is_meta) == ((2, 3), torch.float64, torch.device("cpu"), False)
+    assert repr(Wrapper(torch.ones(2))) == "Wrapper(tensor([1., 1.]))"
+    assert repr(Wrapper(torch.ones(1), requires_grad=True)) == "Wrapper(tensor([1.]), requires_grad=True)"
+    with pytest.raises(RuntimeError, match="negative dimension"):
+        torch.Tensor._make_wrapper_subclass(Wrapper, (2, -1))
+    with pytest.raises(RuntimeError, match="length of strides"):
+        torch.Tensor._make_wrapper_subclass(Wrapper, (2,), strides=(1, 1))
+
+    class NoHandler(torch.Tensor):
+        pass
+
+    with pytest.raises(TypeError, match="NoHandler must define __torch_dispatch__"):
+        torch.Tensor._make_wrapper_subclass(NoHandler, (2,))
+
+
+def test_elements_are_asked_of_the_class():
+    x = Wrapper(torch.tensor(3.0))
+    assert x.item() == 3.0 and float(x) == 3.0
+    with pytest.raises(RuntimeError, match="not supported for tensor subclasses"):
+        x.numpy()
+    with pytest.raises(RuntimeError, match="not supported for tensor subclasses"):
+        x.tolist()
+
+
+def test_handlers_are_off_where_a_program_says_so():
+    x = Wrapper(torch.ones(1))
+    with Log() as log, torch._C._DisableTorchDispatch():
+        torch.ones(1)
+    assert log.names == [] and (x + 1).inner.item() == 2
+
+
+def test_operations_of_a_handler_are_recorded_where_it_re_enters_dispatch():
+    class Records(Wrapper):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            with torch.overrides.enable_reentrant_dispatch():
+                return super().__torch_dispatch__(func, types, args, kwargs)
+
+    inner = torch.tensor([2.0], requires_grad=True)
+    out = Records(inner) * 3
+    assert not out.requires_grad and out.inner.requires_grad
+    out.inner.backward()
+    assert inner.grad.item() == 3
+    outside = torch.overrides.enable_reentrant_dispatch()
+    with pytest.raises(RuntimeError, match="outside of '__torch_dispatch__'"), outside:
+        pass
+
+
+def test_wrappers_are_copied_and_pickled_by_their_attributes():
+    x = Wrapper(torch.ones(2), requires_grad=True)
+    for y in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert type(y) is Wrapper and y.requires_grad and y.inner.tolist() == [1, 1]
+        assert y.inner is not x.inner
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    y = torch.load(file, weights_only=False)
+    assert type(y) is Wrapper and y.inner.tolist() == [1, 1]
+
+
+def test_a_handler_that_returns_too_few_tensors_is_told():
+    class Few(Wrapper):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return (cls(torch.ones(2)),)
+
+    x = Few(torch.ones(4), requires_grad=True)
+    with pytest.raises(RuntimeError, match="returned 1 tensors instead of 2"):
+        x.split(2)
+
+
+def test_operations_are_told_by_their_class():
+    from rgrad import _ops
+
+    assert isinstance(torch.ops.aten.add.Tensor, _ops.OpOverload)
+    assert isinstance(torch.ops.aten.add, _ops.OpOverloadPacket)
+    assert copy.deepcopy(torch.ops.aten.add.Tensor) is torch.ops.aten.add.Tensor
+    with pytest.raises(NotImplementedError, match="handler of __torch_dispatch__"):
+        from rgrad._library import aten
+
+        aten.shown("convolution_backward").default(torch.ones(1))

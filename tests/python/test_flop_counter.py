@@ -44,3 +44,24 @@ def test_by_module(capsys):
     assert shown[0].split() == ["Module", "FLOP", "%", "Total"] and len(shown) == 5
     net(torch.ones(2, 3))
     assert counter.get_total_flops() == 128
+
+
+def test_of_the_backward_pass():
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.ConvTranspose2d(8, 4, 3), nn.Flatten(), nn.Linear(196, 5)
+    )
+    with FlopCounterMode(display=False) as counter:
+        net(torch.ones(2, 3, 5, 5, requires_grad=True)).sum().backward()
+    counts = {name: {str(op): n for op, n in c.items()} for name, c in counter.get_flop_counts().items()}
+    # What PyTorch 2.15 counts.
+    assert counts["Sequential.0"] == {"aten.convolution": 21600, "aten.convolution_backward": 43200}
+    assert counts["Sequential.2"] == {"aten.convolution": 28800, "aten.convolution_backward": 57600}
+    assert counts["Sequential.4"] == {"aten.addmm": 3920, "aten.mm": 7840}
+    assert _count(lambda: net(torch.ones(2, 3, 5, 5)).sum().backward()) == 141360
+
+
+def test_of_formulas_of_a_program():
+    double = {torch.ops.aten.mm: lambda a, b, *, out_shape: out_shape[0]}
+    with FlopCounterMode(display=False, custom_mapping=double) as counter:
+        torch.ones(2, 3) @ torch.ones(3, 4)
+    assert counter.get_total_flops() == 2

@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
-from rgrad import overrides
-from rgrad.nn.modules import module as _module
+from rgrad._library import aten
+from rgrad.utils._python_dispatch import TorchDispatchMode
+from rgrad.utils.module_tracker import ModuleTracker
 
-__all__ = ["FlopCounterMode"]
+__all__ = ["FlopCounterMode", "register_flop_formula"]
 
 
-def _product(a: Any, b: Any) -> int:
-    """Of matrices with any dimensions before them, or vectors."""
-    left = a.shape if len(a.shape) > 1 else (1, *a.shape)
-    right = b.shape if len(b.shape) > 1 else (*b.shape, 1)
-    batch = max(math.prod(left[:-2]), math.prod(right[:-2]))
-    return 2 * batch * left[-2] * left[-1] * right[-1]
+def _mm(result: Any, a: Any, b: Any, *rest: Any, **named: Any) -> int:
+    return 2 * result.numel() * a.shape[-1]
+
+
+def _addmm(result: Any, c: Any, a: Any, b: Any, *rest: Any, **named: Any) -> int:
+    return _mm(result, a, b)
 
 
 def _convolution(result: Any, input: Any, weight: Any, *rest: Any, **named: Any) -> int:
-    return 2 * result.numel() * math.prod(weight.shape[1:])
+    transposed = len(rest) > 4 and rest[4]
+    return 2 * (input if transposed else result).numel() * math.prod(weight.shape[1:])
 
 
-def _transposed(result: Any, input: Any, weight: Any, *rest: Any, **named: Any) -> int:
-    return 2 * input.numel() * math.prod(weight.shape[1:])
+def _convolution_backward(result: Any, grad: Any, *saved: Any, **named: Any) -> int:
+    """As many as the forward pass for each of the two gradients that is computed.
+
+    A kernel is applied at each element of the output, or of the input of a transposed convolution. Which of the two it
+    was is told by the channels that the weight has first; where both have as many, the kernels cannot be more than the
+    elements of the smaller one.
+    """
+    by_input, by_weight = result[0], result[1]
+    weight = saved[-1] if by_weight is None else by_weight
+    input = saved[0] if by_input is None else by_input
+    fits = [t.numel() for t in (grad, input) if t.shape[t.dim() - weight.dim() + 1] == weight.shape[0]]
+    applied = min(fits, default=grad.numel())
+    return 2 * applied * math.prod(weight.shape[1:]) * sum(g is not None for g in (by_input, by_weight))
 
 
 def _attention(result: Any, query: Any, key: Any, value: Any, *rest: Any, **named: Any) -> int:
@@ -33,40 +47,85 @@ def _attention(result: Any, query: Any, key: Any, value: Any, *rest: Any, **name
     return 2 * scores * (query.shape[-1] + value.shape[-1])
 
 
-def _multiply(result: Any, a: Any, b: Any, *rest: Any, **named: Any) -> int:
-    return _product(a, b)
-
-
-def _add_multiply(result: Any, c: Any, a: Any, b: Any, *rest: Any, **named: Any) -> int:
-    return _product(a, b)
-
-
-_FORMULAS: dict[str, Any] = {
-    **{name: _multiply for name in ("mm", "bmm", "matmul", "mv", "dot", "__matmul__", "vdot")},
-    **{name: _add_multiply for name in ("addmm", "baddbmm", "addmv", "addbmm")},
-    "linear": lambda result, x, w, *rest, **named: 2 * x.numel() * w.shape[0],
-    **{name: _convolution for name in ("conv1d", "conv2d", "conv3d")},
-    **{name: _transposed for name in ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")},
-    "scaled_dot_product_attention": _attention,
+# By operation, what counts a call: takes the result, then the arguments.
+flop_registry: dict[Any, Callable[..., int]] = {
+    **{aten.shown(name): _mm for name in ("mm", "bmm")},
+    **{aten.shown(name): _addmm for name in ("addmm", "baddbmm")},
+    aten.shown("convolution"): _convolution,
+    aten.shown("convolution_backward"): _convolution_backward,
+    aten.shown("scaled_dot_product_attention"): _attention,
 }
 
 
-class FlopCounterMode(overrides.TorchFunctionMode):
+def _shape(value: Any) -> Any:
+    if hasattr(value, "shape"):
+        return value.shape
+    return type(value)(_shape(v) for v in value) if isinstance(value, tuple | list) else value
+
+
+def _of_shapes(formula: Callable[..., int]) -> Callable[..., int]:
+    """A formula of tensors made of one of shapes, which takes that of the result as `out_shape`."""
+
+    def count(result: Any, *args: Any, **kwargs: Any) -> int:
+        named = {name: _shape(value) for name, value in kwargs.items()}
+        return formula(*map(_shape, args), **named, out_shape=_shape(result))
+
+    return count
+
+
+def _of_values(formula: Callable[..., int]) -> Callable[..., int]:
+    return lambda result, *args, **kwargs: formula(*args, **kwargs, out_val=result)
+
+
+def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[..., Any]:
+    """Registers what counts the calls of an operation.
+
+    Args:
+        targets: the operation, such as `torch.ops.aten.mm`, or several.
+        get_raw: whether the formula takes tensors and the result as `out_val`, and not shapes and that of the result as
+            `out_shape`.
+
+    Returns:
+        A decorator of the formula.
+    """
+
+    def register(formula: Callable[..., int]) -> Callable[..., int]:
+        for target in targets if isinstance(targets, tuple | list) else [targets]:
+            flop_registry[target] = _of_values(formula) if get_raw else _of_shapes(formula)
+        return formula
+
+    return register
+
+
+class _Counting(TorchDispatchMode):
+    def __init__(self, counter: FlopCounterMode) -> None:
+        super().__init__()
+        self.counter = counter
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The result of an operation, which is counted."""
+        result = func(*args, **(kwargs or {}))
+        self.counter._count(func.overloadpacket, result, args, kwargs or {})
+        return result
+
+
+class FlopCounterMode:
     """A block whose products, convolutions and attention are counted, by the modules that they are made in.
 
-    The backward pass is one call of the program, and not counted.
+    Those of the backward pass are counted as well.
 
     Args:
         mods: accepted, without effect: all modules are seen.
         depth: how many levels of modules the table shows.
         display: whether the table is printed at the end.
-        custom_mapping: by function, what counts a call of it: takes the result, then the arguments.
+        custom_mapping: by operation, a formula of the shapes of its arguments and of `out_shape`; of tensors and
+            `out_val` if it has the attribute `_get_raw`.
 
     Example:
         >>> import rgrad as torch
         >>> from rgrad.utils.flop_counter import FlopCounterMode
         >>> with FlopCounterMode(display=False) as counter:
-        ...     y = torch.nn.Linear(3, 4)(torch.ones(2, 3))
+        ...     y = torch.nn.Linear(3, 4)(torch.ones(2, 3)).sum()
         >>> counter.get_total_flops()
         48
     """
@@ -75,60 +134,38 @@ class FlopCounterMode(overrides.TorchFunctionMode):
         self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None
     ) -> None:
         self.depth, self.display = depth, display
-        self._own = custom_mapping or {}
+        own = (custom_mapping or {}).items()
+        raw = {op: _of_values(f) if getattr(f, "_get_raw", False) else _of_shapes(f) for op, f in own}
+        self.flop_registry = {**flop_registry, **raw}
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
-        self._open: list[str] = []
-        self._hooks: list[Any] = []
-
-    def _path_of(self, module: Any) -> str:
-        name = type(module).__name__
-        if not self._open:
-            return name
-        outer = self._modules[-1]
-        child = next((n for n, m in outer.named_children() if m is module), name)
-        return f"{self._open[-1]}.{child}"
+        self.mod_tracker = ModuleTracker()
+        self._mode = _Counting(self)
 
     def __enter__(self) -> FlopCounterMode:
         self.flop_counts.clear()
-        self._modules: list[Any] = []
-
-        def begin(module: Any, args: Any) -> None:
-            self._open.append(self._path_of(module))
-            self._modules.append(module)
-
-        def finish(module: Any, args: Any, result: Any) -> None:
-            self._open.pop()
-            self._modules.pop()
-
-        self._hooks = [
-            _module.register_module_forward_pre_hook(begin),
-            _module.register_module_forward_hook(finish, always_call=True),
-        ]
-        super().__enter__()
+        self.mod_tracker.__enter__()
+        self._mode.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        super().__exit__(*exc)
-        for hook in self._hooks:
-            hook.remove()
+        self._mode.__exit__(*exc)
+        self.mod_tracker.__exit__(*exc)
         if self.display:
             print(self.get_table(self.depth))
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        count = self._own.get(func, _FORMULAS.get(getattr(func, "__name__", "")))
-        if count is not None:
-            flops = count(result, *args, **(kwargs or {}))
-            for name in ("Global", *dict.fromkeys(self._open)):
-                self.flop_counts[name][func] += flops
-        return result
+    def _count(self, packet: Any, result: Any, args: Any, kwargs: Any) -> None:
+        formula = self.flop_registry.get(packet)
+        if formula is not None:
+            flops = formula(result, *args, **kwargs)
+            for name in sorted(self.mod_tracker.parents, key=lambda name: (name != "Global", name)):
+                self.flop_counts[name][packet] += flops
 
     def get_total_flops(self) -> int:
         """All of the block."""
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:
-        """By module and function; those of the whole block are under "Global"."""
+        """By module and operation; those of the whole block are under "Global"."""
         return {name: dict(counts) for name, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:

@@ -203,6 +203,12 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
         Value::Tensors(ts) => ts.iter().any(Tensor::requires_grad),
         _ => false,
     });
+    if t.layout().may_overlap_itself()
+        && !(grad_enabled() && tracked)
+        && index::overlapping::call(op.name, &args)?
+    {
+        return Ok(t);
+    }
     check_inplace(&t, tracked)?;
     for value in &values[1..] {
         if let Value::Tensor(input) = value {

@@ -28,7 +28,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{ModeGuard, grad_enabled};
 use crate::layout::{Dims, MemoryFormat};
-use crate::tensor::{Overlap, Tensor, assign, check_filled, check_inplace, write_untracked};
+use crate::tensor::{Overlap, Tensor, assign, check_filled, check_inplace, overlap_error, write_untracked};
 use crate::{bail, ensure};
 
 pub static OPS: &[Op] = &Op::concat::<
@@ -367,6 +367,8 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
         (Arg::T(v), Some(_)) => Some(v.item()?.checked(view.dtype())?),
         (Arg::T(_), None) => None,
     };
+    let lists = picks.iter().flatten().filter(|p| mask.is_none() && !is_mask(p));
+    ensure!(lists.into_iter().all(|p| view.overlap(p) == Overlap::Apart), overlap_error());
     if let (Some(mask), Some(s)) = (&mask, number)
         && view.is_contiguous()
         && mask.shape() == view.shape()

@@ -214,6 +214,8 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
         if let Value::Tensor(input) = value {
             check_apart(&t, input)?;
             ensure!(t.overlap(input) != Overlap::Same || !reads_elsewhere(op.name), overlap_error());
+        } else if let Value::OptTensors(indices) = value {
+            ensure!(indices.iter().flatten().all(|i| t.overlap(i) == Overlap::Apart), overlap_error());
         }
     }
     let result = if grad_enabled() && tracked {

@@ -202,6 +202,31 @@ def test_indices_write_to_the_one_element_that_several_of_them_mean():
         written(lambda x: x.index_put_((i + 3,), torch.tensor(1.0)))
 
 
+def test_each_write_by_index_to_expanded_memory_warns():
+    x = torch.zeros(1).expand(4)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="Use of masked_fill_ on expanded tensors is deprecated"):
+            x.masked_fill_(x == 0, 0)
+
+
+def test_indices_do_not_lie_where_they_write():
+    for change in (
+        lambda i: i.index_put_((i,), i.clone()),
+        lambda i: i.__setitem__(i, 5),
+        lambda i: i.__setitem__(i[:2], torch.tensor([1, 2])),
+    ):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+            change(torch.tensor([2, 1, 0]))
+    mask = torch.tensor([True, False])
+    mask[mask] = False
+    assert not mask.any()
+
+
+def test_indices_into_an_empty_tensor_are_checked_in_another_place():
+    with pytest.raises(RuntimeError, match="INDICES element is out of DATA bounds"):
+        torch.empty(0, 3).index_select(1, torch.tensor([0, 5]))
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -1,11 +1,9 @@
 //! Writes by index to tensors in which several indices refer to one element, such as expanded ones.
 
-use std::sync::atomic::AtomicBool;
-
 use super::{advanced, index_fill, index_put, masked_fill, put, without_leading_ones};
 use crate::bail;
 use crate::dtype::{DType, Scalar};
-use crate::error::{Result, warn_once};
+use crate::error::{Result, warn};
 use crate::graph::ModeGuard;
 use crate::layout::{Layout, wrap_dim};
 use crate::ops::creation::arange;
@@ -89,19 +87,15 @@ pub(super) fn write(
     write_untracked(&memory, &put(&memory, &at, &values.with_layout(wide), accumulate)?)
 }
 
-/// Warns, once for each operation, of writes by index to a tensor that overlaps itself.
+/// Warns of writes by index to a tensor that overlaps itself.
 fn warn_expanded(writer: Writer) -> Result<()> {
-    static WARNED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
     let (op, example) = match writer {
         Writer::IndexPut => ("index_put_", "tensor[indices] = tensor"),
         Writer::MaskedFill => ("masked_fill_", "tensor[mask] = scalar"),
         Writer::IndexFill => ("index_fill_", "tensor[mask] = scalar"),
     };
-    warn_once(
-        &WARNED[writer as usize],
-        &format!(
-            "Use of {op} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. \
-             This also applies to advanced indexing e.g. {example}"
-        ),
-    )
+    warn(&format!(
+        "Use of {op} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This \
+         also applies to advanced indexing e.g. {example}"
+    ))
 }

@@ -93,7 +93,13 @@ fn index_select_impl(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
         list.numel()
     );
     let out = t.new_empty(with_size(t.shape(), d, list.numel()))?;
-    s.with(&list, BoundsPolicy::Listed, |l| gather(t.raw(), l, out.raw()))?;
+    s.with(&list, BoundsPolicy::Listed, |l| gather(t.raw(), l, out.raw())).map_err(|e| match e {
+        // PyTorch checks the indices of an empty tensor in another place.
+        Error::Index(_) if t.numel() == 0 => {
+            Error::Runtime(format!("INDICES element is out of DATA bounds, axis_dim={}", t.shape()[d]))
+        }
+        e => e,
+    })?;
     record(out, &[t], |_| IndexSelect { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
 }
 

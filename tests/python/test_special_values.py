@@ -78,6 +78,14 @@ def test_a_long_row_is_normalized_as_precisely_as_a_short_one(n: int):
     assert (torch.nn.functional.layer_norm(x, (n,)).double() - exact).abs().max() < 2e-6
 
 
+def test_a_search_among_numbers_that_are_not_sorted_ends_where_pytorchs_does():
+    values = torch.tensor([[[1, 3, 5], [2, 4, 6]], [[1, 2, 3], [4, 5, 6]]]).permute(2, 1, 0)
+    found = torch.searchsorted(values.double(), values.int())
+    assert found.tolist() == [[[0, 0], [0, 1]], [[2, 0], [0, 1]], [[2, 0], [0, 0]]]
+    with pytest.raises(RuntimeError, match="input value can be a scalar only when boundaries tensor dimension is 1"):
+        torch.searchsorted(torch.tensor(1.0), 1.0)
+
+
 @pytest.mark.usefixtures("gpu")
 def test_gammainc_of_doubles_is_as_precise_on_a_gpu():
     a, x = torch.linspace(0.2, 5, 9, dtype=torch.float64), torch.linspace(5, 0.3, 9, dtype=torch.float64)

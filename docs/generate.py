@@ -556,7 +556,7 @@ SPECIAL_IN_PYTHON = {
         *(f"bessel_{kind}{order}" for kind in "jy" for order in "01"),
         *(f"{scaled}modified_bessel_k{order}" for scaled in ("", "scaled_") for order in "01"),
     ),
-    "gamma": ("entr", "gammainc", "gammaincc", "multigammaln", "polygamma", "xlog1py", "zeta"),
+    "gamma": ("entr", "gammainc", "gammaincc", "multigammaln", "polygamma", "zeta"),
     "gaussian": ("erfcx", "log_ndtr", "ndtr", "ndtri"),
     "polynomials": (
         *(f"chebyshev_polynomial_{kind}" for kind in "tuvw"),
@@ -571,7 +571,10 @@ SPECIAL_IN_PYTHON = {
 
 def special(core: Any) -> str:
     """The text of `special.py`: what the table calls `special_*`, `ALSO_SPECIAL` and `SPECIAL_IN_PYTHON`, as editors see it."""
-    sources = {name: name for name in (*ALSO_SPECIAL, *(n for n in dir(core._special) if not n.startswith("_")))}
+    sources = {name: name for name in ALSO_SPECIAL}
+    for name in dir(core._special):
+        if not name.startswith("_"):
+            sources[name] = name if hasattr(core, name) else f"_special.{name}"
     sources |= {name.removeprefix("special_"): name for name in dir(core) if name.startswith("special_")}
     names = sorted({*sources, *(name for written in SPECIAL_IN_PYTHON.values() for name in written)})
     imports = []

@@ -2135,9 +2135,9 @@ def celu(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor:
     """x where positive, else `alpha * (exp(x / alpha) - 1)`."""
 def celu_(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor:
     """x where positive, else `alpha * (exp(x / alpha) - 1)`. In place."""
-def hardshrink(input: Tensor, lambd: _float = 0.5) -> Tensor:
+def hardshrink(input: Tensor, lambd: _float = 0.5, *, out: Any = None) -> Tensor:
     """x, and 0 where |x| is at most `lambd`."""
-def threshold(input: Tensor, threshold: _Number, value: _Number, inplace: _bool = False) -> Tensor:
+def threshold(input: Tensor, threshold: _Number, value: _Number, inplace: _bool = False, *, out: Any = None) -> Tensor:
     """x where above the threshold, else `value`."""
 def threshold_(input: Tensor, threshold: _Number, value: _Number, inplace: _bool = False) -> Tensor:
     """x where above the threshold, else `value`. In place."""
@@ -2543,7 +2543,7 @@ def det(input: Tensor) -> Tensor:
     """The determinant of each matrix."""
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant of each matrix; none where that is negative."""
-def slogdet(input: Tensor) -> _SignLogabsdet:
+def slogdet(input: Tensor, *, out: Any = None) -> _SignLogabsdet:
     """The sign of each determinant, and the logarithm of its absolute value."""
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor:
     """The inverse of each matrix, from the triangle that `linalg.cholesky` made of it."""
@@ -2975,8 +2975,11 @@ def squeeze_copy(input: Tensor, dim: _int, *, out: Any = None) -> Tensor: ...
 def squeeze_copy(input: Tensor, dim: _int | Sequence[_int], *, out: Any = None) -> Tensor: ...
 def unsqueeze_copy(input: Tensor, dim: _int, *, out: Any = None) -> Tensor:
     """A copy with a new dimension of size 1."""
+@overload
 def view_copy(input: Tensor, size: Sequence[_int], *, out: Any = None) -> Tensor:
     """A copy in another shape."""
+@overload
+def view_copy(input: Tensor, dtype: _dtype, *, out: Any = None) -> Tensor: ...
 def expand_copy(input: Tensor, size: Sequence[_int], *, implicit: _bool = False, out: Any = None) -> Tensor:
     """A copy repeated over dimensions of size 1 and new leading ones."""
 def diagonal_copy(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Any = None) -> Tensor:

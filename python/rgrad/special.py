@@ -13,7 +13,7 @@ from rgrad._special.bessel_jyk import (
     scaled_modified_bessel_k0,
     scaled_modified_bessel_k1,
 )
-from rgrad._special.gamma import entr, gammainc, gammaincc, multigammaln, polygamma, xlog1py, zeta
+from rgrad._special.gamma import entr, gammainc, gammaincc, multigammaln, polygamma, zeta
 from rgrad._special.gaussian import erfcx, log_ndtr, ndtr, ndtri
 from rgrad._special.polynomials import (
     chebyshev_polynomial_t,
@@ -132,5 +132,6 @@ round_ = _C.special_round_
 sinc = _C.special_sinc
 sinc_ = _C.special_sinc_
 softmax = _C.softmax
+xlog1py = _C._special.xlog1py
 xlogy = _C.special_xlogy
 xlogy_ = _C.special_xlogy_

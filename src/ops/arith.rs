@@ -55,11 +55,14 @@ pub fn expect_factor(name: &str, factor: Scalar, d: DType) -> Result<()> {
 
 /// Operand `i` times `alpha`, or None if `alpha` is 1.
 fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
-    if alpha == Scalar::Int(1) || alpha == Scalar::Float(1.0) {
+    if alpha == Scalar::Int(1) {
         return Ok(None);
     }
-    let common = super::pointwise::result_type(&[args.operand(0)?, args.operand(i)?])?;
+    let common = super::pointwise::result_type(&[args.operand(0)?, args.operand(1)?])?;
     expect_factor("alpha", alpha, common)?;
+    if alpha == Scalar::Float(1.0) {
+        return Ok(None);
+    }
     let alpha = if common == DType::Bool { Scalar::Bool(!alpha.is_zero()) } else { alpha };
     Ok(Some(match args.operand(i)? {
         Arg::T(t) => rows::mul.call(&[t.into(), alpha.into()], &[])?,

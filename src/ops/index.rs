@@ -5,6 +5,7 @@ mod advanced;
 mod count;
 pub(in crate::ops) mod gather;
 mod mask;
+pub(in crate::ops) mod overlapping;
 mod select;
 mod unique;
 
@@ -27,7 +28,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{ModeGuard, grad_enabled};
 use crate::layout::{Dims, MemoryFormat};
-use crate::tensor::{Overlap, Tensor, assign, check_inplace, write_untracked};
+use crate::tensor::{Overlap, Tensor, assign, check_filled, check_inplace, overlap_error, write_untracked};
 use crate::{bail, ensure};
 
 pub static OPS: &[Op] = &Op::concat::<
@@ -253,8 +254,16 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     let view = if whole && index.len() != 1 { cut::alias(t)? } else { view };
     // Integer tensors receive values without their history.
     let from_tracked = t.dtype().is_float() && matches!(value, Arg::T(v) if v.requires_grad());
-    check_inplace(&view, from_tracked)?;
     let tracked = grad_enabled() && (from_tracked || view.requires_grad());
+    if !tracked && view.layout().may_overlap_itself() {
+        if !picks.is_empty() {
+            return set_picked_overlapping(&view, &picks, value);
+        }
+        // One value may be written several times.
+        if matches!(value, Arg::S(_)) { check_filled(&view, false) } else { check_inplace(&view, false) }?;
+    } else {
+        check_inplace(&view, from_tracked)?;
+    }
     if !picks.is_empty() {
         return set_picked(&view, &picks, value, tracked);
     }
@@ -301,6 +310,31 @@ fn lone_mask(view: &Tensor, picks: &[Option<Tensor>]) -> Result<Option<Tensor>> 
     view::reshape_to(mask, &shape).map(Some)
 }
 
+/// As [`set_picked`], where several indices refer to one element; without history.
+#[cold]
+fn set_picked_overlapping(view: &Tensor, picks: &Picks, value: Arg) -> Result<()> {
+    use overlapping::{Writer, write};
+    let mask = lone_mask(view, picks)?.is_some();
+    let (value, writer) = match value {
+        Arg::S(s) => {
+            let one_list = matches!(&picks[..], [.., Some(index)] if index.dtype() == DType::I64);
+            let writer = if mask {
+                Writer::MaskedFill
+            } else if one_list {
+                Writer::IndexFill
+            } else {
+                Writer::IndexPut
+            };
+            (view.new_full([0usize; 0], s)?, writer)
+        }
+        Arg::T(v) if mask && v.numel() == 1 => {
+            (view.new_full([0usize; 0], v.item()?.checked(view.dtype())?)?, Writer::MaskedFill)
+        }
+        Arg::T(v) => (v.clone(), Writer::IndexPut),
+    };
+    write(view, picks, &value, false, writer)
+}
+
 /// Writes to the elements selected by index tensors and masks.
 fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result<()> {
     let mask = match value {
@@ -333,6 +367,8 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
         (Arg::T(v), Some(_)) => Some(v.item()?.checked(view.dtype())?),
         (Arg::T(_), None) => None,
     };
+    let lists = picks.iter().flatten().filter(|p| mask.is_none() && !is_mask(p));
+    ensure!(lists.into_iter().all(|p| view.overlap(p) == Overlap::Apart), overlap_error());
     if let (Some(mask), Some(s)) = (&mask, number)
         && view.is_contiguous()
         && mask.shape() == view.shape()

@@ -218,11 +218,19 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
         Value::Tensors(ts) => ts.iter().any(Tensor::requires_grad),
         _ => false,
     });
+    if t.layout().may_overlap_itself()
+        && !(grad_enabled() && tracked)
+        && index::overlapping::call(op.name, &args)?
+    {
+        return Ok(t);
+    }
     check_inplace(&t, tracked)?;
     for value in &values[1..] {
         if let Value::Tensor(input) = value {
             check_apart(&t, input)?;
             ensure!(t.overlap(input) != Overlap::Same || !reads_elsewhere(op.name), overlap_error());
+        } else if let Value::OptTensors(indices) = value {
+            ensure!(indices.iter().flatten().all(|i| t.overlap(i) == Overlap::Apart), overlap_error());
         }
     }
     let result = if grad_enabled() && tracked {

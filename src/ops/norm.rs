@@ -351,6 +351,8 @@ pub fn group_norm(
     check_dtypes(x, &[weight, bias])?;
     let (n, c, inner) = channels_of(x);
     ensure!(groups > 0, Runtime, "Expected num groups to be greater than 0, got {groups}");
+    ensure!(c > 0, Runtime, "Expected number of channels to be greater than 0, got {c}");
+    ensure!(inner > 0, Runtime, "Expected HxW to be greater than 0, got {inner}");
     ensure!(
         c % groups == 0,
         Runtime,

@@ -123,6 +123,12 @@ pub(super) fn evaluate_out(
             }
             stored.push(out.clone());
         } else {
+            let bytes = result.numel() * out.dtype().size();
+            ensure!(
+                out.storage().is_resizable() || bytes <= out.storage().len(),
+                Runtime,
+                "Trying to resize storage that is not resizable"
+            );
             stored.push(result.copied_in(MemoryFormat::Preserve, out.dtype())?);
         }
         if leaf && let Some(t) = stored.last() {

@@ -191,6 +191,13 @@ fn searchsorted(a: &Args) -> Result<Out> {
         Arg::T(t) => t.shape().clone(),
         Arg::S(_) => Dims::default(),
     };
+    ensure!(
+        !shape.is_empty() || sorted.rank() == 1,
+        Runtime,
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got \
+         boundaries tensor dim({}) and input value's dim(0) numel(1)",
+        sorted.rank()
+    );
     let leading = |s: &Dims| Dims::from(&s[..s.len().saturating_sub(1)]);
     ensure!(
         sorted.rank() == 1 || (sorted.rank() == shape.len() && leading(sorted.shape()) == leading(&shape)),

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::dtype::{PyDType, PyGenerator, PyMemoryFormat, device_of, dtype_object, type_name};
 
-use super::interop::storage_of;
+use super::interop::{is_ndarray, storage_of};
 use super::object::{as_tensor, exact_int};
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::Scalar;
@@ -160,7 +160,7 @@ fn slow_number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     // NumPy scalars, distinguished by the kind of their dtype.
     let kind =
         obj.getattr("dtype").and_then(|d| d.getattr("kind")).and_then(|k| k.extract::<String>()).ok()?;
-    if obj.getattr("ndim").and_then(|n| n.extract::<usize>()).is_ok_and(|n| n > 0) {
+    if obj.getattr("ndim").and_then(|n| n.extract::<usize>()).is_ok_and(|n| n > 0) || is_ndarray(obj) {
         return None;
     }
     match kind.as_str() {

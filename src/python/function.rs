@@ -226,7 +226,7 @@ pub fn record_function<'py>(
         let returned_as_is = inputs.iter().flatten().any(|i| i.same(t));
         let out = if is(&dirty, t) {
             t.clone()
-        } else if recorded && (returned_as_is || t.base().is_some()) {
+        } else if t.base().is_some() || (recorded && returned_as_is) {
             t.as_custom_view(several.then_some(number))
         } else if returned_as_is && t.requires_grad() {
             t.detach()

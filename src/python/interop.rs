@@ -90,6 +90,7 @@ pub fn to_numpy(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
     let Some(kind) = type_string(t.dtype()) else {
         return Err(PyTypeError::new_err(format!("Got unsupported ScalarType {}", t.dtype().scalar_name())));
     };
+    t.storage().show();
     let interface = Py::new(py, ArrayInterface { tensor: t.detach(), kind })?;
     Ok(py.import("numpy")?.getattr("asarray")?.call1((interface,))?.unbind())
 }
@@ -366,12 +367,29 @@ fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scal
         return unsigned_element(obj);
     }
     if !obj.is_instance_of::<PyInt>() {
-        return Ok(numpy_bool(obj).map(Scalar::Bool).or_else(|| number(obj)));
+        return match numpy_bool(obj).map(Scalar::Bool).or_else(|| number(obj)) {
+            None => dtype.map_or(Ok(None), |d| convertible(obj, d)),
+            found => Ok(found),
+        };
     }
     match integer(obj) {
         Err(_) if dtype == Some(DType::Bool) => Ok(Some(Scalar::Bool(true))),
         Err(_) if dtype.is_some_and(DType::is_float) => obj.extract().map(Scalar::Float).map(Some),
         s => s.map(Some),
+    }
+}
+
+/// An object that is no number but converts to one, such as a fraction; None if it has no such method. Only a given
+/// dtype says which conversion is meant.
+#[cold]
+fn convertible(obj: &Bound<'_, PyAny>, dtype: DType) -> PyResult<Option<Scalar>> {
+    let has = |name| obj.hasattr(name).unwrap_or(false);
+    if obj.cast::<PyTensor>().is_ok() || !(has("__float__") || has("__index__")) {
+        Ok(None)
+    } else if dtype.is_float() {
+        obj.extract().map(|f| Some(Scalar::Float(f)))
+    } else {
+        obj.extract().map(|i| Some(Scalar::Int(i)))
     }
 }
 

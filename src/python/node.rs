@@ -91,8 +91,9 @@ fn class_of<'py>(py: Python<'py>, node: &GradFn) -> PyResult<Bound<'py, PyType>>
     namespace.set_item("__module__", if user { "rgrad.autograd.function" } else { "builtins" })?;
     if user {
         // The node of a custom function acts as its ctx, which keeps attributes.
-        let set = py.import("rgrad.autograd.function")?.getattr("_set_on_ctx")?;
-        namespace.set_item("__setattr__", set)?;
+        let functions = py.import("rgrad.autograd.function")?;
+        namespace.set_item("__setattr__", functions.getattr("_set_on_ctx")?)?;
+        namespace.set_item("__class__", functions.getattr("_class_of_ctx")?)?;
     }
     let bases = (py.get_type::<PyNode>(),);
     let class = py.get_type::<PyType>().call1((name, bases, namespace))?.cast_into::<PyType>()?;

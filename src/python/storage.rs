@@ -127,6 +127,11 @@ impl PyStorage {
         self.0.device().is_gpu()
     }
 
+    /// Whether a tensor over the storage can grow: not if other objects show the memory.
+    fn resizable(&self) -> bool {
+        self.0.is_resizable()
+    }
+
     /// Whether other processes see writes: never.
     fn is_shared(&self) -> bool {
         false

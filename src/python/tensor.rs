@@ -75,7 +75,11 @@ pub fn operator(
 ) -> PyResult<Py<PyAny>> {
     let Some(o) = Operand::of(other) else {
         check_range(other, Ty::Operand)?;
-        return Ok(py.NotImplemented());
+        return if swapped && std::ptr::eq(row, &rows::div) && interop::is_ndarray(other) {
+            divide_array(py, t, other)
+        } else {
+            Ok(py.NotImplemented())
+        };
     };
     let args = if swapped { [o.arg(), Arg::T(t)] } else { [Arg::T(t), o.arg()] };
     if std::ptr::eq(row, &rows::sub) {
@@ -87,6 +91,13 @@ pub fn operator(
         row.call(&args, &[])
     };
     wrap(py, out.py()?)
+}
+
+/// An array divided by a tensor: the only reflected operator that takes arrays, as PyTorch computes it by a product.
+#[cold]
+fn divide_array(py: Python<'_>, t: &Tensor, array: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let reciprocal = wrap(py, rows::reciprocal.call(&[Arg::T(t)], &[]).py()?)?;
+    Ok(reciprocal.bind(py).mul(array)?.unbind())
 }
 
 /// Computes an operator unless `__torch_function__` overrides it; `name` is the method it is reported as.

@@ -16,7 +16,7 @@
 use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 
 use super::alloc;
 use super::shared::OnceShared;
@@ -38,6 +38,8 @@ struct Header {
     counter: OnceShared<AtomicU32>,
     version: AtomicU32,
     readonly: bool,
+    /// Whether a NumPy array shows the memory, which must then stay where it is.
+    shown: AtomicBool,
     device: Device,
     /// Keeps borrowed memory alive; on a device, the backend's handle to the memory.
     owner: Option<Box<dyn Any + Send + Sync>>,
@@ -75,6 +77,7 @@ impl Storage {
                 counter: OnceShared::empty(),
                 version: AtomicU32::new(0),
                 readonly: false,
+                shown: AtomicBool::new(false),
                 device: Device::Cpu,
                 owner: None,
             });
@@ -175,9 +178,14 @@ impl Storage {
         self.header().owner.is_some()
     }
 
-    /// Whether this crate allocated the memory, so that it can be replaced by a larger block.
+    /// Whether this crate allocated the memory and no NumPy array shows it, so that a larger block can replace it.
     pub fn is_resizable(&self) -> bool {
-        !self.is_borrowed() || self.device() != Device::Cpu
+        (!self.is_borrowed() || self.device() != Device::Cpu) && !self.header().shown.load(Ordering::Relaxed)
+    }
+
+    /// Makes the memory not resizable, as a NumPy array is about to show it.
+    pub fn show(&self) {
+        self.header().shown.store(true, Ordering::Relaxed);
     }
 
     /// Whether this is the only handle to memory that this crate allocated.

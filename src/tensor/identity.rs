@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Tensor, ViewKind, ViewOf, rebase};
 use crate::error::Result;
-use crate::graph::AutogradMeta;
+use crate::graph::{AutogradMeta, grad_enabled};
 use crate::layout::Layout;
 
 impl Tensor {
@@ -71,6 +71,10 @@ impl Tensor {
             return Ok(out);
         }
         new.bump_version();
+        if !grad_enabled() && self.requires_grad() && !self.is_leaf() {
+            // Nothing was recorded: the history stays, as does the kind of a view, whose history follows from its base.
+            return Ok(self.with_data(&new));
+        }
         if let Some(v) = &new.0.view {
             // Its history already includes the write that was just counted.
             v.mark_version(new.version());

@@ -394,3 +394,19 @@ def test_what_is_saved_for_forward_must_be_tensors():
 
     with pytest.raises(TypeError, match="argument 0 is of type int"):
         Wrong.apply(torch.ones(2))
+
+
+def test_the_node_of_a_custom_function_passes_for_its_ctx():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    node = Double.apply(torch.ones(2, requires_grad=True)).grad_fn
+    assert node.__class__ is Double._backward_cls and isinstance(node, Double._backward_cls)
+    assert isinstance(node, torch.autograd.function.BackwardCFunction) and isinstance(node, torch.autograd.graph.Node)
+    assert node.name() == type(node).__name__ == "DoubleBackward"

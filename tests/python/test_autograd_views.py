@@ -345,3 +345,45 @@ def test_elements_that_lie_in_one_place_share_the_gradient_of_as_strided(overlap
     rows = torch.arange(3.0).expand(2, 3).requires_grad_()
     (g,) = torch.autograd.grad(rows.as_strided((3,), (1,), 0).sum(), rows)
     assert g.tolist() == [[0.5] * 3] * 2
+
+
+def test_a_new_geometry_that_is_not_recorded_keeps_the_history():
+    for mode in (torch.no_grad, torch.inference_mode):
+        x = torch.ones(2, 3, requires_grad=True)
+        y, turned = x * 2, x * 2
+        with mode():
+            y.unsqueeze_(0)
+            turned.t_()
+        assert y.requires_grad and y.grad_fn.name() == "MulBackward0" and y.shape == (1, 2, 3)
+        y.sum().backward()
+        assert x.grad.tolist() == [[2, 2, 2], [2, 2, 2]]
+        assert turned.requires_grad and turned.shape == (3, 2)
+        with pytest.raises(RuntimeError, match=r"invalid gradient at index 0 - got \[3, 2\] but expected"):
+            turned.sum().backward()
+
+
+def test_a_view_that_is_turned_without_recording_is_still_written_with_it():
+    x = torch.ones(2, 3, requires_grad=True)
+    base = x * 1
+    view = base.view(3, 2)
+    with torch.no_grad():
+        view.t_()
+    view.mul_(3)
+    assert view.shape == (2, 3) and view.requires_grad
+    base.sum().backward()
+    assert x.grad.tolist() == [[3, 3, 3], [3, 3, 3]]
+
+
+def test_a_view_that_a_custom_function_returned_without_recording_is_named_as_such():
+    class View(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    view = View.apply(torch.ones(1, 2))
+    with pytest.raises(RuntimeError, match="This view was created inside a custom Function"):
+        view += torch.ones(1, requires_grad=True)

@@ -471,6 +471,28 @@ def test_a_spread_without_degrees_of_freedom_warns():
             RuntimeError,
             r"pixel_unshuffle expects height to be divisible by downscale_factor, but input.size\(-2\)=3",
         ),
+        (
+            lambda: F.group_norm(torch.ones(2, 0, 3), 2),
+            RuntimeError,
+            "Expected number of channels to be greater than 0, got 0",
+        ),
+        (lambda: F.group_norm(torch.ones(2, 2, 0), 2), RuntimeError, "Expected HxW to be greater than 0, got 0"),
+        (
+            lambda: F.rms_norm(torch.ones(2, 4), (4,), torch.ones(3)),
+            RuntimeError,
+            r"Expected weight to be of same shape as normalized_shape, but got weight of shape \[3\] and "
+            r"normalized_shape = \[4\]",
+        ),
+        (
+            lambda: F.nll_loss(torch.ones(2, 3, 4, 5), torch.zeros(2, 4, dtype=torch.int64)),
+            RuntimeError,
+            r"only batches of spatial targets supported \(3D tensors\) but got targets of dimension: 2",
+        ),
+        (
+            lambda: F.nll_loss(torch.ones(2, 3, 4, 5), torch.zeros(2, 4, 4, dtype=torch.int64)),
+            RuntimeError,
+            r"size mismatch \(got input: \[2, 3, 4, 5\] , target: \[2, 4, 4\]",
+        ),
         (lambda: F.rrelu(torch.ones(2), 0.3, 0.1), RuntimeError, "Lower bound should be less than or equal to the"),
         (
             lambda: F.max_unpool2d(torch.ones(4, 4), torch.zeros(4, 4, dtype=torch.int64), 3, 2),
@@ -505,3 +527,42 @@ def test_a_mean_of_divergences_warns_that_it_is_no_divergence():
     with pytest.warns(UserWarning, match="'batchmean' divides only by the batch size"):
         F.kl_div(torch.ones(2), torch.ones(2), reduction="mean")
     F.kl_div(torch.ones(2), torch.ones(2), reduction="batchmean")
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_a_number_has_no_dimension_to_roll_or_to_compare_slices_of(dim):
+    number = torch.tensor(3.0)
+    for call in (
+        lambda: number.roll(1, dim),
+        lambda: torch.unique(number, dim=dim),
+        lambda: torch.unique_consecutive(number, dim=dim),
+    ):
+        with pytest.raises(IndexError, match=f"Dimension specified as {dim} but tensor has no dimensions"):
+            call()
+    assert number.roll(1).equal(number)
+
+
+def test_where_nothing_is_rolled_no_dimension_is_looked_at():
+    assert torch.empty(0, 3).roll(1, 7).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="shifts: 2, dims:1"):
+        torch.empty(0, 3).roll((1, 2), (7,))
+
+
+def test_two_empty_dimensions_are_too_many_for_unique():
+    with pytest.raises(RuntimeError, match="Number of zero sized dimensions is more than one"):
+        torch.unique(torch.empty(0, 0), dim=0)
+
+
+def test_nothing_is_selected_from_an_empty_dimension():
+    with pytest.raises(RuntimeError, match="self indexing axis dim should be positive"):
+        torch.empty(2, 0).index_select(1, torch.tensor([0]))
+    assert torch.empty(2, 0).index_select(1, torch.tensor([], dtype=torch.int64)).shape == (2, 0)
+
+
+@pytest.mark.parametrize("call", [torch.add, torch.sub, torch.rsub])
+def test_a_factor_of_integers_is_no_float_not_even_one(call):
+    integers = torch.tensor([4, 5])
+    for other in (integers, 2):
+        with pytest.raises(RuntimeError, match="argument alpha must not be a floating point number"):
+            call(integers, other, alpha=1.0)
+    assert call(integers, integers.float(), alpha=1.5).dtype == torch.float32

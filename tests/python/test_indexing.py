@@ -172,6 +172,77 @@ def test_elements_that_are_one_may_be_filled_but_not_added_to():
         x.expand(2, 3).add_(1)
 
 
+@pytest.mark.filterwarnings("ignore:Use of index_put_ on expanded:UserWarning")
+@pytest.mark.filterwarnings("ignore:Use of index_fill_ on expanded:UserWarning")
+@pytest.mark.filterwarnings("ignore:Use of masked_fill_ on expanded:UserWarning")
+def test_indices_write_to_the_one_element_that_several_of_them_mean():
+    i, rows = torch.tensor([0, 1]), torch.arange(8.0).view(2, 4)
+    diagonal = torch.eye(3, 4, dtype=torch.bool)
+
+    def written(change):
+        x = torch.zeros(3, 1)
+        change(x.expand(3, 4))
+        return x.flatten().tolist()
+
+    assert written(lambda x: x.index_put_((i, i), torch.tensor([1.0, 2.0]))) == [1, 2, 0]
+    assert written(lambda x: x.index_put_((i - 3,), rows)) == [3, 7, 0]
+    assert written(lambda x: x.index_put_((i * 0, i), torch.tensor(1.0), accumulate=True)) == [2, 0, 0]
+    assert written(lambda x: x.masked_fill_(diagonal, 1)) == [1, 1, 1]
+    assert written(lambda x: x.index_fill_(1, i, 1)) == [1, 1, 1]
+    assert written(lambda x: x.index_fill_(0, i - 2, 1)) == [0, 1, 1]
+    assert written(lambda x: x.__setitem__(i, 2)) == [2, 2, 0]
+    assert written(lambda x: x.__setitem__((i, i), torch.tensor([1.0, 2.0]))) == [1, 2, 0]
+    assert written(lambda x: x.__setitem__(diagonal, torch.arange(3.0))) == [0, 1, 2]
+    assert written(lambda x: x.__setitem__(diagonal, 4)) == [4, 4, 4]
+    assert written(lambda x: x.__setitem__(slice(0, 2), 1)) == [1, 1, 0]
+    strip = torch.zeros(5)
+    strip.as_strided((3, 3), (1, 1))[i] = 1
+    assert strip.tolist() == [1, 1, 1, 1, 0]
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 3"):
+        written(lambda x: x.index_put_((i + 3,), torch.tensor(1.0)))
+
+
+def test_each_write_by_index_to_expanded_memory_warns():
+    x = torch.zeros(1).expand(4)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="Use of masked_fill_ on expanded tensors is deprecated"):
+            x.masked_fill_(x == 0, 0)
+
+
+def test_indices_do_not_lie_where_they_write():
+    for change in (
+        lambda i: i.index_put_((i,), i.clone()),
+        lambda i: i.__setitem__(i, 5),
+        lambda i: i.__setitem__(i[:2], torch.tensor([1, 2])),
+    ):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+            change(torch.tensor([2, 1, 0]))
+    mask = torch.tensor([True, False])
+    mask[mask] = False
+    assert not mask.any()
+
+
+def test_indices_into_an_empty_tensor_are_checked_in_another_place():
+    with pytest.raises(RuntimeError, match="INDICES element is out of DATA bounds"):
+        torch.empty(0, 3).index_select(1, torch.tensor([0, 5]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x, i: x.index_add_(0, i, torch.ones(2, 4)),
+        lambda x, i: x.index_copy_(0, i, torch.ones(2, 4)),
+        lambda x, i: x.scatter_(0, i[None], 1.0),
+        lambda x, i: x.put_(i, torch.ones(2)),
+        lambda x, i: x.masked_scatter_(x == 0, torch.ones(12)),
+        lambda x, i: x.__setitem__(slice(0, 2), torch.tensor(1.0)),
+    ],
+)
+def test_other_writes_to_expanded_memory_are_refused(change):
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        change(torch.zeros(3, 1).expand(3, 4), torch.tensor([0, 1]))
+
+
 @pytest.mark.parametrize(
     ("view", "words"),
     [

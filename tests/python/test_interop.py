@@ -3,6 +3,8 @@
 import gc
 import mmap
 import weakref
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -144,6 +146,65 @@ def test_numpy_numbers_and_functions_meet_tensors():
     square = np.square(tensor)
     assert isinstance(square, torch.Tensor) and square.tolist() == [1, 4]
     assert np.isfinite(tensor).dtype == torch.uint8
+
+
+def test_an_array_is_divided_by_a_tensor_and_meets_it_in_no_other_operation_from_the_left():
+    tensor, array = torch.tensor([1.0, 4.0]), np.array([2.0, 3.0])
+    quotient = array / tensor
+    assert isinstance(quotient, torch.Tensor) and quotient.dtype == torch.float64
+    assert quotient.tolist() == [2, 0.75]
+    assert (np.array(2) / torch.tensor([1, 4])).tolist() == [2, 0.5]
+    with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
+        array / torch.ones(2, requires_grad=True)
+    for refused in (
+        lambda: array - tensor,
+        lambda: array**tensor,
+        lambda: array // tensor,
+        lambda: array < tensor,
+        lambda: np.array(2.0) * tensor,
+    ):
+        with pytest.raises(TypeError):
+            refused()
+
+
+def test_an_array_without_dimensions_is_an_array_and_no_number():
+    tensor, array = torch.ones(3), np.array(2.0)
+    difference = tensor - array
+    assert difference.dtype == torch.float64 and difference.tolist() == [-1, -1, -1]
+    for refused in (
+        lambda: torch.full((2,), array),
+        lambda: tensor.add(array),
+        lambda: tensor.fill_(array),
+        lambda: tensor > array,
+    ):
+        with pytest.raises(TypeError):
+            refused()
+
+
+def test_a_dtype_says_to_what_a_fraction_is_converted():
+    third = Fraction(1, 3)
+    assert torch.tensor(third, dtype=torch.float64).item() == 1 / 3
+    assert torch.tensor([[third], [1]], dtype=torch.float32).tolist() == [[np.float32(1 / 3)], [1]]
+    assert torch.as_tensor([Decimal("1.5"), 2], dtype=torch.float16).tolist() == [1.5, 2]
+    with pytest.raises(TypeError, match="'Fraction' object cannot be interpreted as an integer"):
+        torch.tensor(third, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="Could not infer dtype of Fraction"):
+        torch.tensor(third)
+
+
+@pytest.mark.parametrize(
+    "show", [torch.Tensor.numpy, np.asarray, lambda x: x[:2].numpy(), lambda x: x.detach().numpy()]
+)
+def test_memory_that_an_array_shows_stays_where_it_is(show):
+    x = torch.arange(4.0)
+    assert x.untyped_storage().resizable()
+    array = show(x)
+    assert not x.untyped_storage().resizable()
+    assert x.resize_(2).resize_(4).tolist() == [0, 1, 2, 3]
+    with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+        x.resize_(100)
+    x.zero_()
+    assert not array.any() and x.clone().resize_(100).shape == (100,)
 
 
 def test_tensor_and_as_tensor_take_arrays_and_numpy_numbers():

@@ -178,3 +178,56 @@ def test_an_input_can_be_the_output_of_what_is_computed_before_it_is_stored(call
 def test_an_output_that_overlaps_an_input_is_refused_where_pytorch_moves_elements_one_by_one(call):
     with pytest.raises(RuntimeError, match="single memory location"):
         call(A.clone())
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [
+        torch.nn.functional.gelu,
+        torch.nn.functional.hardshrink,
+        torch.nn.functional.logsigmoid,
+        torch.nn.functional.softplus,
+        torch.nn.functional.softshrink,
+        torch.hardshrink,
+        lambda x, **out: torch.threshold(x, 0.1, 2.0, **out),
+    ],
+)
+def test_activations_that_pytorch_computes_natively_are_stored(activation):
+    x, out = torch.linspace(-2, 2, 9), empty(0)
+    assert activation(x, out=out) is out and out.equal(activation(x))
+
+
+def test_extrema_of_both_kinds_are_written_to_no_other_dtype():
+    lowest, highest = empty(0), empty(0)
+    assert torch.aminmax(A, dim=0, out=(lowest, highest)).max is highest
+    assert lowest.tolist() == [1, 1] and highest.tolist() == [4, 3]
+    for dtype in (torch.float64, torch.float16, torch.int64):
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float"):
+            torch.aminmax(A, out=(empty(0), empty(0, dtype=dtype)))
+
+
+def test_signs_and_logarithms_of_determinants_are_stored_under_their_names():
+    out = empty(0), empty(0)
+    stored = torch.slogdet(A, out=out)
+    assert type(stored).__name__ == "slogdet_out" and stored.sign is out[0] and stored.logabsdet is out[1]
+    torch.testing.assert_close(out, tuple(torch.linalg.slogdet(A)))
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got double instead"):
+        torch.slogdet(A, out=(empty(0), empty(0, dtype=torch.float64)))
+
+
+def test_memory_that_an_array_shows_does_not_grow_for_a_result():
+    out = torch.zeros(4)
+    array = out.numpy()
+    with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+        torch.add(torch.ones(9), 1, out=out)
+    torch.add(torch.ones(4), 1, out=out)
+    assert array.tolist() == [2, 2, 2, 2]
+
+
+def test_a_copy_takes_any_shape_or_dtype_whatever_the_strides():
+    turned = torch.arange(6.0).view(2, 3).t()
+    assert torch.view_copy(turned, (-1,)).tolist() == [0, 3, 1, 4, 2, 5]
+    assert torch.view_copy(turned.expand(2, 3, 2), (2, 6))[1].tolist() == [0, 3, 1, 4, 2, 5]
+    assert torch.view_copy(turned, torch.int32).equal(turned.contiguous().view(torch.int32))
+    with pytest.raises(RuntimeError, match=r"shape '\[5\]' is invalid for input of size 6"):
+        torch.view_copy(turned, (5,))

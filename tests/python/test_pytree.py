@@ -114,3 +114,7 @@ def test_programs_walk_trees_by_the_supported_nodes():
 def test_subclasses_of_dictionaries_are_taken_apart_by_the_functions_of_dictionaries():
     assert pytree._dict_flatten({"a": 1, "b": 2}) == ([1, 2], ["a", "b"])
     assert pytree._dict_unflatten([1, 2], ["a", "b"]) == {"a": 1, "b": 2}
+
+
+def test_arguments_of_a_call_have_leaves():
+    assert pytree.arg_tree_leaves(1, [2, 3], a={"b": 4}, c=None) == [1, 2, 3, 4, None]

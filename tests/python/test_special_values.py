@@ -30,6 +30,62 @@ def test_a_ranking_loss_of_integers_is_a_float():
     assert torch.nn.functional.margin_ranking_loss(one, two, torch.tensor([1, 1])).item() == 1.0
 
 
+def _gradients(compute, *numbers: list[float]):
+    inputs = [torch.tensor(x, requires_grad=True) for x in numbers]
+    result = compute(*inputs)
+    result.backward(torch.ones_like(result))
+    return [x.grad.nan_to_num(nan=-9, posinf=8, neginf=-8).tolist() for x in inputs]
+
+
+def test_a_logit_within_limits_that_cross_is_that_of_the_lower_below_it_and_of_the_upper_above_both():
+    found = torch.tensor([0.0, 0.45, 0.7, 1.0, math.nan]).logit(eps=0.6)
+    torch.testing.assert_close(found[:4], torch.tensor([0.4054651, 0.4054651, -0.4054651, -0.4054651]))
+    assert found[4].isnan()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_a_hypotenuse_is_infinite_beside_an_infinity(dtype: torch.dtype):
+    a = torch.tensor([math.inf, math.nan, -math.inf, math.nan, 3.0, 0.0], dtype=dtype)
+    b = torch.tensor([math.nan, math.inf, math.nan, 1.0, 4.0, 0.0], dtype=dtype)
+    assert torch.hypot(a, b).nan_to_num(nan=-1, posinf=9).tolist() == [9, 9, 9, -1, 5, 0]
+
+
+def test_a_factor_of_zero_has_no_part_in_the_derivative_of_xlogy():
+    x, y = [0.0, 0.0, 0.0, 2.0], [0.0, math.inf, -1.0, 0.0]
+    assert _gradients(torch.xlogy, x, y) == [[0, 8, 0, -8], [-9, 0, 0, 8]]
+    assert _gradients(lambda a, b: torch.xlogy(a, b) * 0, x, y) == [[0, 0, 0, 0], [-9, 0, 0, -9]]
+
+
+def test_a_factor_of_zero_has_no_part_in_xlog1py_and_its_derivative():
+    x, y = [0.0, 0.0, 0.0, 2.0, -0.0], [-1.0, math.inf, -2.0, -1.0, 0.0]
+    assert _gradients(torch.special.xlog1py, x, y) == [[0, 8, 0, -8, 0], [-9, 0, 0, 8, 0]]
+    assert torch.special.xlog1py(torch.tensor(x), torch.tensor(y)).tolist() == [0, 0, 0, -math.inf, 0]
+    a = torch.ones(1, requires_grad=True)
+    assert torch.special.xlog1py(a, 2.0).grad_fn.name() == "SpecialXlog1PyBackward2"
+    assert torch.special.xlog1py(2.0, a).grad_fn.name() == "SpecialXlog1PyBackward1"
+
+
+def test_softsign_has_a_slope_only_where_it_has_a_value():
+    x = [0.0, 1.0, math.inf, -math.inf]
+    assert _gradients(torch.nn.functional.softsign, x) == [[1, 0.25, -9, -9]]
+
+
+@pytest.mark.parametrize("n", [3_000_001, 8192, 8193])
+def test_a_long_row_is_normalized_as_precisely_as_a_short_one(n: int):
+    x = torch.rand(n)
+    wide = x.double()
+    exact = (wide - wide.mean()) / (wide.var(correction=0) + 1e-5).sqrt()
+    assert (torch.nn.functional.layer_norm(x, (n,)).double() - exact).abs().max() < 2e-6
+
+
+def test_a_search_among_numbers_that_are_not_sorted_ends_where_pytorchs_does():
+    values = torch.tensor([[[1, 3, 5], [2, 4, 6]], [[1, 2, 3], [4, 5, 6]]]).permute(2, 1, 0)
+    found = torch.searchsorted(values.double(), values.int())
+    assert found.tolist() == [[[0, 0], [0, 1]], [[2, 0], [0, 1]], [[2, 0], [0, 0]]]
+    with pytest.raises(RuntimeError, match="input value can be a scalar only when boundaries tensor dimension is 1"):
+        torch.searchsorted(torch.tensor(1.0), 1.0)
+
+
 @pytest.mark.usefixtures("gpu")
 def test_gammainc_of_doubles_is_as_precise_on_a_gpu():
     a, x = torch.linspace(0.2, 5, 9, dtype=torch.float64), torch.linspace(5, 0.3, 9, dtype=torch.float64)

@@ -186,3 +186,20 @@ def test_limits_and_larger_elements_are_written_to_any_dtype_to_which_they_can_b
     with pytest.raises(RuntimeError, match="isposinf does not support non-boolean outputs"):
         torch.isposinf(x, out=torch.empty(0))
     assert torch.max(x, y, out=x) is x and x.tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.bool])
+def test_what_einsum_sums_in_one_operand_alone_is_int64_and_products_keep_the_dtype(dtype):
+    a = torch.full((3, 4), 100).to(dtype)
+    n = int(a[0, 0])
+    for equation, operands, total in (
+        ("ij,k->i", (a, a[0]), 16 * n * n),
+        ("ij,ik->", (a, a), 48 * n * n),
+        ("ij->i", (a,), 4 * n),
+        ("i,->", (a[0], a[0, 0]), 4 * n * n),
+    ):
+        found = torch.einsum(equation, *operands)
+        assert found.dtype == torch.int64 and (found == total).all()
+    assert torch.einsum("ij,ij->ij", a, a).dtype == dtype
+    if dtype != torch.bool:
+        assert torch.einsum("ij,kj->ik", a, a).dtype == dtype

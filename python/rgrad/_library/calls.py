@@ -259,7 +259,8 @@ def _names() -> dict[str, str]:
     """By name and alias, what an operation of the table is called in `torch.ops.aten`."""
     names: dict[str, str] = {}
     for op in _C._op_table():
-        own = f"linalg_{op['name']}" if op["linalg"] and not op["function"] else op["name"]
+        place = "" if op["function"] else "linalg_" if op["linalg"] else "special_" if op["special"] else ""
+        own = place + op["name"]
         for name in (op["name"], *op["aliases"]):
             # `Tensor.diagonal` and `linalg.diagonal` are two operations.
             if not own.startswith("linalg_") or name not in names:

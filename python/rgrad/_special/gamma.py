@@ -42,21 +42,6 @@ def entr(input: Tensor) -> Tensor:
     return _Entropy.apply(input)
 
 
-@elementwise
-def xlog1py(input: Tensor, other: Tensor) -> Tensor:
-    """``x log(1 + y)``, and 0 where x is 0, unless y is NaN.
-
-    Args:
-        input: x, a tensor or a number.
-        other: y, of a shape to which that of x broadcasts.
-        out: receives the result.
-    """
-    x, y = rgrad.broadcast_tensors(input, other)
-    empty = (x == 0) & ~y.isnan()
-    # The logarithm is replaced where it has no part, so that neither it nor its gradient is a NaN.
-    return x * y.masked_fill(empty & (y <= -1), 0).log1p().masked_fill(empty & (y == math.inf), 0)
-
-
 def multigammaln(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p, without its constant ``C``.
 

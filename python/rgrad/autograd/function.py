@@ -156,6 +156,10 @@ def _set_on_ctx(node: Any, name: str, value: Any) -> None:
     setattr(node._ctx(), name, value)
 
 
+# In PyTorch the node is the ctx; programs ask whether it is one of `Function._backward_cls`.
+_class_of_ctx = property(lambda node: type(node._ctx()))
+
+
 def _run_hook_dict(hooks: Mapping[int, Callable], grad: Tensor | None) -> Tensor | None:
     """Calls all hooks in a dict and returns the final gradient."""
     for hook in list(hooks.values()):

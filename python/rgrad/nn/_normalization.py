@@ -48,7 +48,7 @@ def rms_norm(
         A tensor of the input's shape and dtype.
 
     Raises:
-        RuntimeError: the input does not end with these sizes.
+        RuntimeError: the input does not end with these sizes, or the weight has others.
     """
     shape = tuple(normalized_shape)
     if not shape:
@@ -61,6 +61,11 @@ def rms_norm(
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [{expected}], but got input of "
             f"size{list(input.shape)}"
+        )
+    if weight is not None and tuple(weight.shape) != shape:
+        raise RuntimeError(
+            "Expected weight to be of same shape as normalized_shape, but got weight of shape "
+            f"{list(weight.shape)} and normalized_shape = {list(shape)}"
         )
     if eps is None:
         eps = rgrad.finfo(input.dtype).eps

@@ -279,6 +279,11 @@ def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list:
     return tree_flatten(tree, is_leaf)[0]
 
 
+def arg_tree_leaves(*args: Any, **kwargs: Any) -> list:
+    """The leaves of the arguments of a call, those given by keyword last."""
+    return tree_leaves((args, kwargs))
+
+
 def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Iterator:
     """An iterator over the leaves of a tree."""
     return iter(tree_leaves(tree, is_leaf))

@@ -454,9 +454,25 @@ fn norm_of<T: Math>(p: f64, x: Elements<T>, d: ReduceDims, finish: Finish<T>, ou
 /// Number of independent accumulators in [`sum_pairs`].
 const LANES: usize = 32;
 
-/// Sums `N` functions of corresponding elements of two rows, each with [`LANES`] accumulators.
+/// Sums `N` functions of corresponding elements of two rows: those of each [`RUN`] with [`LANES`] accumulators, and the
+/// runs of longer rows in float64, as accumulators that grow with the row would round off its later elements.
 #[inline(always)]
 pub(crate) fn sum_pairs<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> [T; N]) -> [T; N] {
+    if a.len() <= RUN {
+        return sum_run(a, b, f);
+    }
+    let mut sums = [0.0; N];
+    for (a, b) in a.chunks(RUN).zip(b.chunks(RUN)) {
+        for (sum, run) in sums.iter_mut().zip(sum_run(a, b, &f)) {
+            *sum += run.to_f64();
+        }
+    }
+    sums.map(T::of)
+}
+
+/// As [`sum_pairs`], of rows of one run.
+#[inline(always)]
+fn sum_run<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> [T; N]) -> [T; N] {
     let mut acc = [[T::ZERO; LANES]; N];
     let n = a.len().min(b.len());
     let mut at = 0;

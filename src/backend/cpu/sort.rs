@@ -316,14 +316,14 @@ pub fn kthvalue<T: Element>(x: &[T], n: usize, k: usize, values: &mut [T], indic
 }
 
 /// The first position in a row of `n` for which `reached` is true. The binary search is branchless, since its branches
-/// would be mispredicted half of the time.
+/// would be mispredicted half of the time. It looks at the same positions as PyTorch's, so that it ends at the same one
+/// in a row that is not sorted.
 #[inline(always)]
 fn first_reached(n: usize, reached: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut len) = (0, n);
     while len > 0 {
-        let half = len.div_ceil(2);
-        low = if reached(low + half - 1) { low } else { low + half };
-        len -= half;
+        let half = len / 2;
+        (low, len) = if reached(low + half) { (low, half) } else { (low + half + 1, len - half - 1) };
     }
     low
 }

@@ -63,7 +63,7 @@ ops! {
         (input: Tensor, *, decimals: int = 0) => super::round;
     }
     /// x Φ(x), exactly or by `approximate='tanh'`.
-    "gelu" NN | NATIVE {
+    "gelu" NN | NATIVE | OUT {
         (input: Tensor, *, approximate: str = "none") => super::gelu;
     }
     /// x where positive, else `weight * x`, with a weight per channel or one for all.

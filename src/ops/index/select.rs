@@ -82,13 +82,24 @@ fn index_select_impl(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     let s = sides(t.layout(), d);
     let list = listed("index_select", index)?;
     ensure!(
+        list.numel() == 0 || t.shape().get(d) != Some(&0),
+        Runtime,
+        "index_select(): self indexing axis dim should be positive"
+    );
+    ensure!(
         t.rank() > 0 || list.numel() == 1,
         Runtime,
         "index_select(): Index to scalar can have only 1 value, got {} value(s)",
         list.numel()
     );
     let out = t.new_empty(with_size(t.shape(), d, list.numel()))?;
-    s.with(&list, BoundsPolicy::Listed, |l| gather(t.raw(), l, out.raw()))?;
+    s.with(&list, BoundsPolicy::Listed, |l| gather(t.raw(), l, out.raw())).map_err(|e| match e {
+        // PyTorch checks the indices of an empty tensor in another place.
+        Error::Index(_) if t.numel() == 0 => {
+            Error::Runtime(format!("INDICES element is out of DATA bounds, axis_dim={}", t.shape()[d]))
+        }
+        e => e,
+    })?;
     record(out, &[t], |_| IndexSelect { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
 }
 
@@ -282,6 +293,8 @@ fn check_copied(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result
 /// `t` with `source * alpha` added to the slices of `dim` at the indices in `index`.
 fn index_add_impl(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let d = check_added(t, dim, index, source)?;
+    // PyTorch converts the factor to the dtype of the elements.
+    let alpha = if t.dtype().is_float() { alpha } else { Scalar::Int(alpha.to_i64()) };
     let unit = alpha.to_f64() == 1.0;
     let scaled = if unit { source.clone() } else { arith::mul(source, alpha)? };
     let out = write_rows(t.copied(t.dtype())?, d, index, &scaled.detach(), Combine::Add)?;

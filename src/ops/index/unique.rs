@@ -98,10 +98,16 @@ fn of_elements(t: &Tensor, sorted: bool, wanted: Wanted) -> Result<Vec<Tensor>> 
 
 /// Distinct slices along a dimension.
 fn of_slices(t: &Tensor, dim: i64, sorted: bool, wanted: Wanted) -> Result<Vec<Tensor>> {
+    ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let dim = wrap_dim(dim, t.rank())? as i64;
-    let moved = view::movedim(&view::atleast_1d(&t.detach())?, &[dim], &[0])?.dense(t.dtype())?;
+    let moved = view::movedim(&t.detach(), &[dim], &[0])?.dense(t.dtype())?;
     let n = moved.shape()[0];
     if moved.numel() == 0 {
+        ensure!(
+            moved.shape().iter().filter(|&&size| size == 0).count() == 1 || n > 0,
+            Runtime,
+            "Number of zero sized dimensions is more than one, so unique cannot be applied"
+        );
         ensure!(
             n == 0 && moved.shape()[1..].iter().all(|&size| size > 0),
             Runtime,

@@ -2,8 +2,9 @@
 
 use super::super::reduce::sum_mask;
 use super::super::schema::{Args, Out};
-use super::super::{arith, matmul, view};
+use super::super::{arith, cast, matmul, view};
 use super::identity;
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
 use crate::tensor::Tensor;
@@ -126,14 +127,14 @@ impl Term {
         if let Label::Letter(c) = self.labels[d] { c } else { '.' }
     }
 
-    /// Sums over the dimensions whose labels `keep` rejects.
+    /// Sums over the dimensions whose labels `keep` rejects; sums of integers are int64, as those of `sum`.
     fn summed(self, keep: impl Fn(Label) -> bool) -> Result<Term> {
         let mask =
             self.labels.iter().enumerate().filter(|(_, l)| !keep(**l)).fold(0u64, |m, (d, _)| m | 1 << d);
         if mask == 0 {
             return Ok(self);
         }
-        let t = sum_mask(&self.t, mask, false, Some(self.t.dtype()))?;
+        let t = sum_mask(&self.t, mask, false, None)?;
         Ok(Term { t, labels: self.labels.into_iter().filter(|&l| keep(l)).collect() })
     }
 
@@ -156,8 +157,12 @@ fn multiply(a: Term, b: Term, keep: impl Fn(Label) -> bool) -> Result<Term> {
     // A label of size 1 in one of the terms is broadcast; summing over it removes it.
     let lone = |t: &Term, o: &Term, l: Label| t.size(l) == Some(1) && o.size(l).is_some_and(|n| n != 1);
     let only = |t: Term, o: &Term| t_summed(t, o, &keep, lone);
-    let a = only(a, &b)?;
-    let b = only(b, &a)?;
+    let mut a = only(a, &b)?;
+    let mut b = only(b, &a)?;
+    if a.t.dtype() != b.t.dtype() && !a.t.dtype().is_float() && !b.t.dtype().is_float() {
+        // Sums of one operand alone widened it.
+        (a.t, b.t) = (cast::to_dtype(&a.t, DType::I64)?, cast::to_dtype(&b.t, DType::I64)?);
+    }
     let (mut batch, mut left, mut right, mut summed) = (vec![], vec![], vec![], vec![]);
     for &l in &a.labels {
         match b.size(l) {

@@ -516,7 +516,7 @@ ops! {
         (A: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("linalg_slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
     /// The sign of each determinant, and the logarithm of its absolute value.
-    "slogdet" BOTH {
+    "slogdet" BOTH | OUT, out SAME {
         (input: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
     /// The triangle L with `L Lᵀ = A`; with `upper`, its transpose.

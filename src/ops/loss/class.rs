@@ -60,6 +60,19 @@ fn check(logp: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> 
             target.shape()
         );
     } else {
+        ensure!(
+            logp.rank() != 4 || target.rank() == 3,
+            Runtime,
+            "only batches of spatial targets supported (3D tensors) but got targets of dimension: {}",
+            target.rank()
+        );
+        ensure!(
+            logp.rank() != 4 || wanted == *target.shape(),
+            Runtime,
+            "size mismatch (got input: {} , target: {}",
+            logp.shape(),
+            target.shape()
+        );
         ensure!(wanted == *target.shape(), Runtime, "Expected target size {wanted}, got {}", target.shape());
     }
     ensure!(

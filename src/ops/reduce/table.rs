@@ -80,7 +80,7 @@ ops! {
         pub fn amin(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = extremum::amin_impl;
     }
     /// The smallest and the largest element.
-    "aminmax" BOTH | OUT {
+    "aminmax" BOTH | OUT, out SAME {
         (input: Tensor, *, dim: int? = None, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::aminmax;
     }
     /// Variance of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.

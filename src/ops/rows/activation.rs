@@ -106,11 +106,11 @@ rows! { ACTIVATION;
     float softplus(input; beta: "1.0", limit: "20.0") =
         E::select(limit.lt(input * beta), input, softplus_of(input * beta) / beta)
     => d(g, y) = [E::select(limit.lt(input * beta), g, g * sigmoid_of(input * beta))];
-    { autocast: CastPolicy::FULL_ON_GPU, exposure: NN.and(Exposure::NATIVE), sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0", least: 2 }
+    { autocast: CastPolicy::FULL_ON_GPU, exposure: NN.and(Exposure::NATIVE).and(Exposure::OUT), sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0", least: 2 }
     => torch { backward: "softplus_backward", shown_as: &[("limit", "threshold")], kernel: "softplus_cpu" }
     /// log(sigmoid(x)).
     float logsigmoid(input) = -softplus_of(-input) => d(g, y) = [g * sigmoid_of(-input)];
-    { exposure: NN.and(Exposure::NATIVE), least: 2 }
+    { exposure: NN.and(Exposure::NATIVE).and(Exposure::OUT), least: 2 }
     => torch { backward: "log_sigmoid_backward", node: "LogSigmoidBackward0", kernel: "log_sigmoid_cpu" }
     /// x limited to [min_val, max_val].
     num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val)
@@ -132,7 +132,11 @@ rows! { ACTIVATION;
     => torch { backward: "hardsigmoid_backward", flat: "HardsigmoidBackwardBackward0", kernel: "hardsigmoid_cpu" }
     /// x / (1 + |x|).
     float softsign(input) = input / (E::one() + input.abs())
-    => d(g, y) = [{ let a = E::one() + input.abs(); g / (a * a) }]; { exposure: NN }
+    => d(g, y) = [{
+        let a = E::one() + input.abs();
+        // Where the result is ∞ / ∞, so is the slope.
+        E::select(a.eq(E::lit(f64::INFINITY)), E::lit(f64::NAN), g / (a * a))
+    }]; { exposure: NN }
     => torch { node: "DivBackward0" }
     /// x - tanh(x).
     float tanhshrink(input) = input - input.tanh()
@@ -140,17 +144,17 @@ rows! { ACTIVATION;
     => torch { node: "SubBackward0" }
     /// x shrunk toward zero by `lambd`.
     float softshrink(input; lambd: "0.5") = E::select(lambd.lt(input), input - lambd, E::select(input.lt(-lambd), input + lambd, input * E::zero()))
-    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { rounded: ROUNDED_PARAMETERS, exposure: NN.and(Exposure::NATIVE), sig: "input: Tensor, lambd: float = 0.5", least: 2, check: shrinks }
+    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { rounded: ROUNDED_PARAMETERS, exposure: NN.and(Exposure::NATIVE).and(Exposure::OUT), sig: "input: Tensor, lambd: float = 0.5", least: 2, check: shrinks }
     => torch { backward: "softshrink_backward", flat: "SoftshrinkBackwardBackward0", kernel: "softshrink_check" }
     /// x, and 0 where |x| is at most `lambd`.
     float hardshrink(input; lambd: "0.5") = E::select(input.abs().le(lambd), E::zero(), input)
     => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)];
-    { rounded: ROUNDED_PARAMETERS, exposure: NN.and(Exposure::NATIVE).and(Exposure::BOTH), sig: "input: Tensor, lambd: float = 0.5", least: 2 }
+    { rounded: ROUNDED_PARAMETERS, exposure: NN.and(Exposure::NATIVE).and(Exposure::BOTH).and(Exposure::OUT), sig: "input: Tensor, lambd: float = 0.5", least: 2 }
     => torch { backward: "hardshrink_backward", flat: "HardshrinkBackwardBackward0", kernel: "hardshrink_cpu" }
     /// x where above the threshold, else `value`.
     num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)
     => d(g, y) = [E::select(input.le(limit), E::zero(), g)];
-    { inplace_argument: true, exposure: NN.and(Exposure::FUNCTION).and(Exposure::INPLACE), sig: "input: Tensor, threshold: Number, value: Number", least: 1 }
+    { inplace_argument: true, exposure: NN.and(Exposure::FUNCTION).and(Exposure::INPLACE).and(Exposure::OUT), sig: "input: Tensor, threshold: Number, value: Number", least: 1 }
     => torch { backward: "threshold_backward", flat: "ThresholdBackwardBackward0", shown_as: &[("limit", "threshold")], kernel: "threshold_cpu" }
     /// x sigmoid(gate).
     float glu_kernel(input, gate) = input * sigmoid_of(gate)

@@ -19,6 +19,18 @@ fn atan2_grad<E: Num>(g: E, numerator: E, a: E, b: E) -> E {
     E::select(squares.eq(E::zero()), E::zero(), g * (numerator / squares))
 }
 
+/// `x * log(y)`, and 0 where `x` is 0, unless `y` is NaN.
+#[inline(always)]
+fn xlogy_of<E: Num>(x: E, y: E) -> E {
+    E::select(y.is_nan(), y, E::select(x.eq(E::zero()), E::zero(), x * y.log()))
+}
+
+/// `x * log(1 + y)`, and 0 where `x` is 0, unless `y` is NaN.
+#[inline(always)]
+fn xlog1py_of<E: Num>(x: E, y: E) -> E {
+    E::select(y.is_nan(), y, E::select(x.eq(E::zero()), E::zero(), x * y.log1p()))
+}
+
 /// Either operand may be a number, but not both.
 const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number, other: Tensor";
 
@@ -90,17 +102,27 @@ rows! { BINARY;
         let (a, b) = (input.abs(), other.abs());
         let (hi, lo) = (a.maximum(b), a.minimum(b));
         let r = lo / hi;
-        E::select(hi.eq(E::zero()), E::zero(), E::select(hi.eq(lo), hi * E::lit(std::f64::consts::SQRT_2), hi * (E::one() + r * r).sqrt()))
+        let inf = E::lit(f64::INFINITY);
+        let finite = E::select(hi.eq(lo), hi * E::lit(std::f64::consts::SQRT_2), hi * (E::one() + r * r).sqrt());
+        // As in C, infinite beside an infinity, even if the other side is NaN.
+        E::select(hi.eq(E::zero()), E::zero(), E::select(E::or(inf.eq(a), inf.eq(b)), inf, finite))
     }
     => d(g, y) = [g * (input / y), g * (other / y)]; { on: (0.3, 2.0), least: 2, sig: "input: Tensor, other: Tensor" }
     => torch { kernel: "hypot_cpu" }
     /// `input * log(other)`, and 0 where `input` is 0.
-    float xlogy(input, other) = E::select(other.is_nan(), other, E::select(input.eq(E::zero()), E::zero(), input * other.log()))
+    float xlogy(input, other) = xlogy_of(input, other)
     => d(g, y) = [
-        g * E::select(E::and(input.eq(E::zero()), other.le(E::zero())), E::zero(), other.log()),
+        E::select(E::and(input.eq(E::zero()), other.le(E::zero())), E::zero(), xlogy_of(g, other)),
         g * input / other,
     ]; { on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, rounds: Rounds::Steps, aliases: &["special_xlogy"] }
     => torch { number_nodes: &["XlogyBackward1", "XlogyBackward2"] }
+    /// `input * log(1 + other)`, and 0 where `input` is 0.
+    float xlog1py(input, other) = xlog1py_of(input, other)
+    => d(g, y) = [
+        E::select(E::and(input.eq(E::zero()), other.le(-E::one())), E::zero(), xlog1py_of(g, other)),
+        g * input / (other + E::one()),
+    ]; { on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, rounds: Rounds::Steps, exposure: Exposure::SPECIAL.and(Exposure::OUT) }
+    => torch { node: "SpecialXlog1PyBackward0", number_nodes: &["SpecialXlog1PyBackward1", "SpecialXlog1PyBackward2"] }
     /// log(exp(input) + exp(other)), without overflow.
     float logaddexp(input, other) = {
         let m = input.maximum(other);

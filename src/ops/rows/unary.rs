@@ -164,8 +164,11 @@ rows! { UNARY;
     => d(g, y) = [E::select(E::or(input.lt(E::zero()), E::one().lt(input)), lit(f64::NAN), g / (input * (E::one() - input)))];
     { on: (0.1, 0.9), exposure: Exposure::NONE }
     => torch { shows: Some(("eps", Attribute::Nothing)), node: "LogitBackward0" }
-    /// log(x / (1 - x)) of x limited to [eps, 1 - eps].
-    float logit_within(input; eps: "") = { let z = input.maximum(eps).minimum(E::one() - eps); (z / (E::one() - z)).log() }
+    /// log(x / (1 - x)) of x limited to [eps, 1 - eps]; below `eps` x is `eps`, even if `eps` exceeds 1/2.
+    float logit_within(input; eps: "") = {
+        let z = E::select(input.lt(eps), eps, E::select((E::one() - eps).lt(input), E::one() - eps, input));
+        (z / (E::one() - z)).log()
+    }
     => d(g, y) = [E::select(E::or(input.lt(eps), (E::one() - eps).lt(input)), E::zero(), g / (input * (E::one() - input)))];
     { on: (0.3, 0.7), exposure: Exposure::NONE }
     => torch { node: "LogitBackward0" }

@@ -64,7 +64,14 @@ fn roll_impl(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
         dims.len()
     );
     let mut out = t.detach();
+    if t.numel() == 0 {
+        return record(out.copied_in(t.layout().suggested_format(), t.dtype())?, &[t], |_| Roll {
+            shifts: SmallVec::from_slice(shifts),
+            dims: SmallVec::from_slice(dims),
+        });
+    }
     for (&shift, &dim) in shifts.iter().zip(dims) {
+        ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
         out = roll_one(&out, shift, wrap_dim(dim, t.rank())?)?;
     }
     record(out, &[t], |_| Roll { shifts: SmallVec::from_slice(shifts), dims: SmallVec::from_slice(dims) })
@@ -72,11 +79,7 @@ fn roll_impl(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
 
 fn roll_one(t: &Tensor, shift: i64, d: usize) -> Result<Tensor> {
     let out = t.empty_in(t.layout().suggested_format(), t.dtype())?;
-    let n = t.shape().get(d).copied().unwrap_or(1);
-    if t.rank() == 0 || n == 0 {
-        copy::copy(t.raw(), out.raw())?;
-        return Ok(out);
-    }
+    let n = t.shape()[d];
     let shift = shift.rem_euclid(n as i64) as usize;
     for (from, to, length) in [(0, shift, n - shift), (n - shift, 0, shift)] {
         let part = t.with_layout(t.layout().slice(d, from, length, 1));
@@ -397,8 +400,9 @@ ops! {
     "view_copy" FUNCTION | OUT {
         (input: Tensor, size: size) => |a| {
             let t = a.tensor(0)?;
-            copied(super::view_as(t, &infer_shape(a.ints(1)?, t.numel())?))
+            copied(reshape_to(t, &infer_shape(a.ints(1)?, t.numel())?))
         };
+        (input: Tensor, dtype: dtype) => |a| copied(super::view_dtype(a.tensor(0)?, a.dtype(1)?));
     }
     /// A copy repeated over dimensions of size 1 and new leading ones.
     "expand_copy" FUNCTION | OUT {

@@ -62,6 +62,11 @@ def rms_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape [{expected}], but got input of "
             f"size{list(input.shape)}"
         )
+    if weight is not None and tuple(weight.shape) != shape:
+        raise RuntimeError(
+            "Expected weight to be of same shape as normalized_shape, but got weight of shape "
+            f"{list(weight.shape)} and normalized_shape = {list(shape)}"
+        )
     if eps is None:
         eps = rgrad.finfo(input.dtype).eps
     dims = tuple(range(-len(shape), 0))

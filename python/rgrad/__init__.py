@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         distributed,
         distributions,
         fft,
+        foreach,
         func,
         functional,
         futures,

@@ -25,8 +25,11 @@ _BINARY = ("add", "sub", "mul", "div", "pow", "clamp_min", "clamp_max", "maximum
 _DONE_BY = {"maximum": "clamp_min", "minimum": "clamp_max"}
 
 
-def _expect_tensors(tensors: Any, place: int = 0) -> list[Tensor]:
-    tensors = list(tensors)
+def _expect_tensors(tensors: Any, place: int = 0) -> Sequence[Tensor]:
+    # The rows of a tensor are no list of tensors.
+    if not isinstance(tensors, (list, tuple)):
+        of = type(tensors).__name__
+        raise TypeError(f"argument 'self' (position {place + 1}) must be tuple of Tensors, not {of}")
     if not tensors:
         raise RuntimeError("Tensor list must have at least one tensor.")
     for i, t in enumerate(tensors):
@@ -35,7 +38,7 @@ def _expect_tensors(tensors: Any, place: int = 0) -> list[Tensor]:
     return tensors
 
 
-def _for_each(self: list[Tensor], other: Any) -> list[Any]:
+def _for_each(self: Tensors, other: Any) -> list[Any]:
     """Returns the second operand for each tensor."""
     if isinstance(other, Tensor):
         if other.dim() != 0:
@@ -60,7 +63,7 @@ def _unary(name: str, in_place: bool) -> Callable[..., Any]:
     operation = _operation(name, in_place)
 
     def function(self: Tensors) -> Any:
-        return _collected([operation(t) for t in _expect_tensors(self)], in_place)
+        return _collected(self, [operation(t) for t in _expect_tensors(self)], in_place)
 
     return function
 
@@ -69,13 +72,13 @@ def _binary(name: str, in_place: bool) -> Callable[..., Any]:
     operation = _operation(_DONE_BY.get(name, name), in_place)
 
     def function(self: Any, other: Any, **alpha: Any) -> Any:
-        if name == "pow" and isinstance(self, (int, float)):
-            return _collected([_C.pow(self, t) for t in _expect_tensors(other, 1)], in_place)
+        if name == "pow" and not in_place and isinstance(self, (int, float)):
+            return tuple(_C.pow(self, t) for t in _expect_tensors(other, 1))
         if alpha and (name not in ("add", "sub") or isinstance(other, (int, float))):
             raise TypeError(f"_foreach_{name}{'_' * in_place}() got an unexpected keyword argument {min(alpha)!r}")
         tensors = _expect_tensors(self)
         pairs = zip(tensors, _for_each(tensors, other), strict=True)
-        return _collected([operation(t, x, **alpha) for t, x in pairs], in_place)
+        return _collected(self, [operation(t, x, **alpha) for t, x in pairs], in_place)
 
     return function
 
@@ -97,7 +100,7 @@ def _ternary(name: str, in_place: bool) -> Callable[..., Any]:
             _for_each(tensors, values),
             strict=True,
         )
-        return _collected([operation(t, a, b, value=v) for t, a, b, v in rows], in_place)
+        return _collected(self, [operation(t, a, b, value=v) for t, a, b, v in rows], in_place)
 
     return function
 
@@ -109,13 +112,13 @@ def _lerp(in_place: bool) -> Callable[..., Any]:
         tensors = _expect_tensors(self)
         ends = _for_each(tensors, _expect_tensors(tensors1, 1))
         rows = zip(tensors, ends, _for_each(tensors, weight), strict=True)
-        return _collected([operation(t, end, w) for t, end, w in rows], in_place)
+        return _collected(self, [operation(t, end, w) for t, end, w in rows], in_place)
 
     return function
 
 
-def _collected(made: list[Any], in_place: bool) -> Any:
-    return made if in_place else tuple(made)
+def _collected(self: Tensors, made: list[Any], in_place: bool) -> Any:
+    return self if in_place else tuple(made)
 
 
 def _foreach_norm(self: Tensors, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
@@ -144,16 +147,20 @@ def _foreach_mm(self: Tensors, mat2: Tensors) -> tuple[Tensor, ...]:
     return tuple(a.mm(b) for a, b in zip(tensors, _for_each(tensors, _expect_tensors(mat2, 1)), strict=True))
 
 
-def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> list[Tensor]:
+def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> Tensors:
     """Copies each tensor of `src` to the corresponding tensor of `self`."""
     tensors = _expect_tensors(self)
     pairs = zip(tensors, _for_each(tensors, _expect_tensors(src, 1)), strict=True)
-    return [t.copy_(s, non_blocking) for t, s in pairs]
+    for t, s in pairs:
+        t.copy_(s, non_blocking)
+    return self
 
 
-def _foreach_zero_(self: Tensors) -> list[Tensor]:
+def _foreach_zero_(self: Tensors) -> Tensors:
     """Sets every element of each tensor to zero."""
-    return [t.zero_() for t in _expect_tensors(self)]
+    for t in _expect_tensors(self):
+        t.zero_()
+    return self
 
 
 def _define() -> None:

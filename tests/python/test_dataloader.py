@@ -295,6 +295,27 @@ def test_a_dead_worker_is_noticed():
         list(DataLoader(Dying(), num_workers=1))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork server")
+def test_workers_of_a_fork_server_serve():
+    loader = DataLoader(Squares(), batch_size=2, num_workers=2, multiprocessing_context="forkserver")
+    assert [x.tolist() for x in loader] == [x.tolist() for x in DataLoader(Squares(), batch_size=2)]
+
+
+class Killed(Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+def test_the_signal_that_killed_a_worker_is_named():
+    with pytest.raises(RuntimeError, match="exited unexpectedly") as caught:
+        list(DataLoader(Killed(), num_workers=1))
+    assert "is killed by signal: Killed" in str(caught.value.__cause__)
+
+
 def test_a_timeout_ends_slow_workers():
     start = time.monotonic()
     iterator = iter(DataLoader(Slow(), num_workers=1, timeout=0.1))

@@ -589,3 +589,17 @@ def test_degrees_of_freedom_may_be_integers():
     d = D.Wishart(torch.tensor(3), torch.eye(2))
     assert d.sample((4,)).shape == (4, 2, 2) and d.sample().dtype == torch.float32
     _close(d.log_prob(torch.eye(2)), D.Wishart(3.0, torch.eye(2)).log_prob(torch.eye(2)), 1e-6)
+
+
+def test_triangles_below_every_diagonal_come_back():
+    from rgrad.distributions import utils
+
+    for n in (1, 2, 4):
+        full = torch.arange(1.0, n * n + 1).reshape(n, n)
+        for diag in range(-n, n):
+            triangle = full.tril(diag)
+            torch.testing.assert_close(
+                utils.vec_to_tril_matrix(utils.tril_matrix_to_vec(triangle, diag), diag), triangle, rtol=0, atol=0
+            )
+    with pytest.raises(ValueError, match="not the number of entries"):
+        utils.vec_to_tril_matrix(torch.ones(2))

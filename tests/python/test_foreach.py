@@ -126,3 +126,30 @@ def test_dtypes_are_promoted_and_kept_in_place():
 def test_lists_that_do_not_fit_are_refused(call, error, message):
     with pytest.raises(error, match=message):
         call(*_lists())
+
+
+def test_rows_of_a_tensor_are_no_list_of_tensors():
+    with pytest.raises(TypeError, match="must be tuple of Tensors, not Tensor"):
+        torch._foreach_abs(torch.ones(2, 2))
+
+
+def test_what_changes_a_list_returns_that_list():
+    for made in (list, tuple):
+        tensors = made(_lists()[0])
+        assert torch._foreach_add_(tensors, 1) is tensors and torch._foreach_zero_(tensors) is tensors
+        assert torch._foreach_copy_(tensors, _lists()[1]) is tensors and torch.foreach.mul_(tensors, 2) is tensors
+
+
+def test_the_public_operations_on_lists_do_what_those_of_single_tensors_do():
+    a, b = _lists()
+    _same(torch.foreach.sqrt(b), [t.sqrt() for t in b])
+    _same(torch.foreach.add(a, b, alpha=2), [s + 2 * t for s, t in zip(a, b, strict=True)])
+    _same(torch.foreach.add(a, 1), [t + 1 for t in a])
+    _same(torch.foreach.addcmul(a, b, b, value=[2, 3]), [a[0] + 2 * b[0] * b[0], a[1] + 3 * b[1] * b[1]])
+    _same(torch.foreach.pow(2, a), [2**t for t in a])
+    _same(torch.foreach.clamp_max(a, 0.5), [t.clamp(max=0.5) for t in a])
+    _same(torch.foreach.lerp(a, b, 0.25), [s.lerp(t, 0.25) for s, t in zip(a, b, strict=True)])
+    _same(torch.foreach.norm(a, ord=1), [t.abs().sum() for t in a])
+    _same(torch.foreach.max(a), [t.max() for t in a])
+    with pytest.raises(TypeError):
+        torch.foreach.add(a, 2, alpha=1)

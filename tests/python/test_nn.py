@@ -681,3 +681,26 @@ def test_the_statistics_of_a_group_norm_are_recorded_with_its_parameters():
     assert mean.requires_grad and scale.requires_grad
     (out.sum() * 0 + mean.sum() + scale.sum()).backward()
     assert torch.equal(weight.grad, torch.zeros(6))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda F, x: F.rms_norm(x, [3], torch.ones(1)), r"Expected weight to be of same shape .* shape \[1\]"),
+        (lambda F, x: F.multi_margin_loss(x, torch.zeros(2)), "expected scalar type Long but found Float"),
+        (lambda F, x: F.max_unpool1d(x, torch.zeros(2, 3), 2), "indices should be type int64 but got: Float"),
+        (lambda F, x: F.adaptive_max_pool1d(x, (1, 2)), r"should contain one int \(got 2\)"),
+        (lambda F, x: F.linear_cross_entropy(x, torch.ones(3), torch.tensor([0, 0])), "dimensionality at least 2"),
+        (
+            lambda F, x: F.linear_cross_entropy(x, torch.ones(4, 3), torch.tensor([0, 0]), label_smoothing=2.0),
+            r"label_smoothing to be in range \[0, 1\], got 2.0",
+        ),
+        (
+            lambda F, x: F.linear_cross_entropy(x, torch.ones(4, 3), torch.ones(2, 4), ignore_index=1),
+            "ignore_index cannot be specified when target contains probabilities",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_in_pytorchs_words(call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call(nn.functional, torch.ones(2, 3))

@@ -755,3 +755,18 @@ def test_a_hook_of_loading_does_not_keep_its_module():
         assert reference() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.HuberLoss(delta="1"), "delta must be a float or int, got: <class 'str'>"),
+        (lambda: nn.HuberLoss(delta=torch.tensor(1.0)), "delta must be a float or int"),
+        (lambda: nn.Softmax(dim=1.0), "dim must be an int or None, got <class 'float'>"),
+        (lambda: nn.Softmax(dim=True), "dim must be an int or None, got <class 'bool'>"),
+        (lambda: nn.LogSoftmax(dim="1"), "dim must be an int or None, got <class 'str'>"),
+    ],
+)
+def test_settings_of_another_type_are_refused_when_a_module_is_made(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()

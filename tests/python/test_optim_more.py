@@ -174,3 +174,14 @@ def test_functions_refuse_what_the_classes_do():
         functional.radam([], [], [], [], [], differentiable=True, lr=1, beta1=0, beta2=0, weight_decay=0, eps=0)
     with pytest.raises(RuntimeError, match="does not support dense gradients"):
         functional.sparse_adam([torch.ones(1)], [torch.ones(1)], [], [], [])
+
+
+def test_muon_can_follow_the_ratio_of_sides_without_a_limit():
+    def step(shape, how):
+        w = torch.nn.Parameter(torch.zeros(shape))
+        w.grad = torch.arange(1.0, w.numel() + 1).reshape(shape).sin()
+        torch.optim.Muon([w], lr=1.0, weight_decay=0.0, adjust_lr_fn=how).step()
+        return w.detach()
+
+    torch.testing.assert_close(step((3, 12), "spectral_unclamped"), step((3, 12), "original") / 2)
+    torch.testing.assert_close(step((12, 3), "spectral_unclamped"), step((12, 3), "original"))

@@ -118,3 +118,19 @@ def test_subclasses_of_dictionaries_are_taken_apart_by_the_functions_of_dictiona
 
 def test_arguments_of_a_call_have_leaves():
     assert pytree.arg_tree_leaves(1, [2, 3], a={"b": 4}, c=None) == [1, 2, 3, 4, None]
+
+
+def test_the_structure_of_a_namedtuple_names_its_class_as_context():
+    spec = pytree.tree_structure(Pair(1, [2]))
+    assert spec.type is namedtuple and spec.context is Pair and spec.child(1).type is list
+    assert spec == pytree.TreeSpec(namedtuple, Pair, [pytree.LeafSpec(), pytree.tree_structure([0])])
+    assert pytree.tree_unflatten([3, 4], spec) == Pair(3, [4])
+
+
+def test_leaves_are_repeated_over_the_leaves_of_a_larger_tree():
+    whole = pytree.tree_structure([0, (0, 0), {"a": Pair(0, 0)}])
+    assert pytree._broadcast_to_and_flatten(1, whole) == [1] * 5
+    assert pytree._broadcast_to_and_flatten([1, 2, {"a": 3}], whole) == [1, 2, 2, 3, 3]
+    assert pytree._broadcast_to_and_flatten([1, (2, 3), {"a": Pair(4, 5)}], whole) == [1, 2, 3, 4, 5]
+    for other in ((1, 2, 3), [1, 2], [1, [2, 3], 4], [1, 2, {"b": 3}], [[1], 2, 3]):
+        assert pytree._broadcast_to_and_flatten(other, whole) is None

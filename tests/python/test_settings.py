@@ -108,3 +108,16 @@ def test_autocast_is_asked_about_by_device():
         assert torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
         assert not torch.is_autocast_enabled()
     assert not torch.is_autocast_enabled("cpu")
+
+
+def test_settings_of_the_precision_of_float32_are_kept():
+    backends = torch.backends
+    with backends.flags(fp32_precision="ieee"), backends.cudnn.flags(fp32_precision="ieee"):
+        assert backends.fp32_precision == backends.cudnn.fp32_precision == "ieee"
+    assert backends.fp32_precision == backends.cudnn.fp32_precision == backends.mkldnn.fp32_precision == "none"
+    for library in (backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.conv, backends.mkldnn.matmul):
+        before = library.fp32_precision
+        library.fp32_precision = "ieee"
+        assert library.fp32_precision == "ieee"
+        library.fp32_precision = before
+    assert not backends.xnnpack.enabled

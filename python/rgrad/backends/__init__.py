@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 
-from . import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
+from . import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum, xnnpack
 
-__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "xnnpack"]
+
+# Set by programs; without effect here, as are those of the modules: products of float32 are always computed in float32.
+fp32_precision = "none"
 
 _matmul_precision = "highest"
 
@@ -27,3 +32,23 @@ def set_float32_matmul_precision(precision: str) -> None:
 def get_float32_matmul_precision() -> str:
     """The last argument of `set_float32_matmul_precision`."""
     return _matmul_precision
+
+
+@contextlib.contextmanager
+def flags(fp32_precision: str = "none") -> Iterator[None]:
+    """A context with another setting of `torch.backends.fp32_precision`, which has no effect here.
+
+    Args:
+        fp32_precision: the setting.
+
+    >>> with rgrad.backends.flags(fp32_precision="ieee"):
+    ...     rgrad.backends.fp32_precision
+    'ieee'
+    """
+    settings = globals()
+    before = settings["fp32_precision"]
+    settings["fp32_precision"] = fp32_precision
+    try:
+        yield
+    finally:
+        settings["fp32_precision"] = before

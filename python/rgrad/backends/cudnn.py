@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Iterator
 
 # Set by programs; without effect here.
@@ -11,6 +12,10 @@ benchmark = False
 deterministic = True
 benchmark_limit = 10
 allow_tf32 = False
+fp32_precision = "none"
+conv = types.SimpleNamespace(fp32_precision="tf32")
+rnn = types.SimpleNamespace(fp32_precision="tf32")
+_SETTINGS = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision")
 
 
 def is_available() -> bool:
@@ -38,8 +43,15 @@ def flags(
 ) -> Iterator[None]:
     """A context with other settings, which have no effect here."""
     settings = globals()
-    before = {name: settings[name] for name in ("enabled", "benchmark", "deterministic", "allow_tf32")}
-    settings.update(enabled=enabled, benchmark=benchmark, deterministic=deterministic, allow_tf32=allow_tf32)
+    before = {name: settings[name] for name in _SETTINGS}
+    settings.update(
+        enabled=enabled,
+        benchmark=benchmark,
+        benchmark_limit=benchmark_limit,
+        deterministic=deterministic,
+        allow_tf32=allow_tf32,
+        fp32_precision=fp32_precision,
+    )
     try:
         yield
     finally:

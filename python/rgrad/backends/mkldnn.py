@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Iterator
 
 # Set by programs; without effect here.
@@ -10,6 +11,11 @@ enabled = False
 benchmark = False
 deterministic = True
 allow_tf32 = False
+fp32_precision = "none"
+conv = types.SimpleNamespace(fp32_precision="none")
+matmul = types.SimpleNamespace(fp32_precision="none")
+rnn = types.SimpleNamespace(fp32_precision="none")
+_SETTINGS = ("enabled", "deterministic", "allow_tf32", "fp32_precision")
 
 
 def is_available() -> bool:
@@ -32,8 +38,10 @@ def flags(
 ) -> Iterator[None]:
     """A context with other settings, which have no effect here."""
     settings = globals()
-    before = {name: settings[name] for name in ("enabled", "deterministic", "allow_tf32")}
-    settings.update(enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32)
+    before = {name: settings[name] for name in _SETTINGS}
+    settings.update(
+        enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32, fp32_precision=fp32_precision
+    )
     try:
         yield
     finally:

@@ -161,10 +161,11 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
             [3., 4.]])
     """
     # K = (n + diag)(n + diag + 1) / 2 for diag <= 0; above the main diagonal a corner is missing.
-    entries, n = vec.shape[-1], 1
+    # `diag` is a diagonal of the matrix, which bounds its size from below.
+    entries, n = vec.shape[-1], max(1, -diag, diag + 1)
     while (count := _triangle(n, diag)) < entries:
         n += 1
-    if count != entries or not -n <= diag < n:
+    if count != entries:
         raise ValueError(f"the last dimension, {entries}, is not the number of entries of a lower triangle")
     row, column = rgrad.tril_indices(n, n, diag).to(vec.device).unbind()
     full = vec.new_zeros((*vec.shape[:-1], n, n))

@@ -8,7 +8,7 @@ from rgrad.amp.autocast_mode import in_float32
 
 Tensor = _C.Tensor
 
-# The names of integer dtypes in messages.
+# The names of dtypes in messages.
 _SCALAR_TYPES = {
     "bool": "Bool",
     "uint8": "Byte",
@@ -16,7 +16,17 @@ _SCALAR_TYPES = {
     "int16": "Short",
     "int32": "Int",
     "int64": "Long",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
 }
+
+
+def scalar_type(tensor: _C.Tensor) -> str:
+    """Returns the name that errors give the dtype of a tensor."""
+    name = str(tensor.dtype).rpartition(".")[2]
+    return _SCALAR_TYPES.get(name, name)
 
 
 @in_float32("gpu")

@@ -10,7 +10,7 @@ import rgrad
 from rgrad import _C
 from rgrad.amp.autocast_mode import in_float32
 
-from ._distance import pairwise_distance
+from ._distance import pairwise_distance, scalar_type
 from ._reduction import choose
 
 Tensor = _C.Tensor
@@ -322,6 +322,8 @@ def multi_margin_loss(
             f"size). Expected target size [{samples}], but got {list(target.shape)}. Input has shape "
             f"{list(input.shape)}."
         )
+    if target.dtype != rgrad.int64:
+        raise RuntimeError(f"expected scalar type Long but found {scalar_type(target)}")
     _expect_labels(target, 0, input.size(-1), "target out of range")
     if input.dim() < 2 and target.dim() == 1:
         # A single sample, whose loss has the rank of the target.
@@ -469,6 +471,12 @@ def linear_cross_entropy(
     """
     if input.dim() not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+    if ignore_index is not None and target.dtype.is_floating_point:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     if input.size(-1) != linear_weight.size(-1):
         raise RuntimeError(
             "expected equal input and linear_weight last dimensions (in_features), got "

@@ -50,7 +50,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
     """Maxima over ``output_size`` windows that cover the last dimension evenly."""
     sizes = (output_size,) if isinstance(output_size, int) else tuple(output_size)
     if len(sizes) != 1:
-        raise RuntimeError(f"adaptive_max_pool1d() expects one number as output_size, but got {sizes}")
+        raise RuntimeError(f"adaptive_max_pool1d() argument 'output_size' should contain one int (got {len(sizes)})")
     size = sizes[0]
     pooled = adaptive_max_pool2d(input.unsqueeze(-2), (1, size), return_indices)
     if return_indices:

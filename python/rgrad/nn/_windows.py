@@ -9,6 +9,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
+from ._distance import scalar_type
 from ._ntuple import _pair, _single, _triple
 
 Tensor = _C.Tensor
@@ -205,6 +206,8 @@ def _max_unpool(
             f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices "
             f"tensor with shape: {list(indices.shape)}"
         )
+    if indices.dtype != rgrad.int64:
+        raise RuntimeError(f"elements in indices should be type int64 but got: {scalar_type(indices)}")
     leading = input.shape[:-spatial]
     plane = input.new_zeros((*leading, math.prod(size)))
     try:

@@ -47,7 +47,8 @@ def adjusted_rate(lr: float, adjust_lr_fn: str | None, shape: tuple[int, ...]) -
     rows, columns = shape
     if adjust_lr_fn == "match_rms_adamw":
         return lr * 0.2 * max(rows, columns) ** 0.5
-    return lr * max(1, rows / columns) ** 0.5
+    ratio = rows / columns
+    return lr * (ratio if adjust_lr_fn == "spectral_unclamped" else max(1, ratio)) ** 0.5
 
 
 def update_matrices(
@@ -84,7 +85,8 @@ class Muon(GroupOptimizer):
         eps: the least norm by which the momentum is divided.
         ns_steps: number of iterations.
         adjust_lr_fn: how the rate depends on the shape: ``'original'`` (or None), ``sqrt(max(1, rows / columns))``;
-            ``'match_rms_adamw'``, ``0.2 sqrt(max(rows, columns))``, so that settings of AdamW can be used.
+            ``'match_rms_adamw'``, ``0.2 sqrt(max(rows, columns))``, so that settings of AdamW can be used;
+            ``'spectral_unclamped'``, ``sqrt(rows / columns)``.
 
     Raises:
         ValueError: a parameter is no matrix, or a setting is out of its range.
@@ -109,7 +111,7 @@ class Muon(GroupOptimizer):
         for name, value in named.items():
             if not value >= 0.0:
                 raise ValueError(f"{name} should be >= 0 but is: {value}")
-        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
+        if adjust_lr_fn not in (None, "original", "match_rms_adamw", "spectral_unclamped"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
         super().__init__(params, defaults)
         for group in self.param_groups:

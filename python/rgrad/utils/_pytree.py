@@ -132,7 +132,7 @@ def _apart(tree: Any, is_leaf: IsLeaf) -> tuple[list, Any] | None:
         return None
     if cls in _nodes:
         return _nodes[cls][0](tree)
-    return (list(tree), None) if _is_namedtuple(cls) else None
+    return (list(tree), cls) if _is_namedtuple(cls) else None
 
 
 def _keys(tree: Any, count: int) -> list[Any]:
@@ -163,6 +163,10 @@ class TreeSpec:
     def children(self) -> list[TreeSpec]:
         """The descriptions of the children, in order."""
         return self.children_specs
+
+    def child(self, index: int) -> TreeSpec:
+        """The description of one of the children."""
+        return self.children_specs[index]
 
     def unflatten(self, leaves: Iterable) -> Any:
         """The tree of this structure with the given leaves."""
@@ -230,7 +234,7 @@ def _flatten(tree: Any, leaves: list, is_leaf: IsLeaf) -> TreeSpec:
     if parts is None:
         leaves.append(tree)
         return _LEAF
-    return TreeSpec(type(tree), parts[1], [_flatten(child, leaves, is_leaf) for child in parts[0]])
+    return TreeSpec(_get_node_type(tree), parts[1], [_flatten(child, leaves, is_leaf) for child in parts[0]])
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list, TreeSpec]:
@@ -255,7 +259,7 @@ def _unflatten(leaves: Iterator, spec: TreeSpec) -> Any:
     if spec.type in _nodes:
         return _nodes[spec.type][1](children, spec.context)
     # Structured results of operations, such as `return_types.max`, are constructed from a sequence.
-    return getattr(spec.type, "_make", spec.type)(children)
+    return getattr(spec.context, "_make", spec.context)(children)
 
 
 def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> Any:
@@ -298,14 +302,42 @@ def _leaves_as(spec: TreeSpec, tree: Any) -> list:
     """The subtrees of `tree` at the positions where the tree of `spec` has its leaves."""
     if spec.type is None:
         return [tree]
-    if type(tree) is not spec.type:
-        raise ValueError(f"Node type mismatch; expected {spec.type!r}, but got {type(tree)!r}.")
+    if _get_node_type(tree) is not spec.type:
+        raise ValueError(f"Node type mismatch; expected {spec.type!r}, but got {_get_node_type(tree)!r}.")
     children, context = _apart(tree, None) or ([], None)
     if len(children) != spec.num_children:
         raise ValueError(f"Node arity mismatch; expected {spec.num_children}, but got {len(children)}.")
     if context != spec.context:
         raise ValueError(f"Node context mismatch for node type {spec.type!r}.")
     return [leaf for part, child in zip(spec.children_specs, children, strict=True) for leaf in _leaves_as(part, child)]
+
+
+def _broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list | None:
+    """The leaves of a tree, each as often as a larger tree has leaves in its place; None if it is no prefix of that.
+
+    Args:
+        tree: the smaller tree.
+        treespec: the structure of the larger one.
+        is_leaf: says of nodes of `tree` whether they are leaves.
+
+    >>> _broadcast_to_and_flatten([1, 2], tree_structure([0, (0, 0)]))
+    [1, 2, 2]
+    """
+    apart = _apart(tree, is_leaf)
+    if apart is None:
+        return [tree] * treespec.num_leaves
+    children, context = apart
+    if treespec.is_leaf() or _get_node_type(tree) is not treespec.type:
+        return None
+    if len(children) != treespec.num_children or context != treespec.context:
+        return None
+    leaves = []
+    for child, spec in zip(children, treespec.children_specs, strict=True):
+        part = _broadcast_to_and_flatten(child, spec, is_leaf)
+        if part is None:
+            return None
+        leaves += part
+    return leaves
 
 
 def tree_map(func: Callable, tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:

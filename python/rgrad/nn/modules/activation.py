@@ -444,6 +444,11 @@ class _AlongDim(Module):
         return f"dim={self.dim}"
 
 
+def _check_dim(dim: Any) -> None:
+    if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
+        raise TypeError(f"dim must be an int or None, got {type(dim)}")
+
+
 class Softmax(_AlongDim):
     """``exp(x) / sum(exp(x))`` along ``dim``.
 
@@ -453,6 +458,10 @@ class Softmax(_AlongDim):
     """
 
     _operation = staticmethod(F.softmax)
+
+    def __init__(self, dim: int | None = None) -> None:
+        _check_dim(dim)
+        super().__init__(dim)
 
 
 class Softmin(_AlongDim):
@@ -465,6 +474,10 @@ class LogSoftmax(_AlongDim):
     """Logarithm of the softmax along ``dim``."""
 
     _operation = staticmethod(F.log_softmax)
+
+    def __init__(self, dim: int | None = None) -> None:
+        _check_dim(dim)
+        super().__init__(dim)
 
 
 class Softmax2d(Module):

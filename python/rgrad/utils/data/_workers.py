@@ -200,15 +200,23 @@ def _process_main(
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(_generate_state(seed - job.info.id, job.info.id))
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    is_child = os.getppid() == parent
+
+    def has_loader() -> bool:
+        if is_child:
+            return os.getppid() == parent
+        # A process of the fork server is no child of the loader's.
+        starter = multiprocessing.parent_process()
+        return starter is not None and starter.is_alive()
 
     def read() -> None:
         with contextlib.suppress(EOFError, OSError):
-            while os.getppid() == parent:
+            while has_loader():
                 if connection.poll(_ORPHAN_CHECK):
                     tasks.put(connection.recv())
         tasks.put(None)
         # A live loader terminates a late worker. An orphan must terminate itself.
-        while os.getppid() == parent:
+        while has_loader():
             time.sleep(_GRACE)
         os._exit(1)
 
@@ -233,7 +241,16 @@ def _process_main(
 
 
 class WorkerGone(Exception):  # noqa: N818 - an event, which the loader converts to an error
-    """A worker ended without being asked to."""
+    """A worker ended without being asked to.
+
+    Args:
+        name: the process id, or the name of the thread.
+        signal: the number of the signal that killed the process; None if none did.
+    """
+
+    def __init__(self, name: str, signal: int | None = None) -> None:
+        super().__init__(name)
+        self.signal = signal
 
 
 class ProcessWorker:
@@ -298,9 +315,15 @@ class ProcessWorker:
             try:
                 data = self.connection.recv_bytes()
             except (EOFError, ConnectionResetError):
-                raise WorkerGone(str(self.process.pid)) from None
+                raise self._gone() from None
             return pickle.loads(data)
-        raise WorkerGone(str(self.process.pid))
+        raise self._gone()
+
+    def _gone(self) -> WorkerGone:
+        # The pipe is closed shortly before the process has an exit code.
+        self.process.join(1)
+        code = self.process.exitcode
+        return WorkerGone(str(self.process.pid), -code if code is not None and code < 0 else None)
 
     @staticmethod
     def end(workers: list[ProcessWorker]) -> None:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import multiprocessing
 import os
+import signal
 import warnings
 import weakref
 from collections import deque
@@ -427,7 +428,12 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds") from None
         except WorkerGone as gone:
             self._finalizer()
-            raise RuntimeError(f"DataLoader worker (pid(s) {gone}) exited unexpectedly") from None
+            cause = None
+            if gone.signal is not None:
+                cause = RuntimeError(
+                    f"DataLoader worker (pid {gone}) is killed by signal: {signal.strsignal(gone.signal)}. "
+                )
+            raise RuntimeError(f"DataLoader worker (pid(s) {gone}) exited unexpectedly") from cause
         except KeyboardInterrupt:
             self._finalizer()
             raise

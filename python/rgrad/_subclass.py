@@ -270,7 +270,7 @@ def nowrap_functions() -> set[Any]:
 def _init_subclass(cls: Any, **kwargs: Any) -> None:
     """Registers a new subclass, unless it opts out by `__torch_function__ = _disabled_torch_function_impl`."""
     super(Tensor, cls).__init_subclass__(**kwargs)
-    if cls.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+    if cls.__torch_dispatch__ is not Tensor.__torch_dispatch__:  # type: ignore[attr-defined]
         from rgrad._dispatch import install_class
 
         install_class(cls)

@@ -88,7 +88,7 @@ fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool
                         g.shape(),
                     );
                 }
-                if create_graph { g } else { g.detached()? }
+                if create_graph || g.is_hosted() && !g.requires_grad() { g } else { g.detached()? }
             }
             (None, None) => bail!(Runtime, "grad can be implicitly created only for scalar outputs"),
             (None, Some((shape, dtype, device))) => {

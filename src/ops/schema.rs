@@ -88,6 +88,11 @@ impl Op {
         overloads: &[],
     };
 
+    /// Whether a program's call replaces the layout of the first argument by that of the result (`t_`, `squeeze_`).
+    pub fn replaces(&self) -> bool {
+        self.name.ends_with('_') && self.exposure == Exposure::METHOD
+    }
+
     /// Concatenates the tables of a family with operations in several files.
     pub const fn concat<const N: usize>(tables: &[&[Op]]) -> [Op; N] {
         let mut out = [const { Op::NEW }; N];
@@ -154,7 +159,7 @@ pub struct Args<'a> {
 }
 
 /// The result of an operation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Out {
     Tensor(Tensor),
     /// A tuple.

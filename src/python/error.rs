@@ -58,17 +58,6 @@ pub fn foreign(e: PyErr) -> Error {
     Error::Foreign(Box::new(e))
 }
 
-/// Whether an error becomes Python's `NotImplementedError`, or was one.
-pub fn is_not_implemented(e: &Error) -> bool {
-    match e {
-        Error::NotImplemented(_) => true,
-        Error::Foreign(e) => e.downcast_ref::<PyErr>().is_some_and(|e| {
-            Python::attach(|py| e.is_instance_of::<pyo3::exceptions::PyNotImplementedError>(py))
-        }),
-        _ => false,
-    }
-}
-
 /// A Rust panic: a bug in rgrad, reported without ending the process.
 pub fn panicked(payload: Box<dyn std::any::Any + Send>) -> PyErr {
     let what = payload

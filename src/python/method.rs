@@ -29,6 +29,7 @@ use super::signature::{Signature, parse};
 use super::subclass::{is_watched, overridden, tensor_attribute};
 use super::tensor::{DETACH_FROM, PyTensor, TensorObject, wrap};
 use crate::error::interruptible;
+use crate::ops::interpreter::{Form, OpCall};
 use crate::ops::schema::{Exposure, Op, Out, Value};
 use crate::ops::{self, interpreter};
 use crate::tensor::check_replaced;
@@ -230,7 +231,7 @@ fn dispatch(
     let named = GivenDims::of(&signature.parameters, &values);
     if is_large(&values) || entry.replaces {
         let result = py.detach(|| interruptible(|| ops::call(entry.op, signature.overload, &values))).py()?;
-        if entry.replaces {
+        if entry.replaces && asks_functions {
             let slf = first()?;
             let before = slf.cast::<PyTensor>()?.tensor();
             check_replaced(&before, false).py()?;
@@ -449,7 +450,7 @@ fn build(py: Python<'_>) -> PyResult<Vec<Entry>> {
         let mut push = |name: &'static str, inplace: bool, place: Place| {
             let signatures = op.overloads.iter().map(|o| parse(py, o)).collect::<Result<Vec<_>, _>>();
             let signatures = signatures.map_err(|e| PyTypeError::new_err(format!("{name}: {e}")))?;
-            let replaces = name.ends_with('_') && !inplace && op.exposure == Exposure::METHOD;
+            let replaces = !inplace && op.replaces();
             entries.push(Entry { op, name, inplace, replaces, place, signatures });
             PyResult::Ok(())
         };
@@ -524,7 +525,7 @@ fn function<'py>(py: Python<'py>, def: *mut ffi::PyMethodDef) -> PyResult<Bound<
 
 /// An operation by its name in the table, whatever namespaces it has, without `__torch_function__`.
 #[pyclass(name = "Operation", module = "rgrad._C", frozen)]
-struct Operation(usize);
+pub struct Operation(usize);
 
 #[pymethods]
 impl Operation {
@@ -547,6 +548,15 @@ impl Operation {
 fn operation(name: &str) -> Option<Operation> {
     let entries = ENTRIES.get().map_or(&[][..], Vec::as_slice);
     entries.iter().position(|e| e.name == name).map(Operation)
+}
+
+/// The operation that a call is of: two may have one name, as `Tensor.norm` and `linalg.norm` do.
+pub fn operation_of(call: &OpCall) -> Option<Operation> {
+    let entries = ENTRIES.get().map_or(&[][..], Vec::as_slice);
+    let in_place = matches!(call.form, Form::InPlace);
+    let named = |e: &&Entry| e.op.name == call.op.name && e.inplace == in_place;
+    let exactly = |e: &Entry| named(&e) && e.op.overloads.iter().any(|o| o.sig == call.overload.sig);
+    entries.iter().position(exactly).or_else(|| entries.iter().position(|e| named(&e))).map(Operation)
 }
 
 /// The operation table as a list of dicts, from which stubs and documentation are generated.

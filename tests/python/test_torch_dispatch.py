@@ -13,6 +13,7 @@ from dispatch_cases import OF_MATRIX, OF_PICTURES
 
 import rgrad as torch
 from rgrad import nn
+from rgrad.doctor.samples import samples
 from rgrad.utils import _python_dispatch
 from rgrad.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from rgrad.utils._pytree import tree_map
@@ -131,6 +132,7 @@ def _names(call):
         (lambda x, w: x.contiguous(), ""),
         (lambda x, w: x.mT, "transpose.int"),
         (lambda x, w: x.split(2), "split.Tensor"),
+        (lambda x, w: x.movedim(0, 1), "permute.default"),
         (lambda x, w: x.add_(1), "add_.Tensor"),
         (lambda x, w: x.fill_(1), "fill_.Scalar"),
         (lambda x, w: x.max(1), "max.dim"),
@@ -369,6 +371,44 @@ def test_wrappers_are_copied_and_pickled_by_their_attributes():
     assert type(y) is Wrapper and y.inner.tolist() == [1, 1]
 
 
+def test_handlers_get_results_as_plain_tuples_and_lists():
+    kinds = []
+
+    class Kinds(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            kinds.append(type(out))
+            return out
+
+    x = torch.ones(2, 3)
+    with Kinds():
+        assert x.max(1).indices.shape == (2,)
+        assert type(x.split(1)) is tuple and type(x.unbind()) is tuple
+    assert kinds == [tuple, list, list]
+
+
+def test_a_gradient_that_is_given_is_handed_on_as_it_is():
+    seen = []
+
+    class Sees(Wrapper):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    x = Sees(torch.ones(2), requires_grad=True)
+    y = x * x
+    seen.clear()
+    torch.autograd.grad(y, x, Sees(torch.ones(2)))
+    assert seen == ["aten.mul.Tensor", "aten.mul.Tensor", "aten.add.Tensor"]
+
+
+def test_a_mask_is_filled_in_place():
+    x = Wrapper(torch.arange(3.0))
+    x[x > 0] = 5
+    assert x.inner.tolist() == [0, 5, 5]
+
+
 def test_a_handler_that_returns_too_few_tensors_is_told():
     class Few(Wrapper):
         @classmethod
@@ -390,3 +430,29 @@ def test_operations_are_told_by_their_class():
         from rgrad._library import aten
 
         aten.shown("convolution_backward").default(torch.ones(1))
+
+
+PARTS = 6
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_operation_of_the_table_computes_under_a_mode_what_it_computes_without(part):
+    wrong, calls = [], 0
+    for op in torch._C._op_table()[part::PARTS]:
+        for sample in samples(op):
+            for dtype in ("float32", "int64"):
+                try:
+                    expected = sample.call(dtype, "cpu", grad=True)
+                except Exception:
+                    continue
+                try:
+                    with Log():
+                        found = sample.call(dtype, "cpu", grad=True)
+                    for want, got in ((expected.results, found.results), (expected.gradients, found.gradients)):
+                        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5, equal_nan=True)
+                except Exception as error:
+                    wrong.append(f"{sample.name} {sample.args} {dtype}: {type(error).__name__} {str(error)[:200]}")
+                calls += 1
+    assert calls > 100
+    assert wrong == []

@@ -234,6 +234,10 @@ def setitem(t: Tensor, key: Any, value: Any) -> None:
     if tensors is not None:
         while tensors and tensors[-1] is None:
             tensors.pop()
+        whole = len(tensors) == 1 and tensors[0].dtype == _C.bool and tensors[0].dim() == view.dim()
+        if whole and not isinstance(value, Tensor):
+            view.masked_fill_(tensors[0], value)
+            return
         value = value if isinstance(value, Tensor) else rgrad.tensor(value, dtype=t.dtype, device=t.device)
         view.index_put_(tuple(tensors), value)
     elif isinstance(value, Tensor):

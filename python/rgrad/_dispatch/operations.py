@@ -245,7 +245,9 @@ class Shown(NamedTuple):
     pick: int | None = None
 
 
-_Rearrange = Callable[[str, tuple[Any, ...], dict[str, Any]], "Shown | None"]
+_Function = Callable[..., Any]
+# Of the name and the function of an operation, and the arguments of a call.
+_Rearrange = Callable[[str, _Function, tuple[Any, ...], dict[str, Any]], "Shown | None"]
 
 
 @functools.cache
@@ -257,23 +259,23 @@ def table_function(name: str) -> Callable[..., Any]:
     return found
 
 
-def _softmax(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _softmax(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     if len(args) < 2 or args[1] is None or kwargs:
         return None
-    return Shown(f"_{name}.default", (args[0], args[1], False), {}, lambda x, dim, half: table_function(name)(x, dim))
+    return Shown(f"_{name}.default", (args[0], args[1], False), {}, lambda x, dim, half: own(x, dim))
 
 
-def _number_first(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _number_first(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     if isinstance(args[0], Tensor):
         return None
 
     def function(tensor: Any, number: Any, *rest: Any, **named: Any) -> Any:
-        return table_function(name)(number, tensor, *rest, **named)
+        return own(number, tensor, *rest, **named)
 
     return Shown("rsub.Scalar", (args[1], args[0], *args[2:]), kwargs, function)
 
 
-def _convolution(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _convolution(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     n = int(name[-2])
     transposed = "transpose" in name
     rest = ("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")
@@ -293,61 +295,94 @@ def _convolution(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sh
     def function(x: Any, w: Any, b: Any, stride: Any, padding: Any, dilation: Any, *others: Any) -> Any:
         _, output_padding, groups = others
         rest = (output_padding, groups, dilation) if transposed else (dilation, groups)
-        return table_function(name)(x, w, b, stride, padding, *rest)
+        return own(x, w, b, stride, padding, *rest)
 
     return Shown("convolution.default", shown, {}, function)
 
 
-def _where(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _where(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     """The method's condition is its second argument, the operation's the first."""
 
     def function(condition: Any, x: Any, *rest: Any) -> Any:
-        return table_function(name)(x, condition, *rest)
+        return own(x, condition, *rest)
 
     return Shown("where.self", (args[1], args[0], *args[2:]), kwargs, function)
 
 
-def _selected(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _selected(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     """A choice by condition that the core makes, between tensors or numbers."""
     forms = {(True, True): "self", (True, False): "ScalarOther", (False, True): "ScalarSelf", (False, False): "Scalar"}
     form = forms[isinstance(args[1], Tensor), isinstance(args[2], Tensor)]
-    return Shown(f"where.{form}", args, kwargs, table_function(name))
+    return Shown(f"where.{form}", args, kwargs, own)
 
 
-def _split(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _listed(own: _Function) -> _Function:
+    """The operation with a list as its result."""
+    return lambda *args, **kwargs: list(own(*args, **kwargs))
+
+
+def _split(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     full_name = "split.Tensor" if isinstance(args[1], int) else "split_with_sizes.default"
-    return Shown(full_name, args, kwargs, table_function(name))
+    return Shown(full_name, args, kwargs, _listed(own))
 
 
-def _norm(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _unbind(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+    return Shown("unbind.int", args, kwargs, _listed(own))
+
+
+def _movedim(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+    x, source, destination = args
+    dims = [d % x.dim() for d in ([source] if isinstance(source, int) else source)]
+    places = [d % x.dim() for d in ([destination] if isinstance(destination, int) else destination)]
+    moved = dict(zip(places, dims, strict=True))
+    rest = iter(d for d in range(x.dim()) if d not in dims)
+    order = [moved[i] if i in moved else next(rest) for i in range(x.dim())]
+
+    def function(x: Any, dims: Any) -> Any:
+        return own(x, source, destination)
+
+    return Shown("permute.default", (x, order), {}, function)
+
+
+def _without_names(own: _Function) -> _Function:
+    """The operation with its results in a plain tuple, if they are several."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        result = own(*args, **kwargs)
+        return tuple(result) if isinstance(result, tuple) else result
+
+    return function
+
+
+def _norm(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     if not all(a is None or isinstance(a, int | float | list) for a in args[1:]):
         return None
-    return Shown("linalg_vector_norm.default", args, kwargs, table_function(name))
+    return Shown("linalg_vector_norm.default", args, kwargs, own)
 
 
-def _reversed_dims(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _reversed_dims(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     dims = list(range(args[0].dim()))[::-1]
     return Shown("permute.default", (args[0], dims), {}, lambda x, dims: table_function("permute")(x, dims))
 
 
-def _last_two(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _last_two(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     function = table_function("transpose")
     return Shown("transpose.int", (args[0], -2, -1), {}, lambda x, a, b: function(x, a, b))
 
 
-def _narrow(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _narrow(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     if not isinstance(args[2], int):
         return None
     x, dim, start, length = args
     start += x.shape[dim] if start < 0 else 0
 
     def function(x: Any, dim: int, start: int, end: int) -> Any:
-        return table_function(name)(x, dim, start, end - start)
+        return own(x, dim, start, end - start)
 
     return Shown("slice.Tensor", (x, dim, start, start + length), {}, function)
 
 
-def _embedding(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _embedding(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     """The weight is the first argument of the operation."""
     indices, weight, *rest = args
     if len(rest) > 1 and rest[1] is not None:
@@ -356,29 +391,29 @@ def _embedding(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Show
     shown = (weight, indices, -1 if padding is None else padding, *rest[3:])
 
     def function(weight: Any, indices: Any, *options: Any) -> Any:
-        return table_function(name)(indices, weight, *rest)
+        return own(indices, weight, *rest)
 
     return Shown("embedding.default", shown if len(rest) > 3 or padding is not None else shown[:2], {}, function)
 
 
-def _padding(name: str, args: Any, kwargs: dict[str, Any]) -> Shown | None:
+def _padding(name: str, own: _Function, args: Any, kwargs: dict[str, Any]) -> Shown | None:
     if len(args) > 2 and args[2] != "constant":
         return None
     value = args[3] if len(args) > 3 and args[3] is not None else 0
 
     def function(x: Any, pads: Any, value: Any = 0) -> Any:
-        return table_function(name)(x, pads, "constant", value)
+        return own(x, pads, "constant", value)
 
     return Shown("constant_pad_nd.default", (args[0], args[1], value), {}, function)
 
 
-def _to_copy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _to_copy(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     options = None if name == "type" and len(args) < 2 else _conversion(name, args, kwargs)
     if options is None:
         return None
 
     def function(x: Any, **_: Any) -> Any:
-        return table_function(name)(x, *args[1:], **kwargs)
+        return own(x, *args[1:], **kwargs)
 
     return Shown("_to_copy.default", args[:1], options, function)
 
@@ -386,7 +421,7 @@ def _to_copy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown 
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
-def _comparison(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _comparison(name: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
     if isinstance(args[0], Tensor):
         return None
     mirrored = _MIRRORED[name]
@@ -402,6 +437,8 @@ _REARRANGED: dict[str, _Rearrange] = {
     "where": _where,
     "select_where": _selected,
     "split": _split,
+    "unbind": _unbind,
+    **dict.fromkeys(("movedim", "moveaxis"), _movedim),
     "norm": _norm,
     "T": _reversed_dims,
     "mT": _last_two,
@@ -425,8 +462,10 @@ _LIKE = frozenset(f"{kind}_like" for kind in ("ones", "zeros", "empty", "full", 
 _NEW = frozenset(f"new_{kind}" for kind in ("ones", "zeros", "empty", "full", "empty_strided"))
 
 
-def _with_options(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+def _with_options(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The options of a factory function as PyTorch's bindings pass them."""
+    if name == "normal" and "size" not in kwargs and not any(isinstance(a, list) for a in args):
+        return kwargs
     if name in _FACTORIES:
         named = {key: value for key, value in kwargs.items() if key != "device"}
         return {**named, "device": kwargs.get("device", rgrad.get_default_device()), "pin_memory": False}
@@ -455,36 +494,44 @@ def _form_of_factory(name: str, args: tuple[Any, ...]) -> str:
     return "empty.memory_format" if name == "empty" else f"{name}.default"
 
 
-def operation(name: str, form: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def operation(
+    name: str, signature: str, form: str, args: tuple[Any, ...], kwargs: dict[str, Any], own: _Function
+) -> tuple[Any, ...]:
     """The operation of a call and its arguments, as `__torch_dispatch__` gets them.
 
     Args:
         name: the operation of the table.
+        signature: that of its overload.
         form: "" for the one that returns its result, "_" in place, "out" with outputs.
         args: its arguments by position.
         kwargs: its arguments by name.
+        own: the function of these arguments.
 
     Returns:
         The overload, the arguments by position, those by name, what the overload calls while a handler runs, and which
         of its results is that of the call, or None.
     """
-    shown = None if form else _rearranged(name, args, kwargs)
+    shown = None if form else _rearranged(name, signature, own, args, kwargs)
     if shown is None:
         packet, _, chosen = form_of(name, args, kwargs).partition(".")
         if form == "out":
-            shown = Shown(f"{packet}.out", args, kwargs, table_function(name))
+            shown = Shown(f"{packet}.out", args, kwargs, own)
         else:
             suffix = "" if packet.endswith("_") else form
-            shown = Shown(f"{packet}{suffix}.{chosen}", args, kwargs, table_function(name + form))
+            shown = Shown(f"{packet}{suffix}.{chosen}", args, kwargs, _without_names(own))
     return overload(shown.full_name), shown.args, shown.kwargs, shown.function, shown.pick
 
 
-def _rearranged(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shown | None:
+def _rearranged(
+    name: str, signature: str, own: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Shown | None:
+    if name == "where" and not signature.startswith("input"):
+        return _selected(name, own, args, kwargs) if len(args) == 3 else None
     if name in _FACTORIES or name in _LIKE or name in _NEW:
         full_name = _form_of_factory(name, args) if name in _FACTORIES else f"{name}.default"
-        return Shown(full_name, args, _with_options(name, kwargs), _without_options(table_function(name)))
+        return Shown(full_name, args, _with_options(name, args, kwargs), _without_options(own))
     rearrange = _REARRANGED.get(name)
-    return None if rearrange is None else rearrange(name, args, kwargs)
+    return None if rearrange is None else rearrange(name, own, args, kwargs)
 
 
 def overload(full_name: str) -> Any:

@@ -4,10 +4,14 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
+use crate::ops;
 use crate::ops::interpreter::{Form, OpCall};
 use crate::ops::schema::Value;
-use crate::python::convert;
+use crate::python::convert::{self, Ty};
 use crate::python::dtype::{PyDevice, PyGenerator, PyMemoryFormat, dtype_object};
+use crate::python::error::IntoPy;
 use crate::python::object::{PyTensor, TensorObject, wrap};
 use crate::python::signature::Parameters;
 use crate::tensor::Tensor;
@@ -90,6 +94,16 @@ fn object(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
     })
 }
 
+/// A number as a tensor without dimensions.
+fn tensor_of(s: Scalar) -> Result<Tensor> {
+    let dtype = match s {
+        Scalar::Bool(_) => DType::Bool,
+        Scalar::Int(_) | Scalar::Long(_) => DType::I64,
+        Scalar::Float(_) => ops::default_dtype(),
+    };
+    Tensor::scalar(s, dtype)
+}
+
 /// Whether an argument is the default of its parameter.
 fn is_default(value: &Value, default: Option<&Value>) -> bool {
     match (value, default) {
@@ -114,6 +128,12 @@ pub(super) fn python_arguments<'py>(
     let kwargs = PyDict::new(py);
     for (param, value) in parameters.params.iter().zip(values) {
         let default = is_default(value, param.default.as_ref());
+        // A number that the core passes for a tensor. As the first operand it chooses a form of its own.
+        let scalar = match (param.ty, value) {
+            (Ty::Tensor, Value::Number(s)) if !args.is_empty() => Some(Value::Tensor(tensor_of(*s).py()?)),
+            _ => None,
+        };
+        let value = scalar.as_ref().unwrap_or(value);
         if param.keyword_only {
             if !default {
                 kwargs.set_item(param.name, object(py, value)?)?;

@@ -17,12 +17,12 @@ use crate::dtype::Scalar;
 use crate::ensure;
 use crate::error::Result;
 use crate::graph::{BelowAutograd, Grads, ModeGuard, grad_enabled};
-use crate::ops::interpreter::{self, Form, HostInterpreter, NodeCall, OpCall};
+use crate::ops::interpreter::{self, Caller, Form, HostInterpreter, NodeCall, OpCall};
 use crate::ops::mirror::{Mirror, results, tensors, with_results, with_tensors};
 use crate::ops::schema::{Out, Value};
 use crate::python::convert;
 use crate::python::dtype::type_name;
-use crate::python::error::{foreign, is_not_implemented};
+use crate::python::error::foreign;
 use crate::python::object::{PyTensor, TensorObject};
 use crate::tensor::{Tensor, check_inplace};
 
@@ -34,9 +34,14 @@ use crate::tensor::{Tensor, check_inplace};
 pub(super) struct Computing {
     /// Its operation and signature: there may be several copies of each.
     names: (&'static str, &'static str),
-    in_place: bool,
+    writes: bool,
     arguments: Vec<usize>,
-    recorded: bool,
+    /// Whether its operation has to record.
+    tracked: bool,
+    /// Whether its operation was called; what that calls is not the call.
+    entered: bool,
+    /// The result of its operation.
+    result: Option<Out>,
 }
 
 pub(super) fn addresses(tensors: &[Tensor]) -> Vec<usize> {
@@ -61,15 +66,23 @@ impl HostInterpreter for PythonHost {
         }
         let expected = |c: &mut Computing| {
             let same = c.names == (call.op.name, call.overload.sig)
-                && c.in_place == matches!(call.form, Form::InPlace)
+                && c.writes == writes(call)
                 && c.arguments == addresses(&arguments);
-            same && !std::mem::replace(&mut c.recorded, true)
+            (same && !std::mem::replace(&mut c.entered, true)).then_some(c.tracked)
         };
-        if !COMPUTING.with_borrow_mut(|all| all.last_mut().is_some_and(expected)) {
-            return None;
+        let (tracked, depth) =
+            COMPUTING.with_borrow_mut(|all| Some((all.last_mut().and_then(expected)?, all.len())))?;
+        let recording = tracked.then(|| (BelowAutograd::leave(), ModeGuard::grad(true)));
+        let out = interpreter::run(call, values);
+        drop(recording);
+        if let Ok(out) = &out {
+            COMPUTING.with_borrow_mut(|all| {
+                if let Some(c) = all.get_mut(depth - 1) {
+                    c.result = Some(out.clone());
+                }
+            });
         }
-        let _recording = (BelowAutograd::leave(), ModeGuard::grad(true));
-        Some(interpreter::run(call, values))
+        Some(out)
     }
 
     fn call_node(&self, call: &NodeCall) -> Option<Result<Grads>> {
@@ -102,21 +115,29 @@ pub(super) fn compute(call: &OpCall, values: &[Value], mode: Option<&Py<PyAny>>)
     {
         check_inplace(written, true)?;
     }
-    let plain = tracked && !arguments.iter().any(Tensor::is_hosted);
-    if plain {
-        let names = (call.op.name, call.overload.sig);
-        let arguments = addresses(&arguments);
-        COMPUTING.with_borrow_mut(|c| c.push(Computing { names, in_place, arguments, recorded: false }));
-    }
+    let names = (call.op.name, call.overload.sig);
+    let computing = Computing {
+        names,
+        writes: in_place,
+        arguments: addresses(&arguments),
+        tracked,
+        entered: false,
+        result: None,
+    };
+    COMPUTING.with_borrow_mut(|c| c.push(computing));
     let below = BelowAutograd::enter();
     let computed = interpreter_free(mode.is_none(), || {
         Python::attach(|py| call_handlers(py, call, values, &arguments, mode)).map_err(foreign)
     });
     drop(below);
-    let recorded = plain && COMPUTING.with_borrow_mut(Vec::pop).is_some_and(|c| c.recorded);
+    let own = COMPUTING.with_borrow_mut(Vec::pop).and_then(|c| c.result);
     let computed = computed?;
-    // What the operation returned may have been replaced.
-    let recorded = recorded && (in_place || computed.tensors().any(Tensor::requires_grad));
+    ensure!(
+        in_place || into || !matches!((&computed, call.caller), (Computed::None, Caller::Core)),
+        Runtime,
+        "__torch_dispatch__ must return the tensor that {} computes for the library, but got None",
+        call.op.name
+    );
     if let Form::Into(outs) = call.form {
         return Ok(Out::List(outs.to_vec()));
     }
@@ -125,13 +146,21 @@ pub(super) fn compute(call: &OpCall, values: &[Value], mode: Option<&Py<PyAny>>)
         if written.is_hosted() {
             written.bump_version();
         }
-        if tracked && !recorded {
+        if tracked && own.is_none() {
             record_written(arguments, |mirror| interpreter::run(call, &mirror.values(values)).map(drop))?;
         }
         return Ok(Out::Tensor(written));
     }
+    // The result of the operation itself, which has its history.
+    if let Some(own) = own {
+        let returned: Vec<&Tensor> = computed.tensors().collect();
+        if returned.len() == results(&own).len() && results(&own).iter().zip(returned).all(|(t, r)| t.same(r))
+        {
+            return Ok(own);
+        }
+    }
     let again = |mirror: &Mirror| interpreter::run(call, &mirror.values(values));
-    complete(computed, arguments, tracked && !recorded, again, |mirror| {
+    complete(computed, arguments, tracked, again, |mirror| {
         let (op, overload, caller) = (call.op, call.overload, call.caller);
         let values = with_tensors(values, &mirror.placeholders());
         Ok(Box::new(move |tensors| {
@@ -143,7 +172,11 @@ pub(super) fn compute(call: &OpCall, values: &[Value], mode: Option<&Py<PyAny>>)
 
 /// Whether a call writes its first argument.
 pub(super) fn writes(call: &OpCall) -> bool {
-    matches!(call.form, Form::InPlace) || matches!(call.form, Form::New) && call.op.name.ends_with('_')
+    match call.form {
+        Form::InPlace => true,
+        Form::New => call.op.name.ends_with('_') && !call.op.replaces(),
+        Form::Into(_) => false,
+    }
 }
 
 /// Records a write to the first argument; `again` repeats it on the mirror of the arguments.
@@ -256,8 +289,8 @@ pub(super) fn complete(
     let mirror = Mirror::of(arguments)?;
     let images = match mirror.run(|| again(&mirror)) {
         Ok(images) => images,
-        // The shapes of the results depend on values.
-        Err(e) if is_not_implemented(&e) => {
+        // The shapes of the results depend on values, or kernels would read some.
+        Err(_) => {
             if record {
                 second_run(&mirror, None, &mut computed, repeat(&mirror)?)?;
             }
@@ -266,7 +299,6 @@ pub(super) fn complete(
                 Err(all) => Out::Tuple(all),
             });
         }
-        Err(e) => return Err(e),
     };
     if record {
         mirror.check_count(results(&images), &computed)?;

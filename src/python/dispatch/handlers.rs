@@ -12,6 +12,7 @@ use super::calls::Computed;
 use super::modes::{Mode, Pushed, as_mode};
 use crate::ops::interpreter::{self, OpCall};
 use crate::ops::schema::Value;
+use crate::python::method::operation_of;
 use crate::python::object::wrap;
 use crate::tensor::Tensor;
 
@@ -25,7 +26,8 @@ pub(super) fn call_handlers(
 ) -> PyResult<Computed> {
     let (args, kwargs) = python_arguments(py, call, values)?;
     let module = py.import(intern!(py, "rgrad._dispatch"))?;
-    let name = (call.op.name, form_name(&call.form), &args, &kwargs);
+    let own = operation_of(call).map(|own| Bound::new(py, own)).transpose()?;
+    let name = (call.op.name, call.overload.sig, form_name(&call.form), &args, &kwargs, own);
     let shown = module.getattr(intern!(py, "operation"))?.call1(name)?;
     let shown = Shown::of(&shown)?;
     let out = handle(py, &shown, arguments, mode)?;

@@ -26,13 +26,8 @@ const ALLOWED: &[(&str, &str)] = &[
 
 /// The files that may check whether a device is a GPU: the binding passes device names to Python, and exposes memory
 /// only on the host.
-const NAMES_DEVICES: &[&str] = &[
-    "src/python/method.rs",
-    "src/python/modes.rs",
-    "src/python/object.rs",
-    "src/python/storage.rs",
-    "src/python/tensor.rs",
-];
+const NAMES_DEVICES: &[&str] =
+    &["src/python/method.rs", "src/python/modes.rs", "src/python/storage.rs", "src/python/tensor.rs"];
 
 /// Functions of tensors that other families call although they are not operations of the table, with reasons.
 const NO_OPERATIONS: &[(&str, &[&str], &str)] = &[

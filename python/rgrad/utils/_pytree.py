@@ -320,6 +320,7 @@ def _broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: IsLeaf = N
         treespec: the structure of the larger one.
         is_leaf: says of nodes of `tree` whether they are leaves.
 
+    >>> from rgrad.utils._pytree import _broadcast_to_and_flatten, tree_structure
     >>> _broadcast_to_and_flatten([1, 2], tree_structure([0, (0, 0)]))
     [1, 2, 2]
     """

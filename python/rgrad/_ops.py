@@ -16,7 +16,7 @@ class OperatorBase:
         """The result of the operation."""
         raise NotImplementedError
 
-    # There is one object of each, and copies of what holds it hold the same one.
+    # A copy is the object itself, as programs compare operations by identity.
     def __copy__(self) -> Any:
         return self
 

@@ -246,6 +246,10 @@ impl Function for Drawn {
         self.node
     }
 
+    fn saves_all(&self) -> bool {
+        true
+    }
+
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let zeros = match &grads[0] {
             Some(g) => Some(g.new_zeros(g.shape().clone())?),

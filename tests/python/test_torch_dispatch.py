@@ -281,6 +281,15 @@ def test_second_derivatives_of_operations_that_save_arguments_alone():
         torch.autograd.grad(y, x, create_graph=True)
 
 
+def test_a_derivative_of_random_numbers_that_would_be_drawn_anew_is_refused():
+    x = Wrapper(torch.ones(1, 4, 4), requires_grad=True)
+    y = F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+    state = torch.get_rng_state()
+    with pytest.raises(NotImplementedError, match="it draws random numbers"):
+        y.sum().backward()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_a_module_with_a_parameter_of_the_class_trains():
     layer = nn.Linear(3, 2)
     layer.weight = nn.Parameter(Wrapper(layer.weight.detach()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -42,14 +43,16 @@ def install_class(cls: Any) -> None:
     """Prepares a class that has a `__torch_dispatch__`."""
     cls._dispatches = True
     _C._meet_dispatch()
-    own = getattr(cls, "__del__", None)
+    own, ending = getattr(cls, "__del__", None), sys.is_finalizing
     if getattr(own, "_keeps", False):
         return
 
     def finalize(self: Tensor) -> None:
         if own is not None:
             own(self)
-        _C._keep_object(self)
+        # At the interpreter's end nothing can be imported, and nobody asks for the object.
+        if not ending():
+            _C._keep_object(self)
 
     finalize._keeps = True  # type: ignore[attr-defined]
     cls.__del__ = finalize

@@ -105,19 +105,11 @@ def _chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     return input.split(max(1, -(-input.shape[dim] // chunks)), dim)
 
 
-def _cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
+def _cross_entropy(input: Tensor, target: Tensor, *options: Any, **named: Any) -> Tensor:
+    """Of class indices without smoothing, which is the last option."""
     scores = rgrad.log_softmax(input, 0 if input.dim() == 1 else 1)
-    nll_loss = rgrad.nn.functional.nll_loss
-    return nll_loss(scores, target, weight, size_average, ignore_index, reduce, reduction)
+    named.pop("label_smoothing", None)
+    return rgrad.nn.functional.nll_loss(scores, target, *options[:5], **named)
 
 
 _DTYPES = {
@@ -174,14 +166,6 @@ def _quotient(input: Any, other: Any, *, rounding_mode: str | None = None) -> An
     return other.reciprocal() * input
 
 
-def _layer_norm(input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    dims = tuple(range(input.dim() - len(normalized_shape), input.dim()))
-    var, mean = rgrad.var_mean(input, dims, correction=0, keepdim=True)
-    out = (input - mean) * rgrad.rsqrt(var + eps)
-    out = out if weight is None else out * weight
-    return out if bias is None else out + bias
-
-
 def _identity(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return input
 
@@ -224,10 +208,6 @@ def decomposition(name: str, form: str, args: Any, kwargs: dict[str, Any]) -> Ca
     if name in _CONVERSIONS:
         returns_argument = not (name == "type" and len(args) < 2) and _conversion(name, args, kwargs) is None
         return _identity if returns_argument else None
-    if name == "layer_norm":
-        # A class does not compute what the derivative of the kernel reads.
-        recorded = rgrad.is_grad_enabled() and any(getattr(a, "requires_grad", False) for a in args)
-        return _layer_norm if recorded and any(getattr(type(a), "_dispatches", False) for a in args) else None
     return DECOMPOSED.get(name)
 
 
@@ -241,8 +221,6 @@ class Shown(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     function: Callable[..., Any]
-    # Which of several results is that of the call.
-    pick: int | None = None
 
 
 _Function = Callable[..., Any]
@@ -508,8 +486,7 @@ def operation(
         own: the function of these arguments.
 
     Returns:
-        The overload, the arguments by position, those by name, what the overload calls while a handler runs, and which
-        of its results is that of the call, or None.
+        The overload, the arguments by position, those by name, and what the overload calls while a handler runs.
     """
     shown = None if form else _rearranged(name, signature, own, args, kwargs)
     if shown is None:
@@ -519,7 +496,7 @@ def operation(
         else:
             suffix = "" if packet.endswith("_") else form
             shown = Shown(f"{packet}{suffix}.{chosen}", args, kwargs, _without_names(own))
-    return overload(shown.full_name), shown.args, shown.kwargs, shown.function, shown.pick
+    return overload(shown.full_name), shown.args, shown.kwargs, shown.function
 
 
 def _rearranged(

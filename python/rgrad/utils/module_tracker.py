@@ -63,7 +63,7 @@ class ModuleTracker:
         self._enter(name, backward=False)
         recorded = [t for t in tree_leaves(inputs) if isinstance(t, rgrad.Tensor) and t.requires_grad]
         if recorded:
-            # The gradient of its inputs is the last of what a module's backward pass computes.
+            # The backward pass has left the module once the gradients of its inputs are there.
             self._hooks.append(register_multi_grad_hook(recorded, lambda grads: self._leave(name)))
 
     def _after(self, module: Any, inputs: Any, outputs: Any) -> None:

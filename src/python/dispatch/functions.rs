@@ -34,13 +34,8 @@ pub fn call_torch_dispatch<'py>(
     }
     let tracked = grad_enabled() && arguments.iter().any(Tensor::requires_grad);
     let below = BelowAutograd::enter();
-    let shown = Shown {
-        func: func.clone(),
-        args: args.clone(),
-        kwargs: kwargs.clone(),
-        function: function.clone(),
-        pick: None,
-    };
+    let shown =
+        Shown { func: func.clone(), args: args.clone(), kwargs: kwargs.clone(), function: function.clone() };
     let computed = interpreter::without(|| handle(py, &shown, &arguments, None))?;
     drop(below);
     if !tracked {

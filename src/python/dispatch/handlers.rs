@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 
 use super::arguments::{form_name, python_arguments};
 use super::calls::Computed;
@@ -31,10 +31,6 @@ pub(super) fn call_handlers(
     let shown = module.getattr(intern!(py, "operation"))?.call1(name)?;
     let shown = Shown::of(&shown)?;
     let out = handle(py, &shown, arguments, mode)?;
-    let out = match shown.pick {
-        Some(i) if out.cast::<PyTuple>().is_ok() || out.cast::<PyList>().is_ok() => out.get_item(i)?,
-        _ => out,
-    };
     Computed::of(&out)
 }
 
@@ -45,14 +41,12 @@ pub(super) struct Shown<'py> {
     pub(super) kwargs: Bound<'py, PyDict>,
     /// What `func` calls while a handler runs.
     pub(super) function: Bound<'py, PyAny>,
-    /// Which of several results is that of the call; None for all.
-    pub(super) pick: Option<usize>,
 }
 
 impl<'py> Shown<'py> {
     pub(super) fn of(shown: &Bound<'py, PyAny>) -> PyResult<Shown<'py>> {
-        let (func, args, kwargs, function, pick) = shown.extract()?;
-        Ok(Shown { func, args, kwargs, function, pick })
+        let (func, args, kwargs, function) = shown.extract()?;
+        Ok(Shown { func, args, kwargs, function })
     }
 }
 

@@ -13,18 +13,19 @@ use pyo3::types::{PyDict, PyTuple};
 use super::calls::interpreter_free;
 use super::handlers::{Shown, handle};
 use crate::engine::{self, Options, Target};
-use crate::ensure;
 use crate::error::Result;
 use crate::graph::{
     self, BelowAutograd, Cx, Function, GradFn, Grads, ModeGuard, SavedTensor, grad_enabled, with_saved,
 };
 use crate::ops::interpreter::{self, NodeCall};
 use crate::ops::mirror::{Mirror, results};
+use crate::ops::random;
 use crate::ops::schema::Out;
 use crate::python::convert;
 use crate::python::error::{IntoPy, foreign};
 use crate::python::object::{PyTensor, TensorObject, wrap};
 use crate::tensor::Tensor;
+use crate::{bail, ensure};
 
 /// The function of a node as the operation that a handler may call: of the gradients, then the saved tensors.
 #[pyclass(frozen)]
@@ -74,7 +75,6 @@ pub fn compute_node(call: &NodeCall, mode: Option<&Py<PyAny>>) -> Result<Grads> 
             args: PyTuple::new(py, args)?,
             kwargs: PyDict::new(py),
             function: Bound::new(py, function)?.into_any(),
-            pick: None,
         };
         let out = handle(py, &shown, &arguments, mode)?;
         if let Ok(t) = out.cast::<PyTensor>() {
@@ -140,7 +140,18 @@ impl Function for SecondRun {
             leaf.set_requires_grad(cx.needs(i) && leaf.dtype().is_float())?;
             leaves.push(leaf);
         }
+        let random = random::default_generator();
+        let before = random.state();
         let out = (self.repeat)(&leaves)?;
+        if random.state() != before {
+            random.set_state(before);
+            bail!(
+                NotImplemented,
+                "the derivative of {} by tensors whose class has a __torch_dispatch__: it draws random numbers, which a second \
+                 run does not draw again",
+                self.full_name
+            );
+        }
         let found = results(&out);
         let (mut roots, mut given) = (Vec::new(), Vec::new());
         for (at, g) in self.outputs.iter().zip(grads) {

@@ -8,21 +8,85 @@ from typing import Any
 
 import rgrad
 from rgrad import _C, Tensor
+from rgrad._vmap import columns
 from rgrad.autograd.forward_ad import _check_product, _has_history, _probe
 from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 _Function = Callable[..., Any]
 
 
-def _leaves_of(values: Any) -> Any:
-    """The same with tensors of which a derivative may be taken, and that keep what history they have."""
+def _leaves_of(values: Any) -> tuple[list[Tensor], Any]:
+    """Tensors by which derivatives are taken, which keep what history they have, and what a function gets for them.
+
+    The function may write to what it gets, which is not possible with a leaf.
+    """
+    leaves: list[Tensor] = []
+    running = bool(_C._vmap_levels())
 
     def make(t: Any) -> Any:
         if not isinstance(t, Tensor):
             return t
-        return t.view_as(t) if t.requires_grad else t.detach().requires_grad_()
+        # In `vmap`, each slice has a derivative of its own.
+        value, levels = _C._batch_everywhere(t) if running else (t, [])
+        value = value.view_as(value) if value.requires_grad else value.detach().requires_grad_()
+        leaves.append(_C._batched(value, levels) if levels else value)
+        given = _C._unsafe_view(value, value.shape)
+        return _C._batched(given, levels) if levels else given
 
-    return tree_map(make, values)
+    made = tree_map(make, values)
+    return leaves, made
+
+
+def _argument_numbers(args: tuple[Any, ...], argnums: Any) -> tuple[int, ...]:
+    """The positions that `argnums` selects, from 0 on.
+
+    Raises:
+        RuntimeError: if they are no ints, out of range, repeated, or none.
+    """
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    for n in numbers:
+        if not isinstance(n, int):
+            raise RuntimeError(f"argnums must be int or Tuple[int, ...]: its elements must be int, got {type(n)}")
+        if not -len(args) <= n < len(args):
+            raise RuntimeError(f"Got argnum={n}, but only {len(args)} positional inputs")
+    numbers = tuple(n % len(args) for n in numbers)
+    if len(set(numbers)) != len(numbers):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return numbers
+
+
+def _slice_argnums(args: tuple[Any, ...], argnums: Any, as_tuple: bool = True) -> Any:
+    """The arguments that `argnums` selects, as a tuple."""
+    numbers = _argument_numbers(args, argnums)
+    if isinstance(argnums, int) and not as_tuple:
+        return args[numbers[0]]
+    return tuple(args[n] for n in numbers)
+
+
+def _split(made: Any, has_aux: bool, named: str) -> tuple[Any, Any]:
+    """The value of a function, and what it returned with it."""
+    if not has_aux:
+        return made, None
+    if not (isinstance(made, tuple) and len(made) == 2):
+        raise RuntimeError(f"{named}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    for t in tree_flatten(made[1])[0]:
+        if not isinstance(t, Tensor):
+            raise RuntimeError(f"{named}: Expected tensors, got unsupported type {type(t)} in what comes with the value")
+    return made
+
+
+def _check_outputs(value: Any, outputs: Sequence[Any], named: str) -> None:
+    if value is None or not outputs:
+        raise RuntimeError(f"{named}: Expected f to be a function that has non-empty output (got output = {value})")
+    for output in outputs:
+        if not isinstance(output, Tensor):
+            raise RuntimeError(
+                f"{named}: expected f(*primals) to return only tensors, got unsupported type {type(output)}"
+            )
 
 
 class _Recorded:
@@ -40,18 +104,11 @@ class _Recorded:
             if isinstance(given, Tensor) and not given.is_floating_point():
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {given.dtype}")
         with rgrad.enable_grad():
-            self.arguments = _leaves_of(primals)
+            self.inputs, self.arguments = _leaves_of(primals)
             made = func(*self.arguments)
-        if has_aux and not (isinstance(made, tuple) and len(made) == 2):
-            raise RuntimeError(f"{named}: output of function f should be a tuple: (output, aux) if has_aux is True")
-        value, aux = made if has_aux else (made, None)
-        self.inputs: list[Tensor] = [t for t in tree_flatten(self.arguments)[0] if isinstance(t, Tensor)]
+        value, aux = _split(made, has_aux, named)
         self.outputs, self.spec = tree_flatten(value)
-        for output in self.outputs:
-            if not isinstance(output, Tensor):
-                raise RuntimeError(
-                    f"{named}: expected f(*primals) to return only tensors, got unsupported type {type(output)}"
-                )
+        _check_outputs(value, self.outputs, named)
         # Results may depend on tensors that `func` knows, as well as on its arguments.
         self.keeps = _C.is_grad_enabled() and any(_has_history(o, self.inputs) for o in self.outputs)
         self.aux = self.shown(aux)
@@ -87,32 +144,45 @@ class _Recorded:
         of_roots = iter(pushed)
         return [next(of_roots) if o.requires_grad else _C.zeros_like(o) for o in self.outputs]
 
-    def rows(self, output: Tensor) -> list[Tensor]:
-        """The Jacobian of an output, with a block for each input."""
-        with rgrad.enable_grad():
-            elements = output.reshape(-1).unbind() if output.requires_grad else ()
-        found = [_C._grad((e,), self.inputs, (None,), True, self.keeps, True, False) for e in elements]
-        blocks = []
-        for i, point in enumerate(self.inputs):
-            rows = [_C.zeros_like(point) if row[i] is None else row[i] for row in found]
-            shape = (*output.shape, *point.shape)
-            blocks.append(_C.stack(rows).view(shape) if rows else point.new_zeros(shape))
-        return blocks
+    def rows(self, output: Tensor, chunk_size: int | None = None) -> list[Tensor]:
+        """The Jacobian of an output, with a block for each input: all rows at once, or `chunk_size` of them."""
+        count = output.numel()
+        if not output.requires_grad or not count:
+            return [point.new_zeros((*output.shape, *point.shape)) for point in self.inputs]
+        basis = _basis(output).view(count, *output.shape)
+
+        def swept(vectors: Tensor) -> list[Tensor]:
+            found = _C._grad((output,), self.inputs, (vectors,), True, self.keeps, True, False)
+            return [_C.zeros_like(x) if g is None else g for g, x in zip(found, self.inputs, strict=True)]
+
+        parts = [columns(len(part), part, swept) for part in basis.split(chunk_size or count)]
+        blocks = [_C.cat(part) if len(part) > 1 else part[0] for part in zip(*parts, strict=True)]
+        return [b.reshape((*output.shape, *x.shape)) for b, x in zip(blocks, self.inputs, strict=True)]
 
     def columns(self) -> list[list[Tensor]]:
         """The Jacobians of all outputs, by columns; for each output a list with a block for each input."""
         blocks: list[list[Tensor]] = [[] for _ in self.outputs]
         for i, point in enumerate(self.inputs):
-            columns = []
-            for k in range(point.numel()):
-                tangents = [_C.zeros_like(p.detach()) for p in self.inputs]
-                tangents[i].view(-1)[k] = 1
-                columns.append(self.push(tangents, self.keeps))
+            count = point.numel()
+            if not count:
+                for o, output in enumerate(self.outputs):
+                    blocks[o].append(output.new_zeros((*output.shape, *point.shape)))
+                continue
+
+            def pushed(direction: Tensor, i: int = i) -> list[Tensor]:
+                zeros = [_C.zeros_like(p.detach()) for p in self.inputs]
+                return self.push([direction if k == i else z for k, z in enumerate(zeros)], self.keeps)
+
+            made = columns(count, _basis(point).view(count, *point.shape), pushed)
             for o, output in enumerate(self.outputs):
-                shape = (*output.shape, *point.shape)
-                made = _C.stack([column[o] for column in columns], -1) if columns else output.new_zeros(shape)
-                blocks[o].append(made.view(shape))
+                blocks[o].append(made[o].movedim(0, -1).reshape((*output.shape, *point.shape)))
         return blocks
+
+
+def _basis(like: Tensor) -> Tensor:
+    """The unit vectors of the elements of a tensor."""
+    n = like.numel()
+    return _C.eye(n, dtype=like.dtype, device=like.device)
 
 
 def jvp(func: _Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
@@ -140,12 +210,15 @@ def jvp(func: _Function, primals: Any, tangents: Any, *, strict: bool = False, h
         raise RuntimeError(f"{named}: Expected primals to be a tuple, with which f can be called as f(*primals)")
     points, spec = tree_flatten(primals)
     if not any(isinstance(p, Tensor) for p in points):
-        raise RuntimeError(f"{named}: Expected primals to contain at least one Tensor.")
+        raise RuntimeError(f"{named}: Expected primals to contain at least one Tensor, and only contain Tensors.")
     directions, other = tree_flatten(tangents)
     if spec != other:
         raise RuntimeError(
             f"{named}: Expected primals and tangents to have the same python structure, got {spec} and {other}"
         )
+    for t in (*points, *directions):
+        if not isinstance(t, Tensor):
+            raise RuntimeError(f"{named}: Expected primals and tangents to only contain Tensors, got {type(t)}")
     _check_shapes(points, directions)
     call = _Recorded(func, primals, has_aux, named)
     if strict and not all(o.requires_grad for o in call.outputs):
@@ -202,14 +275,7 @@ def _record(
     func: _Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, named: str
 ) -> _Recorded:
     """A call as a function of the arguments that `argnums` selects."""
-    if not isinstance(argnums, (int, tuple)):
-        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
-    numbers = (argnums,) if isinstance(argnums, int) else argnums
-    if not numbers:
-        raise RuntimeError("argnums must be non-empty")
-    for n in numbers:
-        if not -len(args) <= n < len(args):
-            raise RuntimeError(f"Got argnum={n}, but only {len(args)} positional inputs")
+    numbers = _argument_numbers(args, argnums)
 
     def of_chosen(*chosen: Any) -> Any:
         given = list(args)
@@ -240,7 +306,7 @@ def jacrev(
         func: takes tensors and returns a tensor or a container of them; with `has_aux` a pair of that and anything.
         argnums: by which arguments the derivative is taken; they may be containers of tensors.
         has_aux: whether there is more than the value.
-        chunk_size: accepted; rows are computed one by one.
+        chunk_size: the number of rows that are computed at once; all by default.
 
     Returns:
         A function of the same arguments. In place of each result it has a tensor of shape
@@ -258,7 +324,7 @@ def jacrev(
     @functools.wraps(func)
     def derived(*args: Any, **kwargs: Any) -> Any:
         call = _record(func, args, kwargs, argnums, has_aux, "vjp(f, *primals)")
-        return _assembled(call, [call.rows(o) for o in call.outputs], argnums, has_aux)
+        return _assembled(call, [call.rows(o, chunk_size) for o in call.outputs], argnums, has_aux)
 
     return derived
 

@@ -368,7 +368,7 @@ fn clone_op(a: &Args) -> Result<Out> {
 
 ops! {
     /// The tensor in another dtype or on another device; itself if it is there already.
-    "to" METHOD {
+    "to" METHOD, batch LEADING {
         (input: Tensor, dtype: dtype, non_blocking: bool = False, copy: bool = False, *,
          memory_format: memory_format? = None) =>
             to_same_device;
@@ -383,68 +383,68 @@ ops! {
             as (t, Some(device), Some(dtype), false, true, Some(format)) = to_copy_impl;
     }
     /// The tensor cast to a dtype; the name of its tensor type if none is given.
-    "type" METHOD {
+    "type" METHOD, batch LEADING {
         (input: Tensor, dtype: typename? = None, non_blocking: bool = False) => type_name;
     }
     /// The tensor cast to the dtype of `other`.
-    "type_as" METHOD {
+    "type_as" METHOD, batch LIKE {
         (input: Tensor, other: Tensor) => type_as;
     }
     /// `input` cast as `to` does it; `float` names the dtype.
-    "float" METHOD {
+    "float" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::F32);
     }
     /// `input` cast as `to` does it; `double` names the dtype.
-    "double" METHOD {
+    "double" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::F64);
     }
     /// `input` cast as `to` does it; `half` names the dtype.
-    "half" METHOD {
+    "half" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::F16);
     }
     /// `input` cast as `to` does it; `bfloat16` names the dtype.
-    "bfloat16" METHOD {
+    "bfloat16" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::BF16);
     }
     /// `input` cast as `to` does it; `int` names the dtype.
-    "int" METHOD {
+    "int" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::I32);
     }
     /// `input` cast as `to` does it; `long` names the dtype.
-    "long" METHOD {
+    "long" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::I64);
     }
     /// `input` cast as `to` does it; `short` names the dtype.
-    "short" METHOD {
+    "short" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::I16);
     }
     /// `input` cast as `to` does it; `char` names the dtype.
-    "char" METHOD {
+    "char" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::I8);
     }
     /// `input` cast as `to` does it; `byte` names the dtype.
-    "byte" METHOD {
+    "byte" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::U8);
     }
     /// `input` cast as `to` does it; `bool` names the dtype.
-    "bool" METHOD {
+    "bool" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => |a| cast_to(a, DType::Bool);
     }
     /// The tensor in the memory of the CPU; itself if it is there already.
-    "cpu" METHOD {
+    "cpu" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => cpu;
     }
     /// The tensor on a GPU of any vendor; an error where there is none.
-    "cuda" METHOD {
+    "cuda" METHOD, batch LEADING {
         (input: Tensor, device: device? = None, non_blocking: bool = False, memory_format: memory_format? = None) =>
             cuda;
     }
     /// The tensor with its elements dense in row-major order, or in the order of `memory_format`.
-    "contiguous" METHOD {
+    "contiguous" METHOD, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => contiguous;
     }
     /// A copy of the tensor, with its history.
-    "clone" BOTH {
+    "clone" BOTH, batch LEADING {
         (input: Tensor, *, memory_format: memory_format? = None) => clone_op;
         /// A copy with the history of the original that lies in memory as it does.
         pub fn clone(t: &Tensor) -> Tensor as (t, None::<MemoryFormat>) = cloned;
@@ -452,7 +452,7 @@ ops! {
         pub fn clone_in(t: &Tensor, format: MemoryFormat) -> Tensor as (t, Some(format)) = clone_impl;
     }
     /// Writes `other` into `input`, broadcast and cast as needed.
-    "copy_" BOTH {
+    "copy_" BOTH, batch COPY {
         (input: Tensor, other: Operand, non_blocking: bool = False) => copy_in_place;
         /// Writes `src`, broadcast and cast, into `t`.
         pub fn copy_into(t: &Tensor, src: &Tensor) -> () as (t, src, false) = copy_into_impl;
@@ -475,19 +475,19 @@ ops! {
         (input: Tensor, source: Tensor, storage_offset: int, size: size, stride: size? = None) => set_strided;
     }
     /// The tensor: its numbers are real.
-    "conj" BOTH {
+    "conj" BOTH, batch POINTWISE {
         (input: Tensor) => identity;
     }
     /// The tensor: its numbers are real.
-    "real" FUNCTION {
+    "real" FUNCTION, batch POINTWISE {
         (input: Tensor) => identity;
     }
     /// The tensor: there are no conjugate views.
-    "resolve_conj" BOTH {
+    "resolve_conj" BOTH, batch POINTWISE {
         (input: Tensor) => identity;
     }
     /// The tensor: there are no negated views.
-    "resolve_neg" BOTH {
+    "resolve_neg" BOTH, batch POINTWISE {
         (input: Tensor) => identity;
     }
     /// The tensor: all memory is the host's.
@@ -495,39 +495,39 @@ ops! {
         (input: Tensor, device: any? = None) => identity;
     }
     /// The number of elements.
-    "numel" FUNCTION {
+    "numel" FUNCTION, batch DESCRIPTION {
         (input: Tensor) => numel;
     }
     /// Whether the only element of the tensor is other than zero.
-    "is_nonzero" BOTH {
+    "is_nonzero" BOTH, batch DATA {
         (input: Tensor) => is_nonzero;
     }
     /// Whether two tensors have one shape.
-    "is_same_size" BOTH {
+    "is_same_size" BOTH, batch DESCRIPTION {
         (input: Tensor, other: Tensor) => is_same_size;
     }
     /// Whether `tensor` is the same memory with the same geometry.
-    "is_set_to" METHOD {
+    "is_set_to" METHOD, batch DESCRIPTION {
         (input: Tensor, tensor: Tensor) => is_set_to;
     }
     /// Whether the tensor is a conjugate view: none is.
-    "is_conj" BOTH {
+    "is_conj" BOTH, batch DESCRIPTION {
         (input: Tensor) => |a| ask(a, |_| false);
     }
     /// Whether the tensor is a negated view: none is.
-    "is_neg" BOTH {
+    "is_neg" BOTH, batch DESCRIPTION {
         (input: Tensor) => |a| ask(a, |_| false);
     }
     /// Whether the elements are floating point numbers.
-    "is_floating_point" FUNCTION {
+    "is_floating_point" FUNCTION, batch DESCRIPTION {
         (input: Tensor) => |a| ask(a, |t| t.dtype().is_float());
     }
     /// Whether the dtype has negative numbers.
-    "is_signed" FUNCTION {
+    "is_signed" FUNCTION, batch DESCRIPTION {
         (input: Tensor) => |a| ask(a, |t| t.dtype().is_signed());
     }
     /// Whether the elements are complex numbers; none are.
-    "is_complex" FUNCTION {
+    "is_complex" FUNCTION, batch DESCRIPTION {
         (input: Tensor) => |a| ask(a, |_| false);
     }
 }

@@ -322,7 +322,7 @@ fn conv_transpose(a: &Args, op: &str, n: usize) -> Result<Out> {
 
 ops! {
     /// Convolution over one spatial dimensions.
-    "conv1d" FUNCTION | NN | NATIVE, autocast LOWER {
+    "conv1d" FUNCTION | NN | NATIVE, autocast LOWER, batch CONVOLUTION {
         (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
          dilation: int[] = 1, groups: int = 1) =>
             |a| conv(a, "conv1d", 1);
@@ -331,13 +331,13 @@ ops! {
             |a| conv(a, "conv1d", 1);
     }
     /// The transpose of a convolution over one spatial dimensions.
-    "conv_transpose1d" FUNCTION | NN | NATIVE, autocast LOWER {
+    "conv_transpose1d" FUNCTION | NN | NATIVE, autocast LOWER, batch CONVOLUTION {
         (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
          output_padding: int[] = 0, groups: int = 1, dilation: int[] = 1) =>
             |a| conv_transpose(a, "conv_transpose1d", 1);
     }
     /// Convolution over two spatial dimensions.
-    "conv2d" FUNCTION | NN | NATIVE, autocast LOWER {
+    "conv2d" FUNCTION | NN | NATIVE, autocast LOWER, batch CONVOLUTION {
         (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
          dilation: int[] = 1, groups: int = 1) =>
             |a| conv(a, "conv2d", 2);
@@ -346,13 +346,13 @@ ops! {
             |a| conv(a, "conv2d", 2);
     }
     /// The transpose of a convolution over two spatial dimensions.
-    "conv_transpose2d" FUNCTION | NN | NATIVE, autocast LOWER {
+    "conv_transpose2d" FUNCTION | NN | NATIVE, autocast LOWER, batch CONVOLUTION {
         (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
          output_padding: int[] = 0, groups: int = 1, dilation: int[] = 1) =>
             |a| conv_transpose(a, "conv_transpose2d", 2);
     }
     /// Convolution over three spatial dimensions.
-    "conv3d" FUNCTION | NN | NATIVE, autocast LOWER {
+    "conv3d" FUNCTION | NN | NATIVE, autocast LOWER, batch CONVOLUTION {
         (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
          dilation: int[] = 1, groups: int = 1) =>
             |a| conv(a, "conv3d", 3);
@@ -361,7 +361,7 @@ ops! {
             |a| conv(a, "conv3d", 3);
     }
     /// The transpose of a convolution over three spatial dimensions.
-    "conv_transpose3d" FUNCTION | NN | NATIVE, autocast LOWER {
+    "conv_transpose3d" FUNCTION | NN | NATIVE, autocast LOWER, batch CONVOLUTION {
         (input: Tensor, weight: Tensor, bias: Tensor? = None, stride: int[] = 1, padding: int[] = 0,
          output_padding: int[] = 0, groups: int = 1, dilation: int[] = 1) =>
             |a| conv_transpose(a, "conv_transpose3d", 3);

@@ -377,39 +377,39 @@ ops! {
         (size: size, *, ..OPTIONS_LIKE) => empty;
     }
     /// A tensor of the shape and dtype of `input` filled with 0.
-    "zeros_like" FUNCTION {
+    "zeros_like" FUNCTION, batch LEADING {
         (input: Tensor, *, ..OPTIONS_LIKE) => |a| filled_like(a, Scalar::Int(0));
     }
     /// A tensor of the shape and dtype of `input` filled with 1.
-    "ones_like" FUNCTION {
+    "ones_like" FUNCTION, batch LEADING {
         (input: Tensor, *, ..OPTIONS_LIKE) => |a| filled_like(a, Scalar::Int(1));
     }
     /// A tensor of the shape and dtype of `input` filled with `fill_value`.
-    "full_like" FUNCTION {
+    "full_like" FUNCTION, batch LEADING {
         (input: Tensor, fill_value: Number, *, ..OPTIONS_LIKE) => full_like;
     }
     /// A tensor of the shape and dtype of `input` and of unspecified contents.
-    "empty_like" FUNCTION {
+    "empty_like" FUNCTION, batch LEADING {
         (input: Tensor, *, ..OPTIONS_LIKE) => empty_like;
     }
     /// A tensor of the given size and the dtype of `input` filled with 0.
-    "new_zeros" METHOD {
+    "new_zeros" METHOD, batch NEW {
         (input: Tensor, size: size, *, ..OPTIONS) => |a| new_filled(a, Scalar::Int(0));
     }
     /// A tensor of the given size and the dtype of `input` filled with 1.
-    "new_ones" METHOD {
+    "new_ones" METHOD, batch NEW {
         (input: Tensor, size: size, *, ..OPTIONS) => |a| new_filled(a, Scalar::Int(1));
     }
     /// A tensor of the given size and the dtype of `input` filled with `fill_value`.
-    "new_full" METHOD {
+    "new_full" METHOD, batch NEW {
         (input: Tensor, size: size, fill_value: Number, *, ..OPTIONS) => new_full;
     }
     /// A tensor of the given size and the dtype of `input`, of unspecified contents.
-    "new_empty" METHOD {
+    "new_empty" METHOD, batch NEW {
         (input: Tensor, size: size, *, ..OPTIONS) => new_empty;
     }
     /// A tensor of the given size and strides and the dtype of `input`.
-    "new_empty_strided" METHOD {
+    "new_empty_strided" METHOD, batch NEW {
         (input: Tensor, size: size, stride: size, *, ..OPTIONS) => new_empty_strided;
     }
     /// A tensor of the given size and strides, of unspecified contents.
@@ -447,11 +447,11 @@ ops! {
         (n: int, m: int, *, ..OPTIONS) => |a| eye(a, Some(a.int(1)?), 2);
     }
     /// A tensor of the shape and dtype of `input` with every element equal to `value`.
-    "fill" FUNCTION {
+    "fill" FUNCTION, batch COPY {
         (input: Tensor, value: Operand) => fill::fill;
     }
     /// Sets every element of `input` to `value`.
-    "fill_" BOTH {
+    "fill_" BOTH, batch COPY {
         (input: Tensor, value: Operand) => fill::fill_in_place;
         /// Overwrites every element of `t` with a number.
         pub fn fill_all(t: &Tensor, value: Scalar) -> () as (t, value) = fill::fill_all_impl;
@@ -461,7 +461,7 @@ ops! {
         (input: Tensor, fill_value: Number, wrap: bool = False) => fill::fill_diagonal;
     }
     /// Sets every element of `input` to 0.
-    "zero_" BOTH {
+    "zero_" BOTH, batch LEADING {
         (input: Tensor) => fill::zero_in_place;
     }
 }

@@ -33,14 +33,14 @@ use crate::tensor::Tensor;
 /// ```
 ///
 /// A function for Rust costs one load if no thread has an interpreter: Note [One door]. The namespaces may be followed by
-/// `aliases [...]`, `autocast POLICY`, `out POLICY` and `samples [...]`. `=> composite` marks a signature composed of other operations,
+/// `aliases [...]`, `autocast POLICY`, `out POLICY`, `batch RULE` and `samples [...]`. `=> composite` marks a signature composed of other operations,
 /// `=> row` calls a pointwise operation, and `..NAME` appends the text of a constant to a signature.
 #[macro_export]
 macro_rules! ops {
     ($(
         $(#[doc = $doc:literal])+
         $name:literal $($exposure:ident)|+ $(, aliases $aliases:tt)? $(, autocast $cast:ident)?
-        $(, out $out:ident)? $(, samples $samples:tt)? { $($lines:tt)+ }
+        $(, out $out:ident)? $(, batch $batch:ident)? $(, samples $samples:tt)? { $($lines:tt)+ }
     )*) => {
         pub static OPS: &[$crate::ops::schema::Op] = &[$($crate::ops::schema::Op {
             name: $name,
@@ -49,6 +49,7 @@ macro_rules! ops {
             $(aliases: &$aliases,)?
             $(autocast: $crate::ops::autocast::CastPolicy::$cast,)?
             $(out: $crate::ops::out_policy::OutPolicy::$out,)?
+            $(batch: $crate::ops::batching::Batch::$batch,)?
             $(samples: &$samples,)?
             overloads: $crate::ops!(@overloads [] $($lines)+),
             ..$crate::ops::schema::Op::NEW

@@ -17,8 +17,10 @@ pub use select::{index_add, index_copy, index_fill, index_select, put, take};
 
 use smallvec::SmallVec;
 
+use super::batching;
 use super::cast::copy_tracked;
 use super::creation::fill_all;
+use super::interpreter;
 use super::pointwise::Arg;
 use super::schema::Op;
 use super::view;
@@ -220,6 +222,11 @@ pub fn getitem(t: &Tensor, index: &[Index]) -> Result<Tensor> {
     if picks.is_empty() {
         return if view.same(t) { cut::alias(t) } else { Ok(view) };
     }
+    if interpreter::active()
+        && let Some(out) = batching::index(&view, &picks)
+    {
+        return out;
+    }
     match whole_mask(&view, &picks) {
         Some(mask) => mask::index_by_mask(&view, mask),
         None => advanced::index(&view, &picks),
@@ -241,12 +248,17 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     let (view, picks) = basic(t, index)?;
     // A value on another device is copied only for plain views, except for numbers.
     let here = match value {
-        Arg::T(v) if v.device() != t.device() && (picks.is_empty() || v.rank() == 0) => {
+        Arg::T(v) if v.device() != t.device() && !v.is_batched() && !t.is_batched() && (picks.is_empty() || v.rank() == 0) => {
             Some(super::arith::to(v, t.device(), v.dtype())?)
         }
         _ => None,
     };
     let value = here.as_ref().map_or(value, Arg::T);
+    if interpreter::active()
+        && let Some(done) = batching::set_index(&view, &picks, value)
+    {
+        return done;
+    }
     if let (Arg::S(s), true, true) = (value, picks.is_empty(), view.same(t)) {
         return fill_all(t, s);
     }

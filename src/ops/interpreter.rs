@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::batching;
 use super::schema::{Op, Out, Overload, Value};
 use crate::device::Device;
 use crate::ensure;
@@ -122,6 +123,9 @@ impl NodeCall<'_> {
 /// The gradients of a node's inputs, where an interpreter may be active.
 #[cold]
 pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
+    if grads.iter().flatten().any(Tensor::is_batched) {
+        return batching::backward(node, cx, grads);
+    }
     if !sees_node(node, &grads) {
         return node.function().backward(cx, grads);
     }
@@ -207,6 +211,11 @@ pub fn set_host(host: &'static dyn HostInterpreter) {
 pub struct Next(());
 
 impl Next {
+    /// The same rest, for an interpreter that makes a call of its own before it goes on.
+    pub fn again(&self) -> Next {
+        Next(())
+    }
+
     pub fn call(&self, call: &OpCall, values: &[Value]) -> Result<Out> {
         interpreted(call, values).unwrap_or_else(|| super::run(call, values))
     }
@@ -308,6 +317,27 @@ pub fn interpreted(call: &OpCall, values: &[Value]) -> Option<Result<Out>> {
     let Some(at) = innermost(call) else { return HOST.get()?.call(call, values) };
     let suspended = Suspended::from(at);
     Some(suspended.inner[0].call(call, values, Next(())))
+}
+
+/// Calls `f` with one more interpreter on this thread, the innermost, also if it fails.
+pub fn within<R>(interpreter: Arc<dyn Interpreter>, f: impl FnOnce() -> R) -> R {
+    struct Pushed(Arc<dyn Interpreter>);
+    impl Drop for Pushed {
+        fn drop(&mut self) {
+            remove(&self.0);
+        }
+    }
+    push(interpreter.clone());
+    let _pushed = Pushed(interpreter);
+    f()
+}
+
+/// Calls `f` with what lies below an interpreter of this thread; with the whole stack if it is not there.
+pub fn below<R>(interpreter: &Arc<dyn Interpreter>, f: impl FnOnce(Next) -> R) -> R {
+    let same = |i: &Arc<dyn Interpreter>| std::ptr::addr_eq(Arc::as_ptr(i), Arc::as_ptr(interpreter));
+    let at = STACK.with(|s| s.0.borrow().iter().rposition(same));
+    let _suspended = at.map(Suspended::from);
+    f(Next(()))
 }
 
 /// Calls `f` without the interpreters of this thread.

@@ -245,31 +245,31 @@ impl Function for BlockDiag {
 
 ops! {
     /// The tensors one after the other along a dimension.
-    "cat" FUNCTION | OUT, aliases ["concat", "concatenate"], out JOINED {
+    "cat" FUNCTION | OUT, aliases ["concat", "concatenate"], out JOINED, batch JOIN {
         pub fn cat(tensors: Tensor[], dim: int = 0) -> Tensor = cat_impl;
     }
     /// The tensors, which have one shape, along a new dimension.
-    "stack" FUNCTION | OUT, out JOINED {
+    "stack" FUNCTION | OUT, out JOINED, batch JOIN {
         pub fn stack(tensors: Tensor[], dim: int = 0) -> Tensor = stack_impl;
     }
     /// The tensors one beside the other: along the second dimension, vectors along the first.
-    "hstack" FUNCTION | OUT {
+    "hstack" FUNCTION | OUT, batch PARTS {
         (tensors: Tensor[]) => |a| cat_raised(a, view::atleast_1d, |t| i64::from(t.rank() > 1));
     }
     /// The tensors one below the other; vectors are rows.
-    "vstack" FUNCTION | OUT, aliases ["row_stack"] {
+    "vstack" FUNCTION | OUT, aliases ["row_stack"], batch PARTS {
         (tensors: Tensor[]) => |a| cat_raised(a, view::atleast_2d, |_| 0);
     }
     /// The tensors one behind the other, along the third dimension.
-    "dstack" FUNCTION | OUT {
+    "dstack" FUNCTION | OUT, batch PARTS {
         (tensors: Tensor[]) => |a| cat_raised(a, view::atleast_3d, |_| 2);
     }
     /// The tensors one beside the other; vectors are columns.
-    "column_stack" FUNCTION | OUT {
+    "column_stack" FUNCTION | OUT, batch PARTS {
         (tensors: Tensor[]) => |a| cat_raised(a, as_column, |_| 1);
     }
     /// Zeros with the matrices on the diagonal.
-    "block_diag" FUNCTION {
+    "block_diag" FUNCTION, batch PARTS {
         (tensors: Tensor*) => |a| Ok(block_diag(a.tensors(0)?)?.into());
     }
 }

@@ -329,54 +329,54 @@ fn kl_div(a: &Args) -> Result<Out> {
 
 ops! {
     /// Squared differences.
-    "mse_loss" NN, autocast FULL {
+    "mse_loss" NN, autocast FULL, batch LOSS {
         (input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = "mean",
          weight: Tensor? = None) =>
             mse_loss;
     }
     /// Absolute differences.
-    "l1_loss" NN, autocast FULL {
+    "l1_loss" NN, autocast FULL, batch LOSS {
         (input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = "mean",
          weight: Tensor? = None) =>
             l1_loss;
     }
     /// Squared differences below `beta`, absolute ones above.
-    "smooth_l1_loss" NN, autocast FULL {
+    "smooth_l1_loss" NN, autocast FULL, batch LOSS {
         (input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = "mean",
          beta: float = 1.0) =>
             smooth_l1_loss;
     }
     /// Huber's function of the differences.
-    "huber_loss" NN, autocast FULL {
+    "huber_loss" NN, autocast FULL, batch LOSS {
         (input: Tensor, target: Tensor, reduction: str? = "mean", delta: float = 1.0, weight: Tensor? = None) =>
             huber_loss;
     }
     /// Cross entropy of probabilities of two classes.
-    "binary_cross_entropy" NN, autocast FULL_OR_REFUSED {
+    "binary_cross_entropy" NN, autocast FULL_OR_REFUSED, batch LOSS {
         (input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = None,
          reduction: str? = "mean") =>
             binary_cross_entropy;
     }
     /// Cross entropy of two classes, from logits.
-    "binary_cross_entropy_with_logits" NN, autocast FULL {
+    "binary_cross_entropy_with_logits" NN, autocast FULL, batch LOSS {
         (input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = None,
          reduction: str? = "mean", pos_weight: Tensor? = None) =>
             binary_cross_entropy_with_logits;
     }
     /// Kullback-Leibler divergence of the target from log-probabilities.
-    "kl_div" NN, autocast FULL {
+    "kl_div" NN, autocast FULL, batch LOSS {
         (input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = "mean",
          log_target: bool = False) =>
             kl_div;
     }
     /// Negative log-probabilities of the target classes.
-    "nll_loss" NN, autocast FULL {
+    "nll_loss" NN, autocast FULL, batch CLASS_LOSS {
         (input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int = -100,
          reduce: bool? = None, reduction: str? = "mean") =>
             class::nll_loss_op;
     }
     /// Cross entropy of logits with target classes or probabilities.
-    "cross_entropy" NN, autocast FULL {
+    "cross_entropy" NN, autocast FULL, batch CLASS_LOSS {
         (input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int = -100,
          reduce: bool? = None, reduction: str? = "mean", label_smoothing: float = 0.0) =>
             class::cross_entropy_op;

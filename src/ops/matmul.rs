@@ -437,37 +437,37 @@ fn scaled_sum(
 
 ops! {
     ///  Product of two tensors: inner product, matrix product, or a broadcast batch of matrix products.
-    "matmul" BOTH | LINALG | OUT, autocast LOWER, out SAME {
+    "matmul" BOTH | LINALG | OUT, autocast LOWER, out SAME, batch PRODUCT {
         pub fn matmul(input: Tensor, other: Tensor) -> Tensor = product_of_any;
     }
     ///  Product of two matrices.
-    "mm" BOTH | OUT, autocast LOWER, out SAME {
+    "mm" BOTH | OUT, autocast LOWER, out SAME, batch PRODUCT {
         pub fn mm(input: Tensor, mat2: Tensor) -> Tensor = recorded_mm;
     }
     ///  Products of two batches of matrices.
-    "bmm" BOTH | OUT, autocast LOWER, out SAME {
+    "bmm" BOTH | OUT, autocast LOWER, out SAME, batch PRODUCT {
         pub fn bmm(input: Tensor, mat2: Tensor) -> Tensor = recorded_bmm;
     }
     ///  Product of a matrix and a vector.
-    "mv" BOTH | OUT, autocast LOWER_ON_GPU, out SAME {
+    "mv" BOTH | OUT, autocast LOWER_ON_GPU, out SAME, batch PRODUCT {
         pub fn mv(input: Tensor, vec: Tensor) -> Tensor = recorded_mv;
     }
     ///  Inner product of two vectors.
-    "dot" BOTH | OUT, autocast WIDEST_ON_GPU, out DOT {
+    "dot" BOTH | OUT, autocast WIDEST_ON_GPU, out DOT, batch PRODUCT {
         pub fn dot(input: Tensor, tensor: Tensor) -> Tensor = recorded_dot;
     }
     /// `beta * input + alpha * mat1 @ mat2`.
-    "addmm" ALL, autocast LOWER, out SAME {
+    "addmm" ALL, autocast LOWER, out SAME, batch ADDED_PRODUCT {
         (input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) =>
             |a| add_product(a, recorded_mm);
     }
     /// `beta * input + alpha * batch1 @ batch2` for each matrix of a batch.
-    "baddbmm" ALL, autocast LOWER, out SAME {
+    "baddbmm" ALL, autocast LOWER, out SAME, batch ADDED_PRODUCT {
         (input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) =>
             |a| add_product(a, recorded_bmm);
     }
     ///  `input @ weightᵀ + bias`.
-    "linear" NN | NATIVE | OUT, autocast LOWER {
+    "linear" NN | NATIVE | OUT, autocast LOWER, batch LINEAR {
         pub fn linear(input: Tensor, weight: Tensor, bias: Tensor? = None) -> Tensor = linear::linear;
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod arith;
 pub mod autocast;
+pub mod batching;
 pub mod cast;
 pub mod conv;
 pub mod creation;
@@ -120,6 +121,7 @@ fn row_op(row: &'static PointwiseOp) -> Op {
         aliases: meta.aliases,
         autocast: meta.autocast,
         out: row.torch.out,
+        batch: batching::Batch::AUTO,
         samples: &[],
         overloads,
     }

@@ -479,17 +479,17 @@ fn batch_norm_op(a: &Args) -> Result<Out> {
 
 ops! {
     /// Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements.
-    "layer_norm" FUNCTION | NN, autocast FULL_ON_GPU {
+    "layer_norm" FUNCTION | NN, autocast FULL_ON_GPU, batch NORM {
         (input: Tensor, normalized_shape: size, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05) =>
             layer_norm_op;
     }
     /// Normalises groups of channels of each sample, then scales and shifts each channel.
-    "group_norm" FUNCTION | NN, autocast FULL_ON_GPU {
+    "group_norm" FUNCTION | NN, autocast FULL_ON_GPU, batch NORM {
         (input: Tensor, num_groups: int, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05) =>
             group_norm_op;
     }
     /// Normalises each channel over the batch or by running statistics, then scales and shifts it.
-    "batch_norm" NN {
+    "batch_norm" NN, batch BATCH_NORM {
         (input: Tensor, running_mean: Tensor?, running_var: Tensor?, weight: Tensor? = None, bias: Tensor? = None,
          training: bool = False, momentum: float = 0.1, eps: float = 1e-05) =>
             batch_norm_op;

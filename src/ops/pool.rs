@@ -400,65 +400,65 @@ fn adaptive_max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
 
 ops! {
     /// The maximum of each window, with its index in the plane if `return_indices`.
-    "max_pool1d" FUNCTION | NN {
+    "max_pool1d" FUNCTION | NN, batch PLANES {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, dilation: int[] = 1,
          ceil_mode: bool = False, return_indices: bool = False) =>
             |a| max_pool(a, "max_pool1d", 1);
     }
     /// The maximum of each window, with its index in the plane if `return_indices`.
-    "max_pool2d" FUNCTION | NN {
+    "max_pool2d" FUNCTION | NN, batch PLANES {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, dilation: int[] = 1,
          ceil_mode: bool = False, return_indices: bool = False) =>
             |a| max_pool(a, "max_pool2d", 2);
     }
     /// The maximum of each window, with its index in the plane if `return_indices`.
-    "max_pool3d" FUNCTION | NN, autocast FULL_ON_CPU {
+    "max_pool3d" FUNCTION | NN, autocast FULL_ON_CPU, batch PLANES {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, dilation: int[] = 1,
          ceil_mode: bool = False, return_indices: bool = False) =>
             |a| max_pool(a, "max_pool3d", 3);
     }
     /// The mean of each window.
-    "avg_pool1d" FUNCTION | NN | NATIVE {
+    "avg_pool1d" FUNCTION | NN | NATIVE, batch PLANES {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
          count_include_pad: bool = True) =>
             |a| avg_pool(a, "avg_pool1d", 1);
     }
     /// The mean of each window.
-    "avg_pool2d" NN | NATIVE | OUT, out SAME {
+    "avg_pool2d" NN | NATIVE | OUT, out SAME, batch PLANES {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
          count_include_pad: bool = True, divisor_override: int? = None) =>
             |a| avg_pool(a, "avg_pool2d", 2);
     }
     /// The mean of each window.
-    "avg_pool3d" NN | NATIVE | OUT, autocast FULL_ON_CPU, out SAME {
+    "avg_pool3d" NN | NATIVE | OUT, autocast FULL_ON_CPU, out SAME, batch PLANES {
         (input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = False,
          count_include_pad: bool = True, divisor_override: int? = None) =>
             |a| avg_pool(a, "avg_pool3d", 3);
     }
     /// Means of as many windows as the result is to have elements.
-    "adaptive_avg_pool1d" FUNCTION | NN | NATIVE {
+    "adaptive_avg_pool1d" FUNCTION | NN | NATIVE, batch PLANES {
         (input: Tensor, output_size: int[]) => |a| adaptive_avg_pool(a, "adaptive_avg_pool1d", 1);
     }
     /// Means of as many windows as the result is to have elements.
-    "adaptive_avg_pool2d" NN | OUT {
+    "adaptive_avg_pool2d" NN | OUT, batch PLANES {
         (input: Tensor, output_size: int[]) => |a| adaptive_avg_pool(a, "adaptive_avg_pool2d", 2);
     }
     /// Means of as many windows as the result is to have elements.
-    "adaptive_avg_pool3d" NN | OUT, autocast FULL_ON_CPU {
+    "adaptive_avg_pool3d" NN | OUT, autocast FULL_ON_CPU, batch PLANES {
         (input: Tensor, output_size: int[]) => |a| adaptive_avg_pool(a, "adaptive_avg_pool3d", 3);
     }
     /// Maxima of as many windows as the result is to have elements.
-    "adaptive_max_pool1d" NN {
+    "adaptive_max_pool1d" NN, batch PLANES {
         (input: Tensor, output_size: int[], return_indices: bool = False) =>
             |a| adaptive_max_pool(a, "adaptive_max_pool1d", 1);
     }
     /// Maxima of as many windows as the result is to have elements.
-    "adaptive_max_pool2d" NN | OUT {
+    "adaptive_max_pool2d" NN | OUT, batch PLANES {
         (input: Tensor, output_size: int[], return_indices: bool = False) =>
             |a| adaptive_max_pool(a, "adaptive_max_pool2d", 2);
     }
     /// Maxima of as many windows as the result is to have elements.
-    "adaptive_max_pool3d" NN | OUT {
+    "adaptive_max_pool3d" NN | OUT, batch PLANES {
         (input: Tensor, output_size: int[], return_indices: bool = False) =>
             |a| adaptive_max_pool(a, "adaptive_max_pool3d", 3);
     }

@@ -325,45 +325,45 @@ const EXTREMA: &[&str] = &["values", "indices"];
 
 ops! {
     /// The sum of the elements up to each one along `dim`.
-    "cumsum" ALL, autocast FULL_ON_GPU {
+    "cumsum" ALL, autocast FULL_ON_GPU, batch DIMS {
         (input: Tensor, dim: int, *, dtype: dtype? = None) => cumsum_op;
         /// As `cumsum`.
         pub fn cumsum(t: &Tensor, dim: usize, dtype: Option<DType>) -> Tensor as (t, dim, dtype) = cumsum_impl;
     }
     /// The product of the elements up to each one along `dim`.
-    "cumprod" ALL, autocast FULL_ON_GPU {
+    "cumprod" ALL, autocast FULL_ON_GPU, batch DIMS {
         (input: Tensor, dim: int, *, dtype: dtype? = None) => cumprod_op;
         /// As `cumprod`.
         pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Tensor as (t, dim, dtype) = cumprod_impl;
     }
     /// The largest element up to each one along `dim`, and where it stands.
-    "cummax" BOTH | OUT, out SCANNED {
+    "cummax" BOTH | OUT, out SCANNED, batch DIMS {
         (input: Tensor, dim: int) -> tuple[Tensor, Tensor] =>
             |a| Ok(Out::Named("cummax", EXTREMA, cum_extremum(a, true)?));
     }
     /// The smallest element up to each one along `dim`, and where it stands.
-    "cummin" BOTH | OUT, out SCANNED {
+    "cummin" BOTH | OUT, out SCANNED, batch DIMS {
         (input: Tensor, dim: int) -> tuple[Tensor, Tensor] =>
             |a| Ok(Out::Named("cummin", EXTREMA, cum_extremum(a, false)?));
     }
     /// The logarithm of the sum of exponentials up to each element along `dim`, without overflow.
-    "logcumsumexp" BOTH | OUT, out SCANNED {
+    "logcumsumexp" BOTH | OUT, out SCANNED, batch DIMS {
         (input: Tensor, dim: int) => logcumsumexp_op;
         /// As `logcumsumexp`.
         pub fn logcumsumexp(t: &Tensor, dim: usize) -> Tensor as (t, dim) = logcumsumexp_impl;
     }
     /// The `n`-th difference of neighbours along `dim`.
-    "diff" BOTH | OUT | COMPOSITE {
+    "diff" BOTH | OUT | COMPOSITE, batch PARTS {
         (input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor? = None, append: Tensor? = None) =>
             differences::diff;
     }
     /// The integral along `dim` by trapezoids, at points `x` or `dx` apart.
-    "trapezoid" FUNCTION, aliases ["trapz"] {
+    "trapezoid" FUNCTION, aliases ["trapz"], batch PARTS {
         (y: Tensor, x: Tensor, *, dim: int = -1) => |a| differences::trapezoid(a, true);
         (y: Tensor, *, dx: Number = 1, dim: int = -1) => |a| differences::trapezoid(a, false);
     }
     /// The integrals up to each point along `dim` by trapezoids, at points `x` or `dx` apart.
-    "cumulative_trapezoid" FUNCTION {
+    "cumulative_trapezoid" FUNCTION, batch PARTS {
         (y: Tensor, x: Tensor, *, dim: int = -1) => |a| differences::cumulative_trapezoid(a, true);
         (y: Tensor, *, dx: Number = 1, dim: int = -1) => |a| differences::cumulative_trapezoid(a, false);
     }

@@ -8,6 +8,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::MemoryFormat;
 use crate::ops::autocast::CastPolicy;
+use crate::ops::batching::Batch;
 use crate::ops::out_policy::OutPolicy;
 use crate::ops::pointwise::PointwiseOp;
 use crate::ops::random::Generator;
@@ -68,6 +69,8 @@ pub struct Op {
     pub autocast: CastPolicy,
     /// How the `out=` form stores results.
     pub out: OutPolicy,
+    /// How it is called with batched tensors.
+    pub batch: Batch,
     /// Arguments of sample calls, as expressions of `rgrad.doctor.recipes`: `"data(5, 7), 1"`. Empty if tensors of any
     /// shape are accepted.
     pub samples: &'static [&'static str],
@@ -84,6 +87,7 @@ impl Op {
         aliases: &[],
         autocast: CastPolicy::UNCHANGED,
         out: OutPolicy::CAST,
+        batch: Batch::AUTO,
         samples: &[],
         overloads: &[],
     };

@@ -172,17 +172,17 @@ fn implicit(a: &Args, f: Along1) -> Result<Out> {
 
 ops! {
     /// Exponentials divided by their sum along `dim`.
-    "softmax" BOTH | OUT, autocast FULL_ON_GPU {
+    "softmax" BOTH | OUT, autocast FULL_ON_GPU, batch DIMS {
         (input: Tensor, dim: int, dtype: dtype? = None) => |a| explicit(a, softmax_impl);
         /// As `softmax`.
         pub fn softmax(t: &Tensor, dim: i64) -> Tensor as (t, dim, None::<DType>) = softmax_impl;
     }
     /// Exponentials divided by their sum along `dim`.
-    "softmax" NN, autocast FULL_ON_GPU {
+    "softmax" NN, autocast FULL_ON_GPU, batch DIMS {
         (input: Tensor, dim: int? = None, _stacklevel: int = 3, dtype: dtype? = None) => |a| implicit(a, softmax_impl);
     }
     /// Logarithm of the softmax along `dim`, without overflow.
-    "log_softmax" BOTH | OUT, autocast FULL_ON_GPU {
+    "log_softmax" BOTH | OUT, autocast FULL_ON_GPU, batch DIMS {
         (input: Tensor, dim: int, dtype: dtype? = None) => |a| explicit(a, log_softmax_impl);
         /// As `log_softmax`.
         pub fn log_softmax(t: &Tensor, dim: i64) -> Tensor as (t, dim, None::<DType>) = log_softmax_impl;
@@ -191,7 +191,7 @@ ops! {
             log_softmax_under_loss_impl;
     }
     /// Logarithm of the softmax along `dim`, without overflow.
-    "log_softmax" NN, autocast FULL_ON_GPU {
+    "log_softmax" NN, autocast FULL_ON_GPU, batch DIMS {
         (input: Tensor, dim: int? = None, _stacklevel: int = 3, dtype: dtype? = None) => |a| implicit(a, log_softmax_impl);
     }
 }

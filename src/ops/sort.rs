@@ -248,7 +248,7 @@ const CHOSEN: &[&str] = &["values", "indices"];
 
 ops! {
     /// The elements in ascending or descending order along `dim`, and where they stood.
-    "sort" BOTH | OUT, out SAME {
+    "sort" BOTH | OUT, out SAME, batch DIMS {
         (input: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor] => sort_op;
         /// As `sort`, with the node's name; stable.
         pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Vec<Tensor> as (t, dim, descending) =
@@ -257,28 +257,28 @@ ops! {
             sort_stable;
     }
     /// The indices that sort a tensor along `dim`.
-    "argsort" BOTH {
+    "argsort" BOTH, batch DIMS {
         (input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) => argsort;
     }
     /// The elements in ascending order along the first dimension.
-    "msort" BOTH | OUT {
+    "msort" BOTH | OUT, batch ALL_DIMS {
         (input: Tensor) => msort;
     }
     /// The `k` largest or smallest elements along `dim`, and where they stood.
-    "topk" BOTH | OUT, out SAME {
+    "topk" BOTH | OUT, out SAME, batch DIMS {
         (input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor] =>
             topk;
     }
     /// The `k`-th smallest element along `dim`, counted from 1, and where it stood.
-    "kthvalue" BOTH | OUT, out RANKED {
+    "kthvalue" BOTH | OUT, out RANKED, batch DIMS {
         (input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor] => kthvalue;
     }
     /// The index of the first largest element, of all or along `dim`.
-    "argmax" BOTH | OUT, out SAME {
+    "argmax" BOTH | OUT, out SAME, batch DIMS {
         (input: Tensor, dim: int? = None, keepdim: bool = False) => argmax;
     }
     /// The index of the first smallest element, of all or along `dim`.
-    "argmin" BOTH | OUT, out SAME {
+    "argmin" BOTH | OUT, out SAME, batch DIMS {
         (input: Tensor, dim: int? = None, keepdim: bool = False) => argmin;
     }
     /// Where values would go into sorted rows: before equal elements, or after them if `right`.

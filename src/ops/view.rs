@@ -101,6 +101,18 @@ fn ravel_impl(t: &Tensor) -> Result<Tensor> {
     }
 }
 
+/// As [`view_as`], without a view relation to `t`.
+fn unrelated_view(t: &Tensor, shape: &Dims) -> Result<Tensor> {
+    match t.layout().reshape(shape) {
+        Some(layout) => record(t.with_layout(layout), &[t], |_| Reshape {
+            node: "UnsafeViewBackward0",
+            shape: t.shape().clone(),
+            dim: None,
+        }),
+        _ => unsafe_view(&clone_in(t, MemoryFormat::Contiguous)?, shape),
+    }
+}
+
 /// A new result in its proper shape: not recorded as a view, since nobody else refers to `t`.
 pub fn unsafe_view(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     let out = t.with_layout(Layout::contiguous(shape.clone()));

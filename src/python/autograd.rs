@@ -17,18 +17,32 @@ use crate::dtype::DType;
 use crate::engine::{self, Options, Target};
 use crate::error::{WARN_ALWAYS, interruptible};
 use crate::graph::Edge;
+use crate::ops::{batching, interpreter};
 use crate::tensor::Tensor;
+
+/// Fails for a tensor that stands for the slices of another: `torch.func` takes derivatives in `vmap`.
+fn expect_unbatched(t: &Tensor, what: &str) -> PyResult<()> {
+    if interpreter::active() && t.is_batched() {
+        return Err(PyRuntimeError::new_err(format!(
+            "You are attempting to call Tensor.requires_grad_() or backward() inside of a function being transformed by a \
+             functorch transform: {what} is not supported there. Use torch.func.grad or torch.func.vjp"
+        )));
+    }
+    Ok(())
+}
 
 #[pymethods]
 impl PyTensor {
     #[getter]
     fn requires_grad(&self, py: Python<'_>) -> bool {
-        self.inner(py).requires_grad()
+        let t = self.inner(py);
+        t.requires_grad() || interpreter::active() && t.batch().is_some_and(|b| b.value().requires_grad())
     }
 
     #[setter]
     fn set_requires_grad(&self, py: Python<'_>, on: &Bound<'_, PyAny>) -> PyResult<()> {
         let on = on.cast::<PyBool>().map_err(|_| PyRuntimeError::new_err("requires_grad must be a bool"))?;
+        expect_unbatched(&self.inner(py), "setting requires_grad")?;
         // Unlike the method, the attribute setter always rejects tensors with history, even if nothing would change.
         if on.is_true() && self.inner(py).history().py()?.is_some() {
             return Err(PyRuntimeError::new_err(
@@ -45,6 +59,7 @@ impl PyTensor {
 
     #[pyo3(signature = (requires_grad=true))]
     fn requires_grad_(slf: Bound<'_, Self>, requires_grad: bool) -> PyResult<Bound<'_, Self>> {
+        expect_unbatched(&slf.tensor(), "requires_grad_()")?;
         let t = slf.tensor();
         if requires_grad && !t.dtype().is_float() {
             return Err(PyRuntimeError::new_err(
@@ -275,6 +290,7 @@ impl PyTensor {
             None => Vec::new(),
         };
         let inputs = inputs.map(|inputs| targets(inputs, "inputs")).transpose()?;
+        expect_unbatched(&self.inner(py), "backward()")?;
         let root = [Target::Tensor(self.inner(py))];
         let options = options(retain_graph, create_graph);
         warn_of_cycle(py, create_graph)?;
@@ -462,6 +478,11 @@ pub fn backward(
     py.detach(|| interruptible(|| engine::backward(&roots, &grads, inputs.as_deref(), options))).py()
 }
 
+/// The targets, if all are tensors.
+fn tensors_of(targets: &[Target]) -> Option<Vec<Tensor>> {
+    targets.iter().map(|t| if let Target::Tensor(t) = t { Some(t.clone()) } else { None }).collect()
+}
+
 /// Gradients of `outputs` with respect to `inputs`; None if unused and allowed.
 #[pyfunction(name = "_grad")]
 #[pyo3(signature = (outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads))]
@@ -479,7 +500,22 @@ pub fn grad<'py>(
     let grads = gradients(grad_outputs)?;
     let options =
         Options { allow_unused, materialize: materialize_grads, ..options(retain_graph, create_graph) };
-    let found = py.detach(|| interruptible(|| engine::grad(&roots, &wanted, &grads, options))).py()?;
+    let compute = |roots: &[Target], wanted: &[Target], grads: &[Option<Tensor>]| {
+        interruptible(|| engine::grad(roots, wanted, grads, options))
+    };
+    let found = py.detach(|| match (tensors_of(&roots), tensors_of(&wanted)) {
+        (Some(outputs), Some(inputs)) if interpreter::active() => {
+            let as_targets = |ts: &[Tensor]| ts.iter().cloned().map(Target::Tensor).collect::<Vec<_>>();
+            let of_values = |o: &[Tensor], i: &[Tensor], g: &[Option<Tensor>]| compute(&as_targets(o), &as_targets(i), g);
+            match batching::grad(&outputs, &inputs, &grads, of_values) {
+                Ok(Some(found)) => Ok(found),
+                Ok(None) => compute(&roots, &wanted, &grads),
+                Err(e) => Err(e),
+            }
+        }
+        _ => compute(&roots, &wanted, &grads),
+    });
+    let found = found.py()?;
     let items = found
         .into_iter()
         .map(|g| match g {

@@ -8,6 +8,7 @@ use super::error::IntoPy;
 use super::object::{PyTensor, TensorObject, is_exact};
 use crate::device::Device;
 use crate::ops;
+use crate::tensor::Tensor;
 use crate::tensor::display::{self, PrintOptions};
 
 #[pymethods]
@@ -16,7 +17,7 @@ impl PyTensor {
         let class = slf.get_type().name()?.to_string();
         // `repr` of a Parameter precedes this text with its class name.
         let class = if matches!(class.as_str(), "Tensor" | "Parameter") { "tensor" } else { &class };
-        Ok(display::repr(&slf.tensor(), class, ops::default_dtype()))
+        Ok(repr_of(&slf.tensor(), class))
     }
 
     /// A 0-d tensor is formatted like its number.
@@ -59,4 +60,14 @@ pub fn set_printoptions(
 pub fn get_printoptions() -> (usize, f64, usize, usize, Option<bool>) {
     let o = display::options();
     (o.precision, o.threshold, o.edgeitems, o.linewidth, o.sci_mode)
+}
+
+/// The text of a tensor; of one that stands for the slices of another, that of the other by levels, the innermost first.
+fn repr_of(t: &Tensor, class: &str) -> String {
+    let Some(batch) = t.batch() else { return display::repr(t, class, ops::default_dtype()) };
+    let mut text = repr_of(batch.value(), class);
+    for level in batch.levels() {
+        text = format!("BatchedTensor(lvl={level}, bdim=0, value=\n    {}\n)", text.replace('\n', "\n    "));
+    }
+    text
 }

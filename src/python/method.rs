@@ -235,7 +235,8 @@ fn dispatch(
             let slf = first()?;
             let before = slf.cast::<PyTensor>()?.tensor();
             check_replaced(&before, false).py()?;
-            let after = before.replaced_by(result.tensor().py()?).py()?;
+            let result = result.tensor().py()?;
+            let after = if before.is_batched() { result } else { before.replaced_by(result).py()? };
             PyTensor::replace(slf.cast::<PyTensor>()?, after);
             return Ok(slf.clone().unbind());
         }

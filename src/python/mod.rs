@@ -2,6 +2,7 @@
 
 mod attributes;
 mod autograd;
+mod batching;
 mod convert;
 mod dispatch;
 mod display;
@@ -42,6 +43,11 @@ mod _C {
 
     #[pymodule_export]
     use super::autograd::{backward, grad, gradient_edge, increment_version, unsafe_set_version_counter};
+    #[pymodule_export]
+    use super::batching::{
+        add_batch_dim, batched, enter_vmap, everywhere, exit_vmap, is_batched, remove_batch_dim, running_levels,
+        set_fallback_warning, value_of,
+    };
     #[pymodule_export]
     use super::dispatch::{
         call_torch_dispatch, dispatch_modes, is_wrapper, keep_object, make_wrapper, meet_dispatch,

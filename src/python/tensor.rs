@@ -307,6 +307,12 @@ impl PyTensor {
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        if is_watched() && self.inner(py).is_batched() {
+            return Err(PyRuntimeError::new_err(
+                "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow, which differs \
+                 between the slices. Use torch.where instead",
+            ));
+        }
         match self.inner(py).numel() {
             1 => Ok(!self.value(py)?.is_zero()),
             0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),

@@ -6,10 +6,12 @@
 //! reports. What the core does with a tensor outside operations must ask [`Tensor::is_hosted`] first: kernels must not write
 //! it, and it is detached by its class.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::Tensor;
 use crate::error::Result;
+use crate::graph::HostData;
 
 /// The part of the host language that the core calls for its tensors.
 pub trait Host: Send + Sync {
@@ -27,15 +29,32 @@ pub fn set_host(host: &'static dyn Host) {
     let _ = HOST.set(host);
 }
 
+/// Whether there may be a hosted tensor.
+static ANY: AtomicBool = AtomicBool::new(false);
+
 impl Tensor {
-    /// Whether the host language computes operations on this tensor.
+    /// Whether the host language, or `vmap`, computes operations on this tensor.
     #[inline]
     pub fn is_hosted(&self) -> bool {
-        HOST.get().is_some() && self.meta().is_some_and(|m| m.host().is_some())
+        ANY.load(Ordering::Relaxed) && self.hosted_data().is_some()
+    }
+
+    /// What is kept about a hosted tensor.
+    pub(super) fn hosted_data(&self) -> Option<Arc<HostData>> {
+        self.meta()?.host()
+    }
+
+    /// Makes this tensor a hosted one.
+    pub fn become_hosted(&self, data: Arc<HostData>) {
+        ANY.store(true, Ordering::Relaxed);
+        self.meta_or_new().set_host(data);
     }
 
     /// As [`Tensor::detach`], by the host for a hosted tensor.
     pub fn detached(&self) -> Result<Tensor> {
+        if let Some(batch) = self.batch() {
+            return Tensor::batched_over(batch.value().detached()?, batch.levels().into());
+        }
         match HOST.get() {
             Some(host) if self.is_hosted() => host.detach(self),
             _ => Ok(self.detach()),
@@ -44,6 +63,9 @@ impl Tensor {
 
     /// Ones like this tensor.
     pub fn ones_like(&self) -> Result<Tensor> {
+        if let Some(batch) = self.batch() {
+            return Tensor::batched_over(batch.value().ones_like()?, batch.levels().into());
+        }
         match HOST.get() {
             Some(host) if self.is_hosted() => host.ones_like(self),
             _ => Tensor::full_on(self.shape().clone(), 1i64, self.dtype(), self.device()),

@@ -1,5 +1,6 @@
 //! [`Tensor`]: a handle to storage with a layout, a dtype and, where autograd needs it, a history.
 
+pub mod batched;
 mod create;
 pub mod display;
 mod hosted;
@@ -355,6 +356,12 @@ impl Tensor {
             Runtime,
             "a Tensor with {} elements cannot be converted to Scalar",
             self.numel()
+        );
+        ensure!(
+            !self.is_batched(),
+            Runtime,
+            "vmap: It looks like you're calling .item() on a Tensor, whose value differs between the slices. Use \
+             operations of tensors instead"
         );
         ensure!(self.device() != Device::Meta, Runtime, "Tensor.item() cannot be called on meta tensors");
         if !self.device().is_host_readable() {

@@ -63,6 +63,8 @@ def native_name(name: str) -> str | None:
         return "rgrad" + dot + rest
     if root == "torchvision":
         return "rgrad.vision" + dot + rest
+    if root == "functorch":
+        return "rgrad.functorch" + dot + rest
     return None
 
 
@@ -70,6 +72,8 @@ def torch_name(native: str) -> str:
     """The name under which programs know a module of rgrad."""
     if native == "rgrad.vision" or native.startswith("rgrad.vision."):
         return "torchvision" + native[len("rgrad.vision") :]
+    if native == "rgrad.functorch" or native.startswith("rgrad.functorch."):
+        return native[len("rgrad.") :]
     return "torch" + native[len("rgrad") :]
 
 

@@ -214,7 +214,10 @@ def _nodes(x: Tensor) -> Iterator[Any]:
 
 def _has_history(x: Tensor, leaves: Sequence[Tensor] = ()) -> bool:
     """Whether a tensor depends on a leaf that requires grad other than the shifts and the given ones."""
-    seen: set[Any] = {_C._gradient_edge(leaf)[0] for leaf in leaves if leaf.is_leaf}
+    # A batched tensor has the history of its value.
+    x = _C._batch_value(x)[0]
+    values = [_C._batch_value(leaf)[0] for leaf in leaves]
+    seen: set[Any] = {_C._gradient_edge(leaf)[0] for leaf in values if leaf.is_leaf}
     waiting = [_C._gradient_edge(x)[0]] if x.requires_grad else []
     while waiting:
         node = waiting.pop()
@@ -522,21 +525,23 @@ _ROUNDING = {_C.float16: 0.05, _C.bfloat16: 0.2}
 
 def _probe(like: Tensor) -> Tensor:
     """A vector v for the pass of J^T v, of elements that differ: terms that do not cancel in general do not in v."""
-    v = _C.arange(like.numel(), dtype=_C.float32, device=like.device).mul_(0.7).add_(0.3).cos_()
-    return v.to(like.dtype).view(like.shape).requires_grad_()
+    value, levels = _C._batch_value(like)
+    v = _C.arange(value.numel(), dtype=_C.float32, device=value.device).mul_(0.7).add_(0.3).cos_()
+    return _C._batched(v.to(value.dtype).view(value.shape).requires_grad_(), levels)
 
 
 def _check_product(first: Sequence[tuple[Tensor, Tensor]], second: Sequence[tuple[Tensor, Tensor]]) -> None:
     """Raises if v^T J t differs between the pairs of J^T v and t, of the first pass, and those of v and J t."""
 
     def product(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
-        terms = [a.detach().cpu().double() * b.detach().cpu().double() for a, b in pairs]
+        products = [a.detach().cpu().double() * b.detach().cpu().double() for a, b in pairs]
+        terms = [_C._batch_value(t)[0] for t in products]
         return sum(float(t.sum()) for t in terms), sum(float(t.abs().sum()) for t in terms)
 
     (one, size), (other, other_size) = product(first), product(second)
     dtype = second[0][0].dtype
     # Terms that cancel leave what rounding left of them, which has nothing to do with the size of the result.
-    given = [t for _, t in first] + [v for v, _ in second]
+    given = [_C._batch_value(t)[0] for t in [t for _, t in first] + [v for v, _ in second]]
     noise = 1e4 * rgrad.finfo(dtype).eps * sum(float(t.detach().abs().sum()) for t in given)
     # A product that is not finite makes the comparison False: it cannot show an error.
     if abs(one - other) > _ROUNDING.get(dtype, 1e-3) * (size + other_size) + noise:

@@ -80,7 +80,7 @@ ops! {
             |a| Ok(histc(a.tensor(0)?, a.int(1)?, a.number(2)?, a.number(3)?)?.into());
     }
     /// How often each number occurs, or the sum of its weights.
-    "bincount" BOTH {
+    "bincount" BOTH, batch DYNAMIC {
         (input: Tensor, weights: Tensor? = None, minlength: int = 0) =>
             |a| Ok(bincount(a.tensor(0)?, a.opt_tensor(1)?, a.int(2)?)?.into());
     }

@@ -556,14 +556,14 @@ fn take_along_dim(a: &Args) -> Result<Out> {
 
 ops! {
     /// The elements whose position in a dimension the index gives.
-    "gather" BOTH | OUT, out GATHERED {
+    "gather" BOTH | OUT, out GATHERED, batch GATHER {
         (input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) =>
             |a| Ok(gather_impl(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
         /// As `gather`.
         pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Tensor as (t, dim, index, false) = gather_impl;
     }
     /// The tensor with values at the positions in a dimension that the index gives.
-    "scatter" ALL, out SAME {
+    "scatter" ALL, out SAME, batch GATHER {
         (input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str? = None) => scatter_op;
         /// As `scatter`.
         pub fn scatter(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Tensor as (t, dim, index, src, None::<&str>) =
@@ -571,21 +571,21 @@ ops! {
         (input: Tensor, dim: int, index: Tensor, value: Number, *, reduce: str? = None) => scatter_op;
     }
     /// The tensor with `src` added at the positions in a dimension that the index gives.
-    "scatter_add" ALL, autocast WIDEST_ON_GPU, out SAME {
+    "scatter_add" ALL, autocast WIDEST_ON_GPU, out SAME, batch GATHER {
         pub fn scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor = scatter_add_impl;
     }
     /// The tensor with values reduced into the positions in a dimension that the index gives.
-    "scatter_reduce" ALL, out SAME {
+    "scatter_reduce" ALL, out SAME, batch GATHER {
         (input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) =>
             scatter_reduce_op;
     }
     /// The tensor with rows reduced into the indices of a dimension that a vector lists.
-    "index_reduce" ALL {
+    "index_reduce" ALL, batch INDEX_DIM {
         (input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) =>
             index_reduce_op;
     }
     /// The elements whose position in a dimension the broadcast index gives.
-    "take_along_dim" BOTH | OUT {
+    "take_along_dim" BOTH | OUT, batch PARTS {
         (input: Tensor, indices: Tensor, dim: int? = None) => take_along_dim;
     }
 }

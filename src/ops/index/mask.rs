@@ -365,11 +365,11 @@ ops! {
         (elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) => isin;
     }
     /// The tensor with one value where the mask is true.
-    "masked_fill" BOTH | INPLACE {
+    "masked_fill" BOTH | INPLACE, batch MASKED_FILL {
         pub fn masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor = masked_fill_impl;
     }
     /// The elements at which the mask is true, as a vector.
-    "masked_select" BOTH | OUT, out SELECTED {
+    "masked_select" BOTH | OUT, out SELECTED, batch DYNAMIC {
         pub fn masked_select(input: Tensor, mask: Tensor) -> Tensor = masked_select_impl;
     }
     /// The tensor with elements of `source`, one after the other, where the mask is true.
@@ -377,7 +377,7 @@ ops! {
         pub fn masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor = masked_scatter_impl;
     }
     /// The indices of the non-zero elements: a row each, or a vector per dimension.
-    "nonzero" BOTH | OUT, out POSITIONS {
+    "nonzero" BOTH | OUT, out POSITIONS, batch DYNAMIC {
         (input: Tensor, *, as_tuple: bool = False) => nonzero_op;
         /// The indices of the non-zero elements, a row each.
         pub fn nonzero(t: &Tensor) -> Tensor as (t, false) = nonzero_impl;
@@ -387,7 +387,7 @@ ops! {
         (input: Tensor, *, size: int, fill_value: int = -1) => nonzero_static;
     }
     /// The indices of the non-zero elements, a row each.
-    "argwhere" BOTH {
+    "argwhere" BOTH, batch DYNAMIC {
         (input: Tensor) => |a| Ok(nonzero(a.tensor(0)?)?.into());
     }
     /// The index in each dimension of positions in a tensor of shape `shape`.
@@ -395,16 +395,16 @@ ops! {
         (indices: Tensor, shape: size) -> Tensor[] => unravel_index;
     }
     /// How many elements are not zero, in all or along dimensions.
-    "count_nonzero" BOTH {
+    "count_nonzero" BOTH, batch REDUCTION {
         (input: Tensor, dim: int[]? = None) => count_nonzero;
     }
     /// `input` where the condition holds, else `other`; with one argument, where it holds.
-    "where" FUNCTION | OUT, out CHOSEN {
+    "where" FUNCTION | OUT, out CHOSEN, batch POINTWISE {
         pub fn select_where(condition: Tensor, input: Operand, other: Operand) -> Tensor = select_where_impl;
         (condition: Tensor) => |a| Ok(Out::Tuple(nonzero_tuple(a.tensor(0)?)?));
     }
     /// The tensor where the condition holds, else `other`.
-    "where" METHOD {
+    "where" METHOD, batch POINTWISE {
         (input: Tensor, condition: Tensor, other: Operand) =>
             |a| Ok(select_where_impl(a.tensor(1)?, a.operand(0)?, a.operand(2)?)?.into());
     }

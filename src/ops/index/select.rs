@@ -527,20 +527,20 @@ impl Function for Put {
 
 ops! {
     /// The indices of a dimension that a vector lists.
-    "index_select" BOTH | OUT, out SELECTED {
+    "index_select" BOTH | OUT, out SELECTED, batch INDEX_DIM {
         pub fn index_select(input: Tensor, dim: int, index: Tensor) -> Tensor = index_select_impl;
     }
     /// The tensor with rows of `source` added to the indices of a dimension that a vector lists.
-    "index_add" ALL, out SAME {
+    "index_add" ALL, out SAME, batch INDEX_DIM {
         pub fn index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor =
             index_add_impl;
     }
     /// The tensor with rows of `source` at the indices of a dimension that a vector lists.
-    "index_copy" ALL, autocast WIDEST {
+    "index_copy" ALL, autocast WIDEST, batch INDEX_DIM {
         pub fn index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor = index_copy_impl;
     }
     /// The tensor with one value at the indices of a dimension that a vector lists.
-    "index_fill" BOTH | INPLACE {
+    "index_fill" BOTH | INPLACE, batch INDEX_DIM {
         pub fn index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor = index_fill_impl;
     }
     /// The elements at positions in the tensor as one vector.

@@ -155,13 +155,13 @@ fn unique_consecutive(a: &Args) -> Result<Out> {
 ops! {
     /// The distinct elements in ascending order, or the distinct slices along `dim`; on request also which of them
     /// each one is, and how often each occurs.
-    "unique" BOTH {
+    "unique" BOTH, batch DYNAMIC {
         (input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
          dim: int? = None) -> Any =>
             unique;
     }
     /// As `unique`, of elements or slices that follow each other; they keep their order.
-    "unique_consecutive" BOTH {
+    "unique_consecutive" BOTH, batch DYNAMIC {
         (input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int? = None) -> Any =>
             unique_consecutive;
     }

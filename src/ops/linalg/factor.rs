@@ -483,11 +483,11 @@ const SIGN: &[&str] = &["sign", "logabsdet"];
 
 ops! {
     /// The inverse of each matrix.
-    "inv" LINALG | OUT, out SAME {
+    "inv" LINALG | OUT, out SAME, batch LEADING {
         (A: Tensor) => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
     }
     /// The inverse of each matrix.
-    "inverse" BOTH | OUT {
+    "inverse" BOTH | OUT, batch LEADING {
         (input: Tensor) => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
     }
     /// The solution X of `A X = B`, or with `left=False` of `X A = B`.
@@ -500,43 +500,43 @@ ops! {
             linalg_solve_triangular;
     }
     /// The determinant of each matrix.
-    "det" LINALG | OUT, out SAME {
+    "det" LINALG | OUT, out SAME, batch LEADING {
         (A: Tensor) => |a| Ok(det(a.tensor(0)?)?.into());
     }
     /// The determinant of each matrix.
-    "det" BOTH {
+    "det" BOTH, batch LEADING {
         (input: Tensor) => |a| Ok(det(a.tensor(0)?)?.into());
     }
     /// The logarithm of the determinant of each matrix; none where that is negative.
-    "logdet" BOTH {
+    "logdet" BOTH, batch LEADING {
         (input: Tensor) => |a| Ok(logdet(a.tensor(0)?)?.into());
     }
     /// The sign of each determinant, and the logarithm of its absolute value.
-    "slogdet" LINALG | OUT, out SAME {
+    "slogdet" LINALG | OUT, out SAME, batch LEADING {
         (A: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("linalg_slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
     /// The sign of each determinant, and the logarithm of its absolute value.
-    "slogdet" BOTH | OUT, out SAME {
+    "slogdet" BOTH | OUT, out SAME, batch LEADING {
         (input: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
     /// The triangle L with `L Lᵀ = A`; with `upper`, its transpose.
-    "cholesky" LINALG | OUT, out SAME {
+    "cholesky" LINALG | OUT, out SAME, batch LEADING {
         (A: Tensor, *, upper: bool = False) => |a| Ok(cholesky("linalg.cholesky", a.tensor(0)?, a.bool(1)?)?.into());
     }
     /// The inverse of each matrix, from the triangle that `linalg.cholesky` made of it.
-    "cholesky_inverse" BOTH | OUT {
+    "cholesky_inverse" BOTH | OUT, batch LEADING {
         (input: Tensor, upper: bool = False) => cholesky_inverse;
     }
     /// The solution X of `A X = input`, from the triangle that `linalg.cholesky` made of A.
-    "cholesky_solve" BOTH | OUT {
+    "cholesky_solve" BOTH | OUT, batch LEADING {
         (input: Tensor, L: Tensor, upper: bool = False) => cholesky_solve;
     }
     /// The product of `n` times each matrix; of its inverse where `n` is negative.
-    "matrix_power" BOTH | OUT | COMPOSITE {
+    "matrix_power" BOTH | OUT | COMPOSITE, batch LEADING {
         (input: Tensor, n: int) => matrix_power;
     }
     /// The product of `n` times each matrix; of its inverse where `n` is negative.
-    "matrix_power" LINALG | OUT | COMPOSITE {
+    "matrix_power" LINALG | OUT | COMPOSITE, batch LEADING {
         (A: Tensor, n: int) => matrix_power;
     }
 }

@@ -222,19 +222,19 @@ fn torch_qr(a: &Args) -> Result<Out> {
 
 ops! {
     /// Orthogonal columns Q and a triangle R with `Q R = A`.
-    "qr" LINALG | OUT, out SAME {
+    "qr" LINALG | OUT, out SAME, batch LEADING {
         (A: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor] => qr_op;
     }
     /// Orthogonal columns Q and a triangle R with `Q R = A`.
-    "qr" BOTH {
+    "qr" BOTH, batch LEADING {
         (input: Tensor, some: bool = True) -> tuple[Tensor, Tensor] => torch_qr;
     }
     /// The eigenvalues of each symmetric matrix in ascending order, and its eigenvectors as columns.
-    "eigh" LINALG | OUT, out SAME {
+    "eigh" LINALG | OUT, out SAME, batch LEADING {
         (A: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor] => eigh_op;
     }
     /// The eigenvalues of each symmetric matrix in ascending order.
-    "eigvalsh" LINALG | OUT, out SAME {
+    "eigvalsh" LINALG | OUT, out SAME, batch LEADING {
         (A: Tensor, UPLO: str = "L") => |a| Ok(eigh(a.tensor(0)?, a.str(1)?)?.swap_remove(0).into());
     }
 }

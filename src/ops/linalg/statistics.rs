@@ -206,24 +206,24 @@ fn combinations(t: &Tensor, r: i64, again: bool) -> Result<Tensor> {
 
 ops! {
     /// Covariances of variables, which are the rows of a matrix; its columns are the observations.
-    "cov" BOTH {
+    "cov" BOTH, batch PARTS {
         (input: Tensor, *, correction: int = 1, fweights: Tensor? = None, aweights: Tensor? = None) =>
             |a| Ok(covariance(a.tensor(0)?, a.int(1)?, a.opt_tensor(2)?, a.opt_tensor(3)?)?.into());
     }
     /// Correlations of variables, which are the rows of a matrix; its columns are the observations.
-    "corrcoef" BOTH {
+    "corrcoef" BOTH, batch PARTS {
         (input: Tensor) => |a| Ok(correlation(a.tensor(0)?)?.into());
     }
     /// The powers of each element of a vector, a row each, in descending order unless `increasing`.
-    "vander" FUNCTION {
+    "vander" FUNCTION, batch PARTS {
         (x: Tensor, N: int? = None, increasing: bool = False) => vander;
     }
     /// The powers of each element, from 0 to `N - 1`, along a new last dimension.
-    "vander" LINALG {
+    "vander" LINALG, batch PARTS {
         (x: Tensor, *, N: int? = None) => linalg_vander;
     }
     /// All ways to take `r` elements of a vector in order, a row each.
-    "combinations" FUNCTION {
+    "combinations" FUNCTION, batch PARTS {
         (input: Tensor, r: int = 2, with_replacement: bool = False) =>
             |a| Ok(combinations(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
     }

@@ -144,7 +144,7 @@ fn attention_op(a: &Args) -> Result<Out> {
 
 ops! {
     /// `softmax(query @ keyᵀ * scale + mask) @ value`.
-    "scaled_dot_product_attention" NN | NATIVE, autocast LOWER {
+    "scaled_dot_product_attention" NN | NATIVE, autocast LOWER, batch LEADING {
         (query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor? = None, dropout_p: float = 0.0,
          is_causal: bool = False, *, scale: float? = None, enable_gqa: bool = False) =>
             attention_op;

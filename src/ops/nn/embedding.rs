@@ -188,7 +188,7 @@ fn embedding_op(a: &Args) -> Result<Out> {
 
 ops! {
     /// Rows of `weight` by index.
-    "embedding" NN {
+    "embedding" NN, batch EMBEDDING {
         (input: Tensor, weight: Tensor, padding_idx: int? = None, max_norm: float? = None, norm_type: float = 2.0,
          scale_grad_by_freq: bool = False, sparse: bool = False) =>
             embedding_op;

@@ -303,7 +303,7 @@ fn interpolate_op(a: &Args) -> Result<Out> {
 
 ops! {
     /// Enlarges or shrinks the spatial dimensions.
-    "interpolate" NN, autocast FULL_ON_GPU {
+    "interpolate" NN, autocast FULL_ON_GPU, batch PLANES {
         (input: Tensor, size: int[]? = None, scale_factor: float[]? = None, mode: str = "nearest",
          align_corners: bool? = None, recompute_scale_factor: bool? = None, antialias: bool = False) =>
             interpolate_op;

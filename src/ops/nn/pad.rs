@@ -101,11 +101,11 @@ fn pad_op(a: &Args) -> Result<Out> {
 
 ops! {
     /// Adds elements of one value around `input`, the last dimension first; negative numbers crop.
-    "constant_pad_nd" FUNCTION {
+    "constant_pad_nd" FUNCTION, batch PLANES {
         pub fn pad_constant(input: Tensor, pad: size, value: Number = 0) -> Tensor = pad_constant_impl;
     }
     /// Adds elements around `input`, the last dimension first; negative numbers crop.
-    "pad" NN {
+    "pad" NN, batch PLANES {
         (input: Tensor, pad: size, mode: str = "constant", value: Number? = None) => pad_op;
     }
 }

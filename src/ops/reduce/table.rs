@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 
 ops! {
     /// Sum of all elements, or over the dimensions `dim`.
-    "sum" BOTH | OUT, autocast FULL_ON_GPU, out ANY {
+    "sum" BOTH | OUT, autocast FULL_ON_GPU, out ANY, batch REDUCTION {
         (input: Tensor, *, dtype: dtype? = None) => sum_whole;
         /// The sum of all elements.
         pub fn sum_all(t: &Tensor, dtype: Option<DType>) -> Tensor as (t, dtype) = super::sum_all_impl;
@@ -20,11 +20,11 @@ ops! {
             as (t, dims_of(t, mask), keepdim, dtype) = super::sum_mask_impl;
     }
     /// Sum of all elements, or over the dimensions `dim`, with NaN as 0.
-    "nansum" BOTH | OUT, out ANY {
+    "nansum" BOTH | OUT, out ANY, batch REDUCTION {
         (input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) => nansum;
     }
     /// Mean of all elements, or over the dimensions `dim`.
-    "mean" BOTH | OUT {
+    "mean" BOTH | OUT, batch REDUCTION {
         (input: Tensor, *, dtype: dtype? = None) => mean_whole;
         /// The mean of all elements.
         pub fn mean_all(t: &Tensor) -> Tensor as (t, None::<DType>) = super::mean_all_impl;
@@ -34,11 +34,11 @@ ops! {
             as (t, dims_of(t, mask), keepdim, dtype) = super::mean_mask_impl;
     }
     /// Mean of the elements that are not NaN.
-    "nanmean" BOTH | OUT {
+    "nanmean" BOTH | OUT, batch REDUCTION {
         (input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) => nanmean;
     }
     /// Product of all elements, or along `dim`.
-    "prod" BOTH | OUT, autocast FULL, out ANY {
+    "prod" BOTH | OUT, autocast FULL, out ANY, batch REDUCTION {
         (input: Tensor, *, dtype: dtype? = None) => products::prod_all;
         /// The product of all elements.
         pub fn prod_all(t: &Tensor, dtype: Option<DType>) -> Tensor as (t, dtype) = products::prod_of_all;
@@ -48,15 +48,15 @@ ops! {
             products::prod_along;
     }
     /// Whether all elements differ from zero.
-    "all" BOTH | OUT, out TRUTH {
+    "all" BOTH | OUT, out TRUTH, batch REDUCTION {
         pub fn all(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = products::all_impl;
     }
     /// Whether some element differs from zero.
-    "any" BOTH | OUT, out TRUTH {
+    "any" BOTH | OUT, out TRUTH, batch REDUCTION {
         pub fn any(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = products::any_impl;
     }
     /// The largest element; along `dim` with where it stands; or the larger of two tensors.
-    "max" BOTH | OUT, out EXTREMUM {
+    "max" BOTH | OUT, out EXTREMUM, batch REDUCTION {
         (input: Tensor) => extremum::max_all;
         (input: Tensor, other: Tensor) => extremum::max_other;
         (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::max_dim;
@@ -64,7 +64,7 @@ ops! {
         pub fn max_along(t: &Tensor, dim: i64, keepdim: bool) -> Vec<Tensor> as (t, dim, keepdim) = extremum::max_along_impl;
     }
     /// The smallest element; along `dim` with where it stands; or the smaller of two tensors.
-    "min" BOTH | OUT, out EXTREMUM {
+    "min" BOTH | OUT, out EXTREMUM, batch REDUCTION {
         (input: Tensor) => extremum::min_all;
         (input: Tensor, other: Tensor) => extremum::min_other;
         (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::min_dim;
@@ -72,19 +72,19 @@ ops! {
         pub fn min_along(t: &Tensor, dim: i64, keepdim: bool) -> Vec<Tensor> as (t, dim, keepdim) = extremum::min_along_impl;
     }
     /// The largest element over the dimensions `dim`; equal elements share the gradient.
-    "amax" BOTH | OUT, out EXTREMA {
+    "amax" BOTH | OUT, out EXTREMA, batch REDUCTION {
         pub fn amax(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = extremum::amax_impl;
     }
     /// The smallest element over the dimensions `dim`; equal elements share the gradient.
-    "amin" BOTH | OUT, out EXTREMA {
+    "amin" BOTH | OUT, out EXTREMA, batch REDUCTION {
         pub fn amin(input: Tensor, dim: int[]? = None, keepdim: bool = False) -> Tensor = extremum::amin_impl;
     }
     /// The smallest and the largest element.
-    "aminmax" BOTH | OUT, out SAME {
+    "aminmax" BOTH | OUT, out SAME, batch DIMS {
         (input: Tensor, *, dim: int? = None, keepdim: bool = False) -> tuple[Tensor, Tensor] => extremum::aminmax;
     }
     /// Variance of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.
-    "var" BOTH | OUT {
+    "var" BOTH | OUT, batch REDUCTION {
         (input: Tensor, unbiased: bool) => moments::var_whole;
         (input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False) => moments::var_unbiased;
         (input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False) =>
@@ -92,7 +92,7 @@ ops! {
         (input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False) => moments::var_unbiased;
     }
     /// Standard deviation of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.
-    "std" BOTH | OUT {
+    "std" BOTH | OUT, batch REDUCTION {
         (input: Tensor, unbiased: bool) => moments::std_whole;
         (input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False) => moments::std_unbiased;
         (input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False) =>
@@ -100,7 +100,7 @@ ops! {
         (input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False) => moments::std_unbiased;
     }
     /// Variance and mean of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.
-    "var_mean" FUNCTION {
+    "var_mean" FUNCTION, batch REDUCTION {
         (input: Tensor, unbiased: bool) => moments::var_mean_whole;
         (input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False) => moments::var_mean_unbiased;
         (input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False) =>
@@ -110,7 +110,7 @@ ops! {
     }
     /// Standard deviation and mean of all elements, or over the dimensions `dim`; `correction` is taken from the
     /// divisor.
-    "std_mean" FUNCTION {
+    "std_mean" FUNCTION, batch REDUCTION {
         (input: Tensor, unbiased: bool) => moments::std_mean_whole;
         (input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False) => moments::std_mean_unbiased;
         (input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False) =>
@@ -119,7 +119,7 @@ ops! {
             moments::std_mean_unbiased;
     }
     /// Norm of order `p` of all elements, or over the dimensions `dim`.
-    "norm" BOTH | OUT, autocast FULL_ON_GPU, out SAME {
+    "norm" BOTH | OUT, autocast FULL_ON_GPU, out SAME, batch REDUCTION {
         (input: Tensor, p: Number? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None) =>
             norms::norm;
         (input: Tensor, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None) =>
@@ -130,21 +130,21 @@ ops! {
         pub fn norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor = norms::norm_but_one;
     }
     /// Logarithm of the sum of exponentials over the dimensions `dim`, without overflow.
-    "logsumexp" BOTH | SPECIAL | OUT, autocast FULL_ON_GPU {
+    "logsumexp" BOTH | SPECIAL | OUT, autocast FULL_ON_GPU, batch DIMS {
         pub fn logsumexp(input: Tensor, dim: int[], keepdim: bool = False) -> Tensor = norms::logsumexp_impl;
     }
     /// The median, the lower of two in the middle.
-    "median" BOTH | OUT {
+    "median" BOTH | OUT, batch REDUCTION {
         (input: Tensor) => order::median_all;
         (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => order::median_dim;
     }
     /// The median of the elements that are not NaN.
-    "nanmedian" BOTH | OUT {
+    "nanmedian" BOTH | OUT, batch REDUCTION {
         (input: Tensor) => order::nanmedian_all;
         (input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] => order::nanmedian_dim;
     }
     /// The most frequent element along `dim`, and where it stands.
-    "mode" BOTH | OUT, out MODE {
+    "mode" BOTH | OUT, out MODE, batch DIMS {
         (input: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor] => order::mode;
     }
     /// The quantiles `q`, of all elements or along `dim`.
@@ -162,7 +162,7 @@ ops! {
         (input: Tensor, size: size) => sum_to_size;
     }
     /// Each part along `dim`, scaled down to `maxnorm` where its norm of order `p` is larger.
-    "renorm" ALL {
+    "renorm" ALL, batch SLICES {
         (input: Tensor, p: Number, dim: int, maxnorm: Number) => norms::renorm;
     }
 }

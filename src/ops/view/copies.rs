@@ -320,41 +320,41 @@ fn copied(view: Result<Tensor>) -> Result<Out> {
 
 ops! {
     /// A copy with the order of the indices of `dims` reversed.
-    "flip" BOTH {
+    "flip" BOTH, batch DIMS {
         pub fn flip(input: Tensor, dims: size) -> Tensor = flip_impl;
     }
     /// A copy with the columns reversed.
-    "fliplr" BOTH {
+    "fliplr" BOTH, batch PARTS {
         (input: Tensor) => |a| {
             ensure!(a.tensor(0)?.rank() >= 2, Runtime, "Input must be >= 2-d.");
             Ok(flip(a.tensor(0)?, &[1])?.into())
         };
     }
     /// A copy with the rows reversed.
-    "flipud" BOTH {
+    "flipud" BOTH, batch PARTS {
         (input: Tensor) => |a| {
             ensure!(a.tensor(0)?.rank() >= 1, Runtime, "Input must be >= 1-d.");
             Ok(flip(a.tensor(0)?, &[0])?.into())
         };
     }
     /// A copy with indices moved on by `shifts`, those that leave the end coming back at the start.
-    "roll" BOTH {
+    "roll" BOTH, batch ROLL {
         (input: Tensor, shifts: int[], dims: int[]? = None) =>
             |a| Ok(roll(a.tensor(0)?, a.ints(1)?, a.opt_ints(2)?.unwrap_or(&[]))?.into());
         /// As `roll`.
         pub fn roll(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Tensor as (t, shifts, dims) = roll_impl;
     }
     /// A copy turned by `k` quarter turns in the plane of two dimensions.
-    "rot90" BOTH {
+    "rot90" BOTH, batch PARTS {
         (input: Tensor, k: int = 1, dims: size = [0, 1]) =>
             |a| Ok(rot90(a.tensor(0)?, a.int(1)?, a.ints(2)?)?.into());
     }
     /// The tensor repeated along each dimension.
-    "repeat" METHOD {
+    "repeat" METHOD, batch SIZES {
         pub fn repeat(input: Tensor, repeats: size) -> Tensor = repeat_impl;
     }
     /// The tensor repeated along its last dimensions.
-    "tile" BOTH {
+    "tile" BOTH, batch SIZES {
         (input: Tensor, dims: size) => tile;
     }
     /// Each index of a dimension repeated in place.
@@ -366,38 +366,38 @@ ops! {
         (repeats: Tensor, *, output_size: int? = None) => |a| Ok(repeated_indices(a.tensor(0)?)?.into());
     }
     /// One tensor per input, each with the shape of the grid that all span.
-    "meshgrid" FUNCTION {
+    "meshgrid" FUNCTION, batch PARTS {
         (tensors: Tensor*, *, indexing: str? = None) -> Tensor[] =>
             |a| Ok(Out::Tuple(meshgrid(a.tensors(0)?, a.opt_str(1)?)?));
     }
     /// All combinations of one element per tensor, as rows.
-    "cartesian_prod" FUNCTION {
+    "cartesian_prod" FUNCTION, batch PARTS {
         (tensors: Tensor*) => |a| Ok(cartesian_prod(a.tensors(0)?)?.into());
     }
     /// A copy with the dimensions in another order.
-    "permute_copy" FUNCTION | OUT {
+    "permute_copy" FUNCTION | OUT, batch ALL_DIMS {
         (input: Tensor, dims: size) => |a| copied(permute(a.tensor(0)?, a.ints(1)?));
     }
     /// A copy with two dimensions swapped.
-    "transpose_copy" FUNCTION | OUT {
+    "transpose_copy" FUNCTION | OUT, batch DIMS {
         (input: Tensor, dim0: int, dim1: int) => |a| copied(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?));
     }
     /// A copy of a matrix, transposed.
-    "t_copy" FUNCTION | OUT {
+    "t_copy" FUNCTION | OUT, batch ALL_DIMS {
         (input: Tensor) => |a| copied(t_of(a.tensor(0)?));
     }
     /// A copy without dimensions of size 1.
-    "squeeze_copy" FUNCTION | OUT {
+    "squeeze_copy" FUNCTION | OUT, batch SQUEEZE {
         (input: Tensor) => |a| copied(squeeze_all(a.tensor(0)?));
         (input: Tensor, dim: int) => |a| copied(squeeze(a.tensor(0)?, &[a.int(1)?]));
         (input: Tensor, dim: int[]) => |a| copied(squeeze(a.tensor(0)?, a.ints(1)?));
     }
     /// A copy with a new dimension of size 1.
-    "unsqueeze_copy" FUNCTION | OUT {
+    "unsqueeze_copy" FUNCTION | OUT, batch DIMS {
         (input: Tensor, dim: int) => |a| copied(unsqueeze(a.tensor(0)?, a.int(1)?));
     }
     /// A copy in another shape.
-    "view_copy" FUNCTION | OUT {
+    "view_copy" FUNCTION | OUT, batch SIZES {
         (input: Tensor, size: size) => |a| {
             let t = a.tensor(0)?;
             copied(reshape_to(t, &infer_shape(a.ints(1)?, t.numel())?))
@@ -405,16 +405,16 @@ ops! {
         (input: Tensor, dtype: dtype) => |a| copied(super::view_dtype(a.tensor(0)?, a.dtype(1)?));
     }
     /// A copy repeated over dimensions of size 1 and new leading ones.
-    "expand_copy" FUNCTION | OUT {
+    "expand_copy" FUNCTION | OUT, batch SIZES {
         (input: Tensor, size: size, *, implicit: bool = False) => |a| copied(super::expand(a.tensor(0)?, a.ints(1)?));
     }
     /// A copy of a diagonal of two dimensions.
-    "diagonal_copy" FUNCTION | OUT {
+    "diagonal_copy" FUNCTION | OUT, batch DIMS {
         (input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) =>
             |a| copied(cut::diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?));
     }
     /// A copy of windows of `size` indices of a dimension, `step` apart.
-    "unfold_copy" FUNCTION | OUT {
+    "unfold_copy" FUNCTION | OUT, batch DIMS {
         (input: Tensor, dimension: int, size: int, step: int) =>
             |a| copied(cut::unfold(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?));
     }
@@ -424,7 +424,7 @@ ops! {
             |a| copied(super::as_strided(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?));
     }
     /// A copy of the tensor.
-    "alias_copy" FUNCTION | OUT {
+    "alias_copy" FUNCTION | OUT, batch LEADING {
         (input: Tensor) => |a| copied(Ok(a.tensor(0)?.clone()));
     }
 }

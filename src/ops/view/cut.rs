@@ -154,7 +154,14 @@ fn take_seen(t: &Tensor, cut: Cut) -> Result<Tensor> {
         Cut::Slice { dim, start, length, step: 1 } => narrow(t, dim as i64, start as i64, length as i64),
         Cut::Diagonal { offset, dim1, dim2 } => diagonal(t, offset, dim1 as i64, dim2 as i64),
         Cut::Unfold { dim, size, step } => unfold(t, dim as i64, size as i64, step as i64),
-        Cut::Slice { .. } => taken(t, cut),
+        Cut::Slice { dim, start, length, step } => match t.batch() {
+            Some(batch) => {
+                let dim = dim + batch.levels().len();
+                let part = taken(batch.value(), Cut::Slice { dim, start, length, step })?;
+                Tensor::batched_over(part, batch.levels().into())
+            }
+            None => taken(t, cut),
+        },
     }
 }
 
@@ -389,21 +396,26 @@ fn diagflat(a: &Args) -> Result<Out> {
 
 /// A new view with the same layout.
 pub fn alias(t: &Tensor) -> Result<Tensor> {
+    if interpreter::active()
+        && let Some(batch) = t.batch()
+    {
+        return Tensor::batched_over(alias(batch.value())?, batch.levels().into());
+    }
     reshaped(t, t.layout().clone(), "AliasBackward0")
 }
 
 ops! {
     /// A view at one index of a dimension.
-    "select" BOTH {
+    "select" BOTH, batch DIMS {
         pub fn select(input: Tensor, dim: int, index: int) -> Tensor = select_impl;
     }
     /// A view of `length` indices of a dimension from `start`.
-    "narrow" BOTH {
+    "narrow" BOTH, batch DIMS {
         (input: Tensor, dim: int, start: Tensor, length: int) => narrow_from_tensor;
         pub fn narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor = narrow_impl;
     }
     /// A copy of `length` indices of a dimension from `start`.
-    "narrow_copy" BOTH | OUT {
+    "narrow_copy" BOTH | OUT, batch DIMS {
         (input: Tensor, dim: int, start: int, length: int) => |a| {
             let rank = a.tensor(0)?.rank() as i64;
             ensure!(a.int(1)? < rank, Runtime, "Expected dim < {rank} to be true, but got dim = {}", a.int(1)?);
@@ -411,16 +423,16 @@ ops! {
         };
     }
     /// A diagonal of two dimensions, as the last dimension of a view.
-    "diagonal" BOTH {
+    "diagonal" BOTH, batch DIMS {
         pub fn diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor = diagonal_impl;
     }
     /// A diagonal of two dimensions, as the last dimension of a view.
-    "diagonal" LINALG {
+    "diagonal" LINALG, batch DIMS {
         (input: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) =>
             |a| Ok(diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into());
     }
     /// Windows of `size` indices of a dimension, `step` apart, as a view with one more dimension.
-    "unfold" METHOD {
+    "unfold" METHOD, batch DIMS {
         pub fn unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor = unfold_impl;
     }
     /// A copy with `src` at one index of a dimension.
@@ -439,15 +451,15 @@ ops! {
             |a| scatter(a.tensor(0)?, a.tensor(1)?, diagonal_cut(a.tensor(0)?, a.int(2)?, a.int(3)?, a.int(4)?)?, "slice");
     }
     /// The diagonal of a matrix, or a matrix with the vector on a diagonal.
-    "diag" BOTH | OUT {
+    "diag" BOTH | OUT, batch PARTS {
         (input: Tensor, diagonal: int = 0) => diag;
     }
     /// Zeros with the last dimension as a diagonal of two new dimensions.
-    "diag_embed" BOTH {
+    "diag_embed" BOTH, batch DIMS {
         pub fn diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor = diag_embed_impl;
     }
     /// A matrix with all elements on a diagonal.
-    "diagflat" BOTH {
+    "diagflat" BOTH, batch PARTS {
         (input: Tensor, offset: int = 0) => diagflat;
     }
 }

@@ -257,15 +257,15 @@ fn copies(parts: Vec<Tensor>) -> Result<Out> {
 
 ops! {
     /// A view per index of a dimension.
-    "unbind" BOTH {
+    "unbind" BOTH, batch DIMS {
         pub fn unbind(input: Tensor, dim: int = 0) -> Tensor[] = unbind_impl;
     }
     /// A copy of each index of a dimension.
-    "unbind_copy" FUNCTION | OUT {
+    "unbind_copy" FUNCTION | OUT, batch DIMS {
         (input: Tensor, dim: int = 0) -> Tensor[] => |a| copies(unbind(a.tensor(0)?, a.int(1)?)?);
     }
     /// Views of pieces of a dimension, of one size or of the sizes listed.
-    "split" BOTH {
+    "split" BOTH, batch DIMS {
         pub fn split(input: Tensor, split_size_or_sections: int, dim: int = 0) -> Tensor[] = split_impl;
         (input: Tensor, split_size: int, dim: int = 0) -> Tensor[] =>
             |a| Ok(Out::Tuple(split(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
@@ -273,20 +273,20 @@ ops! {
         (input: Tensor, split_size: int[], dim: int = 0) -> Tensor[] => with_sizes;
     }
     /// Views of pieces of a dimension, of the sizes listed.
-    "split_with_sizes" BOTH {
+    "split_with_sizes" BOTH, batch DIMS {
         pub fn split_with_sizes(input: Tensor, split_sizes: size, dim: int = 0) -> Tensor[] = split_with_sizes_impl;
     }
     /// Copies of pieces of a dimension, of the sizes listed.
-    "split_with_sizes_copy" FUNCTION | OUT {
+    "split_with_sizes_copy" FUNCTION | OUT, batch DIMS {
         (input: Tensor, split_sizes: size, dim: int = 0) -> Tensor[] =>
             |a| copies(split_with_sizes(a.tensor(0)?, a.ints(1)?, a.int(2)?)?);
     }
     /// At most `chunks` views of equal size, the last one of which may be smaller.
-    "chunk" BOTH {
+    "chunk" BOTH, batch DIMS {
         pub fn chunk(input: Tensor, chunks: int, dim: int = 0) -> Tensor[] = chunk_impl;
     }
     /// Views of nearly equal parts of a dimension, or of the parts between the indices listed.
-    "tensor_split" BOTH {
+    "tensor_split" BOTH, batch DIMS {
         (input: Tensor, tensor_indices_or_sections: Tensor, dim: int = 0) -> Tensor[] => tensor_split_by_tensor;
         (input: Tensor, sections: int, dim: int = 0) -> Tensor[] =>
             |a| Ok(Out::Tuple(tensor_split(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
@@ -294,17 +294,17 @@ ops! {
             |a| Ok(Out::Tuple(tensor_split_at(a.tensor(0)?, a.ints(1)?, a.int(2)?)?));
     }
     /// Views of parts of the columns.
-    "hsplit" BOTH {
+    "hsplit" BOTH, batch PARTS {
         (input: Tensor, sections: int) -> Tensor[] => grid_split;
         (input: Tensor, indices: int[]) -> Tensor[] => grid_split_at;
     }
     /// Views of parts of the rows.
-    "vsplit" BOTH {
+    "vsplit" BOTH, batch PARTS {
         (input: Tensor, sections: int) -> Tensor[] => grid_split;
         (input: Tensor, indices: int[]) -> Tensor[] => grid_split_at;
     }
     /// Views of parts of the third dimension.
-    "dsplit" BOTH {
+    "dsplit" BOTH, batch PARTS {
         (input: Tensor, sections: int) -> Tensor[] => grid_split;
         (input: Tensor, indices: int[]) -> Tensor[] => grid_split_at;
     }

@@ -74,7 +74,10 @@ pub(super) fn hosted<R>(t: &Tensor, f: impl FnOnce(&Hosted) -> R) -> Option<R> {
 /// The device that a tensor's object reports.
 pub fn shown_device(t: &Tensor) -> Device {
     match t.device() {
-        Device::Meta if interpreter::active() => hosted(t, |h| h.device).unwrap_or(Device::Meta),
+        Device::Meta if interpreter::active() => match t.batch() {
+            Some(batch) => shown_device(batch.value()),
+            None => hosted(t, |h| h.device).unwrap_or(Device::Meta),
+        },
         device => device,
     }
 }
@@ -117,7 +120,7 @@ pub fn keep_object(object: &Bound<'_, PyTensor>) -> PyResult<()> {
 fn host(t: &Tensor, device: Device) {
     let data =
         Hosted { device, view: AtomicBool::new(false), kept: Mutex::new(None), _held: HeldGuard::new() };
-    t.meta_or_new().set_host(Arc::new(data));
+    t.become_hosted(Arc::new(data));
 }
 
 /// Whether any class has a `__torch_dispatch__`.
@@ -199,7 +202,7 @@ fn through_python(name: &str, t: &Tensor) -> Result<Tensor> {
 /// Whether operations on a tensor that are not in the table have to ask its class.
 #[inline(always)]
 pub fn asks_class(t: &Tensor) -> bool {
-    interpreter::active() && !modes::disabled() && t.is_hosted()
+    interpreter::active() && !modes::disabled() && t.is_hosted() && !t.is_batched()
 }
 
 /// The value of a hosted tensor of one element.

@@ -1,0 +1,274 @@
+"""`vmap`: a function called once for all slices of a dimension of its arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import rgrad
+from rgrad import _C, Tensor
+from rgrad.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+__all__ = ["chunk_vmap", "vmap"]
+
+_Function = Callable[..., Any]
+
+
+@contextmanager
+def _level(size: int, randomness: str) -> Iterator[int]:
+    """A running `vmap` over `size` slices."""
+    level = _C._vmap_enter(size, randomness)
+    try:
+        yield level
+    finally:
+        _C._vmap_exit()
+
+
+def _name(func: Any) -> str:
+    return getattr(func, "__name__", None) or repr(func)
+
+
+def vmap(
+    func: _Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
+) -> _Function:
+    """A function that computes another for all slices of a dimension of its arguments, in one call.
+
+    Args:
+        func: takes tensors without that dimension, in containers as well; returns tensors, or containers of them.
+        in_dims: the mapped dimension of each argument, None for one that all slices share; one number for all.
+        out_dims: where the dimension is in the results; one number for all. None for a result that is the same for all
+            slices.
+        randomness: "different" or "same" random numbers for the slices; with "error", drawing some is an error.
+        chunk_size: the number of slices that are computed together; all by default.
+
+    Returns:
+        The function of whole arguments.
+
+    Raises:
+        ValueError: if `in_dims` or `out_dims` do not fit, or the arguments differ in the size of the dimension.
+        RuntimeError: if `func` branches on values, or draws random numbers with `randomness="error"`.
+
+    Example:
+        >>> import rgrad as torch
+        >>> torch.func.vmap(torch.dot)(torch.eye(2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([1., 4.])
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        size, dims, leaves, spec = _arguments(func, in_dims, args)
+        if chunk_size is not None and chunk_size < size:
+            return _by_chunks(func, dims, leaves, spec, out_dims, randomness, chunk_size, size, kwargs)
+        return _whole(func, size, dims, leaves, spec, out_dims, randomness, kwargs)
+
+    return mapped
+
+
+def _whole(
+    func: _Function,
+    size: int,
+    dims: list[int | None],
+    leaves: list[Any],
+    spec: TreeSpec,
+    out_dims: Any,
+    randomness: str,
+    kwargs: dict[str, Any],
+) -> Any:
+    with _level(size, randomness) as level:
+        own = [t if d is None else _C._add_batch_dim(t, d, level) for t, d in zip(leaves, dims, strict=True)]
+        keywords, keys = tree_flatten(kwargs)
+        keywords = [_C._add_batch_dim(t, 0, level) if isinstance(t, Tensor) else t for t in keywords]
+        made = func(*tree_unflatten(own, spec), **tree_unflatten(keywords, keys))
+        return _joined(func, made, out_dims, level, size)
+
+
+def _joined(func: _Function, made: Any, out_dims: Any, level: int, size: int) -> Any:
+    """Results with the dimension of a level."""
+    leaves, spec = tree_flatten(made)
+    if isinstance(made, Tensor):
+        dims = _one_out_dim(func, out_dims, made)
+    else:
+        dims = _broadcast(out_dims, spec)
+        if dims is None:
+            raise ValueError(
+                f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
+                f"`outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}."
+            )
+    found = []
+    for t, dim in zip(leaves, dims, strict=True):
+        if not isinstance(t, Tensor):
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}. Did you mean to "
+                f"set out_dims= to None for output?"
+            ) if dim is not None else _not_a_tensor(func, t)
+        if dim is None:
+            if _C._is_batched(t) and level in _C._batch_value(t)[1]:
+                raise ValueError(
+                    f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
+                )
+            found.append(t)
+        else:
+            found.append(_C._remove_batch_dim(t, level, size, dim))
+    return tree_unflatten(found, spec)
+
+
+def _not_a_tensor(func: _Function, t: Any) -> ValueError:
+    return ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}.")
+
+
+def _one_out_dim(func: _Function, out_dims: Any, made: Tensor) -> list[int | None]:
+    if isinstance(out_dims, (tuple, list)) and len(out_dims) == 1:
+        out_dims = out_dims[0]
+    if out_dims is None or (isinstance(out_dims, int) and not isinstance(out_dims, bool)):
+        return [out_dims]
+    raise ValueError(
+        f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int or a python collection of ints "
+        f"representing where in the outputs the vmapped dimension should appear; it is not compatible with the structure "
+        f"of `outputs`, one Tensor."
+    )
+
+
+def _broadcast(dims: Any, spec: TreeSpec) -> list[int | None] | None:
+    """Dimensions for the leaves of a container: one for all, or a container of the same or a shallower structure."""
+    if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
+        return [dims] * spec.num_leaves
+    flat, own = tree_flatten(dims, is_leaf=lambda d: d is None)
+    if own.is_leaf():
+        return None
+    if own.type != spec.type or own.num_children != spec.num_children or own.context != spec.context:
+        both = (tuple, list)
+        if not (own.type in both and spec.type in both and own.num_children == spec.num_children):
+            return None
+    found: list[int | None] = []
+    at = 0
+    for child, inner in zip(own.children(), spec.children(), strict=True):
+        part = tree_unflatten(flat[at : at + child.num_leaves], child)
+        at += child.num_leaves
+        below = _broadcast(part, inner)
+        if below is None:
+            return None
+        found += below
+    return found
+
+
+def _arguments(func: _Function, in_dims: Any, args: tuple[Any, ...]) -> tuple[int, list[int | None], list[Any], TreeSpec]:
+    """The number of slices, the mapped dimensions of the leaves, the leaves, and their structure."""
+    called = f"vmap({_name(func)}, in_dims={in_dims}, ...)"
+    if not isinstance(in_dims, (int, list, tuple)) or isinstance(in_dims, bool):
+        raise ValueError(
+            f"{called}(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+            f"inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"{called}(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function "
+            f"with no inputs. The latter is unsupported."
+        )
+    leaves, spec = tree_flatten(args)
+    dims = _broadcast(in_dims if isinstance(in_dims, int) else tuple(in_dims), spec)
+    if dims is None:
+        raise ValueError(
+            f"{called}(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
+        )
+    for i, (t, d) in enumerate(zip(leaves, dims, strict=True)):
+        if d is not None and (not isinstance(d, int) or isinstance(d, bool)):
+            raise ValueError(f"{called}(<inputs>): Got in_dim={d} for an input but in_dim must be either an integer or None.")
+        if isinstance(d, int) and not isinstance(t, Tensor):
+            raise ValueError(
+                f"{called}(<inputs>): Got in_dim={d} for an input but the input is of type {type(t)}. We cannot vmap over "
+                f"non-Tensor arguments, please use None as the respective in_dim"
+            )
+        if d is not None and not -t.dim() <= d < t.dim():
+            raise ValueError(
+                f"{called}(<inputs>): Got in_dim={d} for some input, but that input is a Tensor of dimensionality "
+                f"{t.dim()} so expected in_dim to satisfy -{t.dim()} <= in_dim < {t.dim()}."
+            )
+        dims[i] = d if d is None else d % t.dim()
+    sizes = [t.shape[d] for t, d in zip(leaves, dims, strict=True) if d is not None]
+    if not sizes:
+        raise ValueError(f"{called}(<inputs>): at least one input must be mapped: in_dims is None for all of them.")
+    if any(n != sizes[0] for n in sizes):
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            f"dimension"
+        )
+    return sizes[0], dims, leaves, spec
+
+
+def _by_chunks(
+    func: _Function,
+    dims: list[int | None],
+    leaves: list[Any],
+    spec: TreeSpec,
+    out_dims: Any,
+    randomness: str,
+    chunk_size: int,
+    size: int,
+    kwargs: dict[str, Any],
+) -> Any:
+    """The results of parts of the slices, joined."""
+    state = rgrad.get_rng_state() if randomness == "same" else None
+    parts: list[list[Tensor]] = []
+    keywords, keys = tree_flatten(kwargs)
+    for start in range(0, size, chunk_size):
+        length = min(chunk_size, size - start)
+        if state is not None:
+            rgrad.set_rng_state(state)
+        own = [t if d is None else t.narrow(d, start, length) for t, d in zip(leaves, dims, strict=True)]
+        named = [t.narrow(0, start, length) if isinstance(t, Tensor) else t for t in keywords]
+        made = _whole(func, length, dims, own, spec, out_dims, randomness, tree_unflatten(named, keys))
+        found, out_spec = tree_flatten(made)
+        parts.append(found)
+    where = [0] if isinstance(made, Tensor) and not isinstance(out_dims, int) else _broadcast(out_dims, out_spec)
+    if isinstance(made, Tensor):
+        where = [out_dims if isinstance(out_dims, int) else tree_flatten(out_dims)[0][0]]
+    joined = [
+        column[0] if dim is None else rgrad.cat(column, dim)
+        for column, dim in zip(zip(*parts, strict=True), where or [], strict=True)
+    ]
+    return tree_unflatten(joined, out_spec)
+
+
+def chunk_vmap(
+    func: _Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
+) -> _Function:
+    """As `vmap`, by a number of parts of the slices rather than by their size.
+
+    Args:
+        func: as for `vmap`.
+        in_dims: as for `vmap`.
+        out_dims: as for `vmap`.
+        randomness: as for `vmap`.
+        chunks: the number of parts.
+    """
+    if chunks < 1:
+        raise ValueError(f"chunk_vmap: chunks should be greater than 0. (got {chunks})")
+
+    @functools.wraps(func)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        size, *_ = _arguments(func, in_dims, args)
+        length = max(1, -(-size // chunks))
+        return vmap(func, in_dims, out_dims, randomness, chunk_size=length)(*args, **kwargs)
+
+    return mapped
+
+
+def columns(count: int, basis: Tensor, compute: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:
+    """What `compute` makes of each row of a matrix, in one call.
+
+    Args:
+        count: the number of rows.
+        basis: the rows.
+        compute: gets a tensor that stands for each row; returns tensors, whose rows are returned in a first dimension.
+    """
+    with _level(count, "same") as level:
+        return [_C._remove_batch_dim(t, level, count, 0) for t in compute(_C._add_batch_dim(basis, 0, level))]

@@ -12,6 +12,9 @@ TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any
 
+# What programs ask before they call functions that PyTorch takes from libraries. Matrices can be factorized here.
+LIBRARIES = {"has_lapack": True, "has_mkl": False, "has_openmp": False, "has_spectral": False}
+
 
 def __getattr__(name: str) -> Any:
     # Pickles name it here; what it needs is imported with it.
@@ -187,6 +190,8 @@ def install() -> None:
     _C.UntypedStorage.is_shared = _storage_is_shared  # type: ignore[attr-defined]
     _C.UntypedStorage.__getitem__ = _slice_or_item  # type: ignore[method-assign]
     _C._log_api_usage_once = _log_api_usage_once  # type: ignore[attr-defined]
+    for name, present in LIBRARIES.items():
+        setattr(_C, name, present)
     _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]
     for method in (apply_, map_, map2_, storage, pinverse, storage_type, is_shared, share_memory_, __complex__):
         setattr(Tensor, method.__name__, method)

@@ -182,6 +182,12 @@ def _log_api_usage_once(event: str) -> None:
     """Nothing is logged."""
 
 
+def _get_cpu_capability() -> str:
+    """The instruction set in use, as PyTorch names it: "DEFAULT", "AVX2" or "AVX512"."""
+    isa = _C._set_cpu_isa()
+    return "DEFAULT" if isa == "baseline" else isa.upper()
+
+
 def install() -> None:
     """Adds the methods to Tensor, and some to its storages."""
     _C.UntypedStorage.from_file = staticmethod(from_file)  # type: ignore[attr-defined]
@@ -190,6 +196,7 @@ def install() -> None:
     _C.UntypedStorage.is_shared = _storage_is_shared  # type: ignore[attr-defined]
     _C.UntypedStorage.__getitem__ = _slice_or_item  # type: ignore[method-assign]
     _C._log_api_usage_once = _log_api_usage_once  # type: ignore[attr-defined]
+    _C._get_cpu_capability = _get_cpu_capability  # type: ignore[attr-defined]
     for name, present in LIBRARIES.items():
         setattr(_C, name, present)
     _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]

@@ -237,6 +237,12 @@ def test_the_core_says_which_libraries_it_has():
     assert [getattr(_C, n) for n in names] == [getattr(torch, n) for n in names] == [True, False, False, False]
 
 
+def test_the_core_names_the_instruction_set_that_it_uses():
+    names = {"baseline": "DEFAULT", "avx2": "AVX2", "avx512": "AVX512"}
+    assert _C._get_cpu_capability() == names[torch.cpu.get_cpu_capability()]  # type: ignore[attr-defined]
+    assert torch._utils._is_privateuse1_backend_available() is False
+
+
 def test_private_modules_are_found_without_an_import_of_their_own():
     assert torch.utils._mode_utils.all_same_mode([1, 1])
     found = torch.utils._import_utils._check_module_exists

@@ -159,6 +159,8 @@ def _get_numerical_jacobian(
         For each tensor of `target` a tuple with a matrix for each output, which has a row per element of the tensor
         and a column per element of the output.
 
+    >>> import rgrad
+    >>> from rgrad.autograd.gradcheck import _get_numerical_jacobian
     >>> x = rgrad.tensor([1.0, 2.0], dtype=rgrad.float64, requires_grad=True)
     >>> _get_numerical_jacobian(lambda x: x * x, x)[0][0].round(decimals=6)
     tensor([[2., 0.],

@@ -14,6 +14,7 @@ def _check_module_exists(name: str) -> bool:
     Returns:
         False also where a package around it is missing.
 
+    >>> from rgrad.utils._import_utils import _check_module_exists
     >>> _check_module_exists("math"), _check_module_exists("no_such_package.part")
     (True, False)
     """

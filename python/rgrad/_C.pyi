@@ -3001,6 +3001,7 @@ _DisableTorchDispatch: Any
 _InputMetadata: Any
 _LinAlgError: Any
 _TensorMeta: Any
+_TorchFunctionState: Any
 _WeakTensorRef: Any
 _WgslKernel: Any
 _are_functorch_transforms_active: Any
@@ -3016,10 +3017,12 @@ _disabled_torch_function_impl: Any
 _empty_cache: Any
 _functions: Any
 _get_autocast: Any
+_get_cpu_capability: Any
 _get_default_device: Any
 _get_function_stack_at: Any
 _get_printoptions: Any
 _get_privateuse1_backend_name: Any
+_get_torch_function_state: Any
 _get_tracing_state: Any
 _gpu_avoid: Any
 _gpu_count: Any
@@ -3082,6 +3085,7 @@ _set_printoptions: Any
 _set_saved_tensors_hooks_error: Any
 _set_torch_dispatch_disabled: Any
 _set_torch_function_disabled: Any
+_set_torch_function_state: Any
 _special: Any
 _storage_bytes: Any
 _swap_tensor_impl: Any
@@ -3108,6 +3112,10 @@ float8_e5m2fnuz: dtype
 float8_e8m0fnu: dtype
 get_default_device: Any
 half: dtype
+has_lapack: Any
+has_mkl: Any
+has_openmp: Any
+has_spectral: Any
 int: dtype
 int16: dtype
 int32: dtype

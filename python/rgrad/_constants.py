@@ -8,6 +8,7 @@ from typing import Any
 
 from rgrad import _C
 from rgrad._absent import absent_class
+from rgrad._tensor import LIBRARIES
 
 _COMPLEX = "there are no complex tensors"
 _QUANTIZED = "there are no quantized tensors"
@@ -27,10 +28,10 @@ TensorType = absent_class("torch.TensorType", "functions run as Python")
 # Any storage is one of bytes below.
 StorageBase = _C.UntypedStorage
 
-has_lapack = True  # matrices can be factorized
-has_mkl = False
-has_openmp = False
-has_spectral = False
+has_lapack = LIBRARIES["has_lapack"]
+has_mkl = LIBRARIES["has_mkl"]
+has_openmp = LIBRARIES["has_openmp"]
+has_spectral = LIBRARIES["has_spectral"]
 USE_GLOBAL_DEPS = False
 USE_RTLD_GLOBAL_WITH_LIBTORCH = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from enum import Enum
 
 from rgrad import _C
 from rgrad._C import Tensor
@@ -322,6 +323,28 @@ class DisableTorchFunction(_Disable):
     level = 2
 
 
+class _TorchFunctionState(Enum):
+    """Whose `__torch_function__` operations ignore."""
+
+    ENABLED = 0
+    SUBCLASSES_DISABLED = DisableTorchFunctionSubclass.level
+    ALL_DISABLED = DisableTorchFunction.level
+
+
+def _set_torch_function_state(state: _TorchFunctionState) -> None:
+    """Sets whose `__torch_function__` operations of this thread ignore."""
+    if not isinstance(state, _TorchFunctionState):
+        raise TypeError(f"_set_torch_function_state(): expected _TorchFunctionState, but got {type(state)}")
+    _C._set_torch_function_disabled(state.value)
+
+
+def _get_torch_function_state() -> _TorchFunctionState:
+    """Whose `__torch_function__` operations of this thread ignore."""
+    level = _C._set_torch_function_disabled(0)
+    _C._set_torch_function_disabled(level)
+    return _TorchFunctionState(int(level))
+
+
 def _of_the_core() -> list[Callable[..., Any]]:
     """The functions of Python whose check is that of the core: Note [Functions that take attributes]."""
     from rgrad.nn._forwarding import FUNCTIONS
@@ -391,6 +414,9 @@ def install() -> None:
     _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass  # type: ignore[attr-defined]
     _C._DisableTorchDispatch = _DisableTorchDispatch  # type: ignore[attr-defined]
     _C.DisableTorchFunction = DisableTorchFunction  # type: ignore[attr-defined]
+    _C._TorchFunctionState = _TorchFunctionState  # type: ignore[attr-defined]
+    _C._get_torch_function_state = _get_torch_function_state  # type: ignore[attr-defined]
+    _C._set_torch_function_state = _set_torch_function_state  # type: ignore[attr-defined]
     Tensor._takes_part = False  # type: ignore[attr-defined]
     Tensor._dispatches = False  # type: ignore[attr-defined]
     _C._disabled_torch_dispatch_impl = _disabled_torch_dispatch  # type: ignore[attr-defined]

@@ -12,6 +12,9 @@ TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any
 
+# What programs ask before they call functions that PyTorch takes from libraries. Matrices can be factorized here.
+LIBRARIES = {"has_lapack": True, "has_mkl": False, "has_openmp": False, "has_spectral": False}
+
 
 def __getattr__(name: str) -> Any:
     # Pickles name it here; what it needs is imported with it.
@@ -179,6 +182,12 @@ def _log_api_usage_once(event: str) -> None:
     """Nothing is logged."""
 
 
+def _get_cpu_capability() -> str:
+    """The instruction set in use, as PyTorch names it: "DEFAULT", "AVX2" or "AVX512"."""
+    isa = _C._set_cpu_isa()
+    return "DEFAULT" if isa == "baseline" else isa.upper()
+
+
 def install() -> None:
     """Adds the methods to Tensor, and some to its storages."""
     _C.UntypedStorage.from_file = staticmethod(from_file)  # type: ignore[attr-defined]
@@ -187,6 +196,9 @@ def install() -> None:
     _C.UntypedStorage.is_shared = _storage_is_shared  # type: ignore[attr-defined]
     _C.UntypedStorage.__getitem__ = _slice_or_item  # type: ignore[method-assign]
     _C._log_api_usage_once = _log_api_usage_once  # type: ignore[attr-defined]
+    _C._get_cpu_capability = _get_cpu_capability  # type: ignore[attr-defined]
+    for name, present in LIBRARIES.items():
+        setattr(_C, name, present)
     _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]
     for method in (apply_, map_, map2_, storage, pinverse, storage_type, is_shared, share_memory_, __complex__):
         setattr(Tensor, method.__name__, method)

@@ -20,6 +20,11 @@ def _element_size(dtype: Any) -> int:
     return dtype.itemsize
 
 
+def _is_privateuse1_backend_available() -> bool:
+    """False: no backend of a program's own can be registered."""
+    return False
+
+
 def dtype_name(dtype: Any) -> str:
     """The bare name of a dtype, such as "float32"."""
     return str(dtype).rpartition(".")[2]

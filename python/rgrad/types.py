@@ -26,6 +26,7 @@ Number = int | float | bool
 BoolLikeType = Union[bool, SymBool]  # noqa: UP007
 IntLikeType = Union[int, SymInt]  # noqa: UP007
 FloatLikeType = Union[float, SymFloat]  # noqa: UP007
+_TensorOrTensors = Union[Tensor, Sequence[Tensor]]  # noqa: UP007
 Device = _device | str | int | None
 FileLike = Union[str, os.PathLike[str], IO[bytes]]  # noqa: UP007
 Storage = (TypedStorage, UntypedStorage)

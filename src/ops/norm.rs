@@ -26,11 +26,16 @@ const fn node(kind: Kind) -> &'static str {
     }
 }
 
-/// The memory format of a result: that of `x` if there are channels.
+/// The memory format of a result: that of `x` if there are channels. Where dimensions of size 1 leave its strides open to
+/// both readings, `batch_norm` takes `x` as channels-last unless it is in row-major order too.
 fn format(kind: Kind, x: &Tensor) -> MemoryFormat {
     match kind {
         Kind::Layer { .. } => MemoryFormat::Contiguous,
-        Kind::Group { .. } | Kind::Batch { .. } => x.layout().suggested_format(),
+        Kind::Group { .. } => x.layout().suggested_format(),
+        Kind::Batch { .. } => [MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d]
+            .into_iter()
+            .find(|&f| !x.is_contiguous() && x.layout().is_in(f))
+            .unwrap_or_else(|| x.layout().suggested_format()),
     }
 }
 

@@ -128,6 +128,19 @@ impl Window<'_> {
             output[a] = results(input[a], kernel[a], stride[a], padding[a], dilation[a], self.ceil);
         }
         if used.clone().any(|a| output[a] < 1) {
+            let smaller = used.clone().any(|a| (input[a] as i64) < kernel[a]);
+            if n == 3 && self.op.starts_with("avg") && smaller {
+                bail!(
+                    Runtime,
+                    "input image (T: {} H: {} W: {}) smaller than kernel size (kT: {} kH: {} kW: {})",
+                    input[0],
+                    input[1],
+                    input[2],
+                    kernel[0],
+                    kernel[1],
+                    kernel[2]
+                );
+            }
             let plane: Vec<i64> = input[3 - n..].iter().map(|&i| i as i64).collect();
             let channels = t.shape()[t.rank() - n - 1];
             bail!(
@@ -162,8 +175,19 @@ impl Window<'_> {
             return Ok(());
         }
         let (low, high) = (n + 1, n + 2);
-        if n == 3 || (t.rank() != low && t.rank() != high) {
+        if t.rank() != low && t.rank() != high {
             bail!(Runtime, "non-empty {low}D or {high}D (batch mode) tensor expected for input");
+        }
+        if n == 3 {
+            let first = t.rank() - n - 1;
+            let empty = (first..t.rank()).find(|&d| t.shape()[d] == 0).unwrap_or(first);
+            bail!(
+                Runtime,
+                "{}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with \
+                 dimension {empty} being empty",
+                self.op,
+                t.shape()
+            );
         }
         bail!(
             Runtime,
@@ -245,7 +269,8 @@ fn max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
     );
     let dilation = one("dilation", dilation, 1)?;
     let count = results(t.shape()[t.rank() - 1], kernel, stride, padding, dilation, ceil);
-    ensure!(count > 0, Runtime, "{op}() Invalid computed output size: {count}");
+    // With indices, PyTorch words the error as that of a plane of one row: see `Window::shape`.
+    ensure!(count > 0 || a.bool(6)?, Runtime, "{op}() Invalid computed output size: {count}");
     let (kernel, stride, padding, dilation) =
         (&[1, kernel], Some(&[1, stride][..]), &[0, padding], &[1, dilation]);
     let window = Window { op, n: 2, kernel, stride, padding, dilation, ceil };
@@ -350,8 +375,9 @@ fn adaptive(t: &Tensor, op: &str, size: &[i64], n: usize) -> Result<(ResizeShape
         );
         output[a] = size[k] as usize;
     }
-    // Averages of lines and planes accept a batch without channels.
-    let first = if op.contains("avg") && n < 3 { t.rank() - n } else { usize::from(t.rank() == n + 2) };
+    // The first dimension may be empty, be it of a batch or of channels; averages of lines and planes also accept a
+    // batch without channels.
+    let first = if op.contains("avg") && n < 3 { t.rank() - n } else { 1 };
     if let Some(d) = (first..t.rank()).find(|&d| t.shape()[d] == 0) {
         bail!(
             Runtime,

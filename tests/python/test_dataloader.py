@@ -270,6 +270,18 @@ def test_a_worker_knows_its_number():
     assert lists(DataLoader(Workers(4), batch_size=1, num_workers=2)) == [[0], [1], [0], [1]]
 
 
+class Methods(Squares):
+    def __getitem__(self, index):
+        info = get_worker_info()
+        return info is not None and (info.worker_method, info.rng)
+
+
+def test_a_worker_knows_whether_it_is_a_process_or_a_thread():
+    for kind, method in (("process", "multiprocessing"), ("thread", "thread")):
+        loader = DataLoader(Methods(1), batch_size=None, num_workers=1, worker_type=kind)
+        assert [tuple(row) for row in loader] == [(method, None)]
+
+
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_a_workers_error_comes_with_its_traceback_and_the_loader_goes_on(kind):
     iterator = iter(DataLoader(Failing(8), batch_size=2, num_workers=2, worker_type=kind))

@@ -10,6 +10,7 @@ from distribution_cases import ALL, CONTINUOUS, DISCRETE, DOUBLE, counts, expect
 import rgrad as torch
 from rgrad import distributions as D
 from rgrad._special.integrals import bessel_ie, gammainc, logit_beta_grad, standard_gamma_grad
+from rgrad.autograd import forward_ad
 from rgrad.distributions import kl_divergence, register_kl
 from rgrad.distributions._sampling import standard_gamma
 from rgrad.distributions.kl import _KL_REGISTRY
@@ -305,3 +306,12 @@ def test_divergences_have_gradients():
     a, b = t(1.3).requires_grad_(), t(2.5).requires_grad_()
     for q in (D.Gamma(t(2.0), t(0.7)), D.Normal(t(0.0), t(1.0)), D.Gumbel(t(0.0), t(1.0))):
         assert torch.autograd.gradcheck(lambda a, b, q=q: kl_divergence(D.Gamma(a, b), q), (a, b))
+
+
+def test_derivatives_of_counts_by_their_rates_are_zero():
+    rate = torch.full((3,), 2.0, requires_grad=True)
+    torch.poisson(rate).sum().backward()
+    assert rate.grad is not None and rate.grad.tolist() == [0.0] * 3
+    with forward_ad.dual_level():
+        count = torch.poisson(forward_ad.make_dual(torch.ones(3), torch.ones(3)))
+        assert forward_ad.unpack_dual(count).tangent.tolist() == [0.0] * 3

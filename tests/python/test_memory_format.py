@@ -245,3 +245,16 @@ def test_padding_by_nothing_is_a_copy():
     image = torch.zeros(1, 2, 3, 3)
     F.pad(image, (0, 0, 0, 0), mode="reflect").fill_(1)
     assert image.sum() == 0
+
+
+def test_batch_norm_reads_strides_that_sizes_of_one_leave_open_as_channels_last():
+    x = torch.arange(6.0).reshape(1, 3, 2, 1).permute(0, 2, 1, 3)
+    for training in (False, True):
+        assert torch.nn.BatchNorm2d(2).train(training)(x).stride() == (6, 1, 2, 2)
+        assert torch.nn.BatchNorm3d(2).train(training)(x.unsqueeze(2)).stride() == (6, 1, 6, 2, 2)
+    assert torch.nn.BatchNorm2d(2)(torch.ones(4, 2, 3, 1)).stride() == (6, 3, 1, 1)
+
+
+def test_instance_norm_gives_rows_of_any_layout():
+    x = torch.arange(48.0).reshape(2, 3, 2, 4).to(memory_format=torch.channels_last)
+    assert torch.nn.InstanceNorm2d(3)(x).is_contiguous() and torch.nn.InstanceNorm2d(3)(x[:1]).is_contiguous()

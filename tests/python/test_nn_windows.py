@@ -290,3 +290,25 @@ def test_grids_are_checked_before_they_are_sampled():
     numbers = (F.GRID_SAMPLE_INTERPOLATION_MODES["nearest"], F.GRID_SAMPLE_PADDING_MODES["border"])
     expected = F.grid_sample(x, grid, "nearest", "border", align_corners=True)
     assert torch.equal(torch._grid_sampler_2d_cpu_fallback(x, grid, *numbers, True), expected)
+
+
+def test_pooling_takes_an_empty_first_dimension_and_names_any_other():
+    for pool in (F.adaptive_avg_pool3d, F.adaptive_max_pool3d):
+        assert pool(torch.ones(0, 4, 4, 4), 2).shape == (0, 2, 2, 2)
+        with pytest.raises(RuntimeError, match="with dimension 1 being empty"):
+            pool(torch.ones(3, 0, 4, 4), 2)
+    assert F.adaptive_max_pool2d(torch.ones(0, 4, 4), 2).shape == (0, 2, 2)
+    assert F.adaptive_max_pool1d(torch.ones(0, 4), 3).shape == (0, 3)
+    for pool in (F.max_pool3d, F.avg_pool3d):
+        assert pool(torch.ones(0, 3, 4, 4, 4), 2).shape == (0, 3, 2, 2, 2)
+        with pytest.raises(RuntimeError, match="Expected input to have non-zero size .* with dimension 1 being empty"):
+            pool(torch.ones(1, 0, 4, 4, 4), 2)
+
+
+def test_a_window_that_fits_nowhere_is_refused():
+    with pytest.raises(RuntimeError, match=r"Given input size: \(2x1x2\)\..*Output size is too small"):
+        F.max_pool1d(torch.ones(1, 2, 2), 3, return_indices=True)
+    with pytest.raises(RuntimeError, match="Invalid computed output size: 0"):
+        F.max_pool1d(torch.ones(1, 2, 2), 3)
+    with pytest.raises(RuntimeError, match=r"\(T: 2 H: 2 W: 2\) smaller than kernel size \(kT: 3 kH: 3 kW: 3\)"):
+        F.avg_pool3d(torch.ones(1, 2, 2, 2, 2), 3)

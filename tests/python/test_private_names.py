@@ -6,6 +6,7 @@ import pytest
 
 import rgrad as torch
 from rgrad import _C
+from rgrad.autograd.gradcheck import _get_numerical_jacobian, _iter_tensors
 from rgrad.nn import init
 from rgrad.nn.modules.transformer import _get_activation_fn
 
@@ -214,3 +215,51 @@ def test_the_older_name_of_the_download_of_parameters_is_kept():
     from rgrad.utils import model_zoo
 
     assert model_zoo.load_url is torch.hub.load_state_dict_from_url
+
+
+def test_the_state_of_overrides_can_be_read_and_restored():
+    get, set_ = _C._get_torch_function_state, _C._set_torch_function_state  # type: ignore[attr-defined]
+    State = _C._TorchFunctionState  # type: ignore[attr-defined]
+    assert get() is State.ENABLED
+    with _C.DisableTorchFunctionSubclass():  # type: ignore[attr-defined]
+        before = get()
+        assert before is State.SUBCLASSES_DISABLED
+        set_(State.ALL_DISABLED)
+        assert get() is State.ALL_DISABLED
+        set_(before)
+    assert get() is State.ENABLED
+    with pytest.raises(TypeError, match="expected _TorchFunctionState"):
+        set_(1)
+
+
+def test_the_core_says_which_libraries_it_has():
+    names = ("has_lapack", "has_mkl", "has_openmp", "has_spectral")
+    assert [getattr(_C, n) for n in names] == [getattr(torch, n) for n in names] == [True, False, False, False]
+
+
+def test_the_core_names_the_instruction_set_that_it_uses():
+    names = {"baseline": "DEFAULT", "avx2": "AVX2", "avx512": "AVX512"}
+    assert _C._get_cpu_capability() == names[torch.cpu.get_cpu_capability()]  # type: ignore[attr-defined]
+    assert torch._utils._is_privateuse1_backend_available() is False
+
+
+def test_private_modules_are_found_without_an_import_of_their_own():
+    assert torch.utils._mode_utils.all_same_mode([1, 1])
+    found = torch.utils._import_utils._check_module_exists
+    assert found("math") and not found("no_such_package") and not found("no_such_package.part")
+
+
+def test_a_numerical_jacobian_has_a_matrix_for_each_input_and_output():
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    fixed = torch.ones(1, dtype=torch.float64)
+    [(square, total)] = _get_numerical_jacobian(lambda x, y: (x * x * y, x.sum(), y), [x, fixed], eps=1e-6)
+    torch.testing.assert_close(square, torch.tensor([[2.0, 0.0], [0.0, 4.0]], dtype=torch.float64))
+    torch.testing.assert_close(total, torch.ones(2, 1, dtype=torch.float64))
+    assert list(_iter_tensors([x, (fixed, 3, "no tensor")])) == [x, fixed]
+    assert list(_iter_tensors([x, fixed], only_requiring_grad=True)) == [x]
+
+
+def test_a_function_of_cuda_code_is_refused_when_it_is_called():
+    function = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x) { return x; }")
+    with pytest.raises(NotImplementedError, match="no compiler for CUDA"):
+        function(torch.ones(1))

@@ -11,6 +11,7 @@ import pickletools
 import random
 import re
 import struct
+import warnings
 import zipfile
 from collections import OrderedDict
 
@@ -67,6 +68,12 @@ def test_every_dtype_comes_back(dtype):
     tensor = torch.tensor([[0, 1, 2], [3, 0, 5]]).to(getattr(torch, dtype))
     result = loaded(saved(tensor))
     assert result.dtype == tensor.dtype and torch.equal(result, tensor)
+
+
+def test_a_program_may_silence_the_warning_of_changed_sources():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.serialization.SourceChangeWarning)
+        assert loaded(saved(torch.ones(2))).tolist() == [1.0, 1.0]
 
 
 def test_plain_data_comes_back():

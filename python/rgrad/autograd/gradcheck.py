@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import rgrad
 from rgrad import _C
@@ -120,6 +120,57 @@ def _numerical_jacobian(check: _Check, point: Tensor, outputs: Sequence[Tensor])
         for matrix, column in zip(matrices, columns, strict=True):
             matrix[k] = column.to(matrix.dtype)
     return matrices
+
+
+def _iter_tensors(x: Any, only_requiring_grad: bool = False) -> Iterator[Tensor]:
+    """The tensors of nested iterables, in their order.
+
+    Args:
+        x: a tensor, or an iterable of tensors and iterables; anything else in it is left out.
+        only_requiring_grad: leave out tensors that do not require gradients.
+    """
+    if isinstance(x, Tensor):
+        if x.requires_grad or not only_requiring_grad:
+            yield x
+    elif isinstance(x, Iterable) and not isinstance(x, str):
+        for item in x:
+            yield from _iter_tensors(item, only_requiring_grad)
+
+
+def _get_numerical_jacobian(
+    fn: Callable[..., Any],
+    inputs: Any,
+    outputs: Any = None,
+    target: Any = None,
+    eps: float = 1e-3,
+    is_forward_ad: bool = False,
+) -> list[tuple[Tensor, ...]]:
+    """Jacobians by central differences.
+
+    Args:
+        fn: the function; it returns a tensor or a sequence of tensors.
+        inputs: its argument, or a sequence of its arguments.
+        outputs: what it returns for these inputs, if that is known.
+        target: the tensors by which it is differentiated; by default all inputs that require gradients.
+        eps: how far elements are moved to either side.
+        is_forward_ad: accepted for programs that pass it; the differences are the same.
+
+    Returns:
+        For each tensor of `target` a tuple with a matrix for each output, which has a row per element of the tensor
+        and a column per element of the output.
+
+    >>> import rgrad
+    >>> from rgrad.autograd.gradcheck import _get_numerical_jacobian
+    >>> x = rgrad.tensor([1.0, 2.0], dtype=rgrad.float64, requires_grad=True)
+    >>> _get_numerical_jacobian(lambda x: x * x, x)[0][0].round(decimals=6)
+    tensor([[2., 0.],
+            [0., 4.]], dtype=torch.float64)
+    """
+    arguments = _as_tuple(inputs)
+    check = _Check(lambda *given: _differentiable(fn(*given)), arguments, eps, 0.0, 0.0, 0.0, False, False)
+    results = _differentiable(fn(*arguments) if outputs is None else outputs)
+    points = _iter_tensors(arguments, True) if target is None else _iter_tensors(target)
+    return [tuple(_numerical_jacobian(check, point, results)) for point in points]
 
 
 def _real(t: Tensor) -> _C.dtype:

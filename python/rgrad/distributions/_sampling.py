@@ -157,8 +157,29 @@ def _propose_poisson(rate: Tensor) -> tuple[Tensor, Tensor]:
     return rgrad.where(rate.isnan(), rate, k), squeezed | exact | rate.isnan()
 
 
+class Poisson(rgrad.autograd.Function):
+    """Counts, whose derivatives by the rates are zero."""
+
+    @staticmethod
+    def forward(ctx: Any, rate: Tensor) -> Tensor:
+        return _draw_poisson(rate)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return rgrad.zeros_like(grad)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        return rgrad.zeros_like(tangent)
+
+
 def poisson(rate: Tensor) -> Tensor:
-    """Samples of Poisson distributions, of the shape and dtype of their rates.
+    """Samples of Poisson distributions, of the shape and dtype of their rates; gradients of the rates are zero."""
+    return Poisson.apply(rate)
+
+
+def _draw_poisson(rate: Tensor) -> Tensor:
+    """Samples of Poisson distributions.
 
     From 10 on by transformed rejection (Hörmann: The transformed rejection method for generating Poisson random
     variables, 1993).
@@ -167,9 +188,7 @@ def poisson(rate: Tensor) -> Tensor:
     if (flat < 0).any():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     flat = flat.masked_fill(flat.isinf(), rgrad.nan)
-    drawn = _mixed(
-        flat < 10, lambda r: _by_search((-r).exp(), lambda k: r / k, 150), _propose_poisson, flat
-    )
+    drawn = _mixed(flat < 10, lambda r: _by_search((-r).exp(), lambda k: r / k, 150), _propose_poisson, flat)
     return drawn.reshape(rate.shape).to(rate.dtype)
 
 

@@ -136,7 +136,7 @@ def instance_norm(
     if use_input_stats and eps <= 0:
         return _instance_norm_without_eps(input, running_mean, running_var, weight, bias, momentum, eps)
     mean, variance = repeated(running_mean), repeated(running_var)
-    merged = input.reshape(1, batch * channels, *input.shape[2:])
+    merged = input.contiguous().view(1, batch * channels, *input.shape[2:])
     result = batch_norm(merged, mean, variance, repeated(weight), repeated(bias), use_input_stats, momentum, eps)
     if use_input_stats:
         with rgrad.no_grad():

@@ -41,6 +41,7 @@ from rgrad.serialization._weights_unpickler import (
 from rgrad.serialization._zip_file import Archive, PyTorchFileReader, ZipWriter
 
 __all__ = [
+    "SourceChangeWarning",
     "add_safe_globals",
     "clear_safe_globals",
     "get_safe_globals",
@@ -56,6 +57,10 @@ for _public in (add_safe_globals, clear_safe_globals, get_safe_globals, safe_glo
 PathOrFile = FILE_LIKE = str | os.PathLike[str] | IO[bytes]
 DEFAULT_PROTOCOL = 2  # of pickle
 MAP_LOCATION = Callable[[Any, str], Any] | _C.device | str | dict[str, str] | None
+
+
+class SourceChangeWarning(Warning):
+    """Of a class whose source is not that of the file; never issued here, as sources are not compared."""
 
 
 def save(

@@ -89,10 +89,12 @@ class _LegacyStorages(Storages):
                 )
             if struct.unpack_from("<q", self._view, start) != (tensor.numel(),):
                 raise pickle.UnpicklingError(f"storage {key} has another size than it should")
-            host = rgrad.empty(tensor.numel(), dtype=tensor.dtype, device="cpu")
+            here = tensor.device.type == "cpu"
+            host = tensor if here else rgrad.empty(tensor.numel(), dtype=tensor.dtype, device="cpu")
             if size:
                 _C._storage_bytes(host)[:size] = self._view[start + 8 : start + 8 + size]
-            tensor.copy_(host)
+            if not here:
+                tensor.copy_(host)
             start += 8 + size
         return start
 

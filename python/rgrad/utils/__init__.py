@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from rgrad import Tensor
 
 _MODULES = (
-    *("_python_dispatch", "_pytree", "benchmark", "checkpoint", "collect_env", "data", "deterministic", "dlpack"),
-    *("flop_counter", "hooks", "tensorboard"),
+    *("_import_utils", "_mode_utils", "_python_dispatch", "_pytree", "benchmark", "checkpoint", "collect_env", "data"),
+    *("deterministic", "dlpack", "flop_counter", "hooks", "tensorboard"),
 )
 
 

@@ -51,12 +51,16 @@ class WorkerInfo:
         num_workers: the number of workers.
         seed: its random seed.
         dataset: its dataset; in a process, its own copy.
+        rng: None: a worker draws from the default generators of its process; in one of its own, `seed` has seeded them.
+        worker_method: "multiprocessing" for a process, "thread" for a thread.
     """
 
     id: int
     num_workers: int
     seed: int
     dataset: Any
+    rng: None = None
+    worker_method: str = "multiprocessing"
 
 
 def get_worker_info() -> WorkerInfo | None:

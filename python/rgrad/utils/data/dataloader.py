@@ -350,7 +350,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         make_fetcher = _fetcher_maker(loader)
         try:
             for number in range(loader.num_workers):
-                info = WorkerInfo(number, loader.num_workers, self._base_seed + number, loader.dataset)
+                method = "thread" if threads else "multiprocessing"
+                seed = self._base_seed + number
+                info = WorkerInfo(number, loader.num_workers, seed, loader.dataset, worker_method=method)
                 if threads:
                     self._workers.append(ThreadWorker(ThreadJob(info, make_fetcher, loader.worker_init_fn)))
                 else:

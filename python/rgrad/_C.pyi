@@ -1541,6 +1541,7 @@ class Tensor:
     def mT(self) -> Tensor: ...
     _backward_hooks: Any
     _dispatches: Any
+    _fix_weakref: Any
     _grad: Any
     _grad_fn: Any
     _is_view: Any

@@ -154,6 +154,10 @@ def storage_type(self: Tensor) -> Any:
     return type_of(self)
 
 
+def _fix_weakref(self: Tensor) -> None:
+    """Nothing: a weak reference here never leads to an object without its tensor."""
+
+
 def is_shared(self: Tensor) -> bool:
     """Whether other processes can map the memory: after `share_memory_`, and always on a GPU."""
     from . import _shared
@@ -200,5 +204,16 @@ def install() -> None:
     for name, present in LIBRARIES.items():
         setattr(_C, name, present)
     _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]
-    for method in (apply_, map_, map2_, storage, pinverse, storage_type, is_shared, share_memory_, __complex__):
+    for method in (
+        apply_,
+        map_,
+        map2_,
+        storage,
+        pinverse,
+        storage_type,
+        is_shared,
+        share_memory_,
+        __complex__,
+        _fix_weakref,
+    ):
         setattr(Tensor, method.__name__, method)

@@ -35,6 +35,12 @@ struct State {
     hooks: Option<Arc<LeafHooks>>,
 }
 
+impl State {
+    fn keeps_grad_object(&self) -> bool {
+        self.hooks.as_ref().is_some_and(|h| h.grad_object.is_some())
+    }
+}
+
 /// The hooks of a leaf; those of a non-leaf are on its node.
 #[derive(Default, Clone)]
 pub struct LeafHooks {
@@ -44,6 +50,8 @@ pub struct LeafHooks {
     pub post: Hooks<dyn PostAccumulateHook>,
     /// What the host language keeps about a tensor whose operations it computes; see Note [Hosted tensors].
     host: Option<Arc<HostData>>,
+    /// The object of the gradient, where the host language keeps something there that a new object would lack.
+    grad_object: Option<Arc<HostData>>,
 }
 
 /// Data whose type only the binding knows.
@@ -112,7 +120,16 @@ impl AutogradMeta {
     }
 
     pub fn set_grad(&self, grad: Option<Tensor>) {
-        let old = self.state.with(|s| std::mem::replace(&mut s.grad, grad));
+        let (old, kept) = self.state.with(|s| (std::mem::replace(&mut s.grad, grad), s.keeps_grad_object()));
+        if kept {
+            self.keep_grad_object(None);
+        }
+        drop(old);
+    }
+
+    /// Keeps an object for as long as the gradient is the one that it is now.
+    pub fn keep_grad_object(&self, object: Option<Arc<HostData>>) {
+        let old = self.change_hooks(|h| std::mem::replace(&mut h.grad_object, object.clone()));
         drop(old);
     }
 
@@ -123,9 +140,13 @@ impl AutogradMeta {
                 (Some(now), Some(old)) => now.same(old),
                 (now, old) => now.is_none() && old.is_none(),
             };
-            if is_old { Ok(s.grad.replace(new)) } else { Err(new) }
+            if is_old { Ok((s.grad.replace(new), s.keeps_grad_object())) } else { Err(new) }
         });
-        replaced.map(drop)
+        let (_old, kept) = replaced?;
+        if kept {
+            self.keep_grad_object(None);
+        }
+        Ok(())
     }
 
     /// Whether `t` currently is the gradient.
@@ -247,6 +268,7 @@ impl AutogradMeta {
                 hooks.grad.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
                 hooks.post.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
                 hooks.host.iter().for_each(|h| visit_hook(h, Some(&**h), visit));
+                hooks.grad_object.iter().for_each(|h| visit_hook(h, Some(&**h), visit));
             }
             state.grad.iter().for_each(|g| held.tensor(g));
             state.grad_fn.iter().for_each(|f| held.node(f));

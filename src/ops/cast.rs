@@ -216,10 +216,11 @@ fn set(a: &Args) -> Result<Out> {
     Ok(record(source.detach(), &[t, source], |_| NotImplemented { op: "set_" })?.into())
 }
 
-/// A vector over all elements of the dtype of `t` that fit in `storage`, given as a tensor of its elements or of bytes.
+/// A vector over all elements of the dtype of `t` that fit in `storage`, given as a vector of its elements or, without a
+/// dtype, as rows of one byte.
 fn over_storage(t: &Tensor, storage: &Tensor) -> Result<Tensor> {
     ensure!(
-        storage.dtype() == DType::U8 || storage.dtype() == t.dtype(),
+        storage.shape().len() == 2 || storage.dtype() == t.dtype(),
         Runtime,
         "Expected a Storage of type {} or an UntypedStorage, but got type {} for argument 1 'storage'",
         t.dtype().scalar_name(),

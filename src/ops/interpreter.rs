@@ -18,9 +18,8 @@ use std::sync::{Arc, OnceLock};
 use super::batching;
 use super::schema::{Op, Out, Overload, Value};
 use crate::device::Device;
-use crate::ensure;
 use crate::error::Result;
-use crate::graph::{Cx, GradFn, Grads, grad_enabled, with_saved};
+use crate::graph::{Cx, GradFn, Grads, ModeGuard, grad_enabled, with_saved};
 use crate::tensor::Tensor;
 
 /// The number of threads with interpreters. The binding also counts its own reasons to intercept calls here, so that a
@@ -95,6 +94,9 @@ pub trait HostInterpreter: Send + Sync {
 
     /// As [`Interpreter::call_node`]; None if neither a gradient nor what the node saved is hosted.
     fn call_node(&self, call: &NodeCall) -> Option<Result<Grads>>;
+
+    /// Gives the gradients that a node has computed the history of that computation.
+    fn record_node(&self, call: &NodeCall, outs: Grads) -> Result<Grads>;
 }
 
 /// The backward call of a node whose function calls kernels.
@@ -102,7 +104,8 @@ pub trait HostInterpreter: Send + Sync {
 /// Note [Nodes as operations] The operations that a backward function calls pass here as all others do. What it computes by
 /// kernels would pass unseen, and a kernel cannot read a hosted tensor. So such a function has the name of an operation
 /// ([`Function::kernel`]), whose arguments are the gradients and the saved tensors. Who calls it with other tensors in their
-/// place runs the function with these ([`with_saved`]). A recorded backward calls operations, and needs none of this.
+/// place runs the function with these ([`with_saved`]). A recorded backward calls operations as a rule. Where it does not, it is
+/// computed in this way too, and what it returns gets a node that runs the function again to be differentiated.
 ///
 /// [`Function::kernel`]: crate::graph::Function::kernel
 pub struct NodeCall<'a> {
@@ -117,6 +120,17 @@ impl NodeCall<'_> {
     /// Runs the function with the saved tensors, which may be unpacked only once.
     pub fn run(&self, grads: Grads) -> Result<Grads> {
         with_saved(self.node, self.saved.clone(), || self.node.function().backward(self.cx, grads))
+    }
+
+    /// Has the interpreter at the bottom compute the gradients.
+    fn compute(&self) -> Result<Grads> {
+        let bottom = STACK.with(|s| s.0.borrow().iter().rposition(|i| i.is_at_bottom()));
+        if let Some(at) = bottom {
+            let suspended = Suspended::from(at);
+            return suspended.inner[0].call_node(self);
+        }
+        let hosted = HOST.get().and_then(|host| host.call_node(self));
+        hosted.unwrap_or_else(|| self.run(self.grads.clone()))
     }
 }
 
@@ -133,7 +147,7 @@ pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
         && let Some(name) = node.function().kernel()
     {
         let name = if name.is_empty() { operation_name(&node.name()) } else { name.into() };
-        return as_operation(name, node, cx, grads);
+        return as_operation(name, node, cx, &grads);
     }
     let plain_meta = |g: &Tensor| g.device() == Device::Meta && !g.is_hosted();
     let given_meta = grads.iter().flatten().any(plain_meta);
@@ -146,12 +160,11 @@ pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
     if given_meta || !by_kernels {
         return outs;
     }
-    ensure!(
-        !grad_enabled(),
-        NotImplemented,
-        "a derivative of {} by kernels, which __torch_dispatch__ does not see",
-        node.name()
-    );
+    node_as_operation(node, cx, &grads)
+}
+
+/// The gradients that a node computes, as the result of an operation of its name.
+pub fn node_as_operation(node: &GradFn, cx: &Cx, grads: &Grads) -> Result<Grads> {
     as_operation(operation_name(&node.name()), node, cx, grads)
 }
 
@@ -180,7 +193,7 @@ fn operation_name(node: &str) -> String {
     name
 }
 
-fn as_operation(name: String, node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
+fn as_operation(name: String, node: &GradFn, cx: &Cx, grads: &Grads) -> Result<Grads> {
     let mut saved = Vec::new();
     let mut failed = Ok(());
     node.function().saved(&mut |_, s| match s.try_get(cx) {
@@ -188,14 +201,17 @@ fn as_operation(name: String, node: &GradFn, cx: &Cx, grads: Grads) -> Result<Gr
         Err(e) => failed = Err(e),
     });
     failed?;
-    let call = NodeCall { name, node, cx, grads: &grads, saved };
-    let bottom = STACK.with(|s| s.0.borrow().iter().rposition(|i| i.is_at_bottom()));
-    if let Some(at) = bottom {
-        let suspended = Suspended::from(at);
-        return suspended.inner[0].call_node(&call);
+    let call = NodeCall { name, node, cx, grads, saved };
+    if !grad_enabled() {
+        return call.compute();
     }
-    let hosted = HOST.get().and_then(|host| host.call_node(&call));
-    hosted.unwrap_or_else(|| call.run(grads.clone()))
+    let unrecorded = ModeGuard::grad(false);
+    let outs = call.compute()?;
+    drop(unrecorded);
+    match HOST.get() {
+        Some(host) => host.record_node(&call, outs),
+        None => Ok(outs),
+    }
 }
 
 static HOST: OnceLock<&'static dyn HostInterpreter> = OnceLock::new();

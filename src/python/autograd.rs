@@ -142,7 +142,7 @@ impl PyTensor {
                 type_name(value)
             )));
         };
-        let (object, g) = (g.get(), g.tensor());
+        let (object, g) = (g, g.tensor());
         let t = &self.inner(py);
         if g.same(t) {
             return Err(PyRuntimeError::new_err("can't assign Variable as its own grad"));
@@ -175,7 +175,7 @@ impl PyTensor {
             )));
         }
         t.set_grad(Some(g));
-        object.mark_grad_of(py, t.meta_or_new());
+        PyTensor::become_grad_of(object, t.meta_or_new());
         Ok(())
     }
 

@@ -365,15 +365,13 @@ fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
     })
 }
 
-/// The bytes of a storage as elements of its dtype, if it has one.
+/// The bytes of a storage as elements of its dtype; as rows of one byte if it has none.
 fn as_stored(bytes: Tensor, dtype: Option<crate::dtype::DType>) -> Tensor {
-    match dtype {
-        Some(d) => {
-            let layout = Layout::contiguous([bytes.numel() / d.size()].into());
-            Tensor::from_parts(bytes.storage().clone(), layout, d)
-        }
-        None => bytes,
-    }
+    let layout = match dtype {
+        Some(d) => Layout::contiguous([bytes.numel() / d.size()].into()),
+        None => Layout::contiguous([bytes.numel(), 1].into()),
+    };
+    Tensor::from_parts(bytes.storage().clone(), layout, dtype.unwrap_or(bytes.dtype()))
 }
 
 /// A `torch.dtype`, or a Python number type that stands for one.

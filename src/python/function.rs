@@ -88,6 +88,11 @@ impl UserFunction {
         &self.ctx
     }
 
+    /// The positions of tensors among the outputs and the number of outputs, unless all outputs are tensors.
+    pub fn output_places(&self, py: Python<'_>) -> PyResult<Option<(Vec<usize>, usize)>> {
+        self.ctx.bind(py).getattr("_output_places")?.extract()
+    }
+
     pub fn visit_objects(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
         visit(&self.ctx);
         visit(&self.call);

@@ -12,6 +12,7 @@ use super::dtype::type_name;
 use super::error::{IntoPy, foreign};
 use super::function::UserFunction;
 use super::node::NodeHost;
+use super::object::GradObject;
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::error::Result;
 use crate::graph::{
@@ -156,6 +157,32 @@ impl NodeHook for Callable {
     }
 }
 
+/// A pre-hook of a custom function some of whose outputs are no tensors: their gradients are None.
+pub struct AllOutputsHook {
+    pub hook: Callable,
+    /// The outputs that are tensors.
+    pub places: Vec<usize>,
+    pub count: usize,
+}
+
+impl NodeHook for AllOutputsHook {
+    fn call(&self, grads: &Grads, outputs: Option<&Grads>) -> Result<Option<Grads>> {
+        let mut all = Grads::from_elem(None, self.count);
+        for (place, g) in self.places.iter().zip(grads) {
+            if let Some(slot) = all.get_mut(*place) {
+                slot.clone_from(g);
+            }
+        }
+        let replaced = NodeHook::call(&self.hook, &all, outputs)?;
+        let tensors = |new: Grads| self.places.iter().map(|p| new.get(*p).cloned().flatten()).collect();
+        Ok(replaced.map(tensors))
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(&self.hook)
+    }
+}
+
 /// The hooks on the gradient of a tensor, by handle id.
 pub fn hooks_dict<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
     // Brings the history of a view up to date.
@@ -280,7 +307,7 @@ impl PackedTensor for PackedObject {
 }
 
 /// Checks that a hook is callable.
-pub fn callable(f: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+fn callable(f: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     if f.is_callable() {
         return Ok(f.unbind());
     }
@@ -317,6 +344,8 @@ pub fn visit_objects(held: &dyn Any, visit: &mut dyn FnMut(&Py<PyAny>)) {
         function.visit_objects(visit);
     } else if let Some(host) = held.downcast_ref::<NodeHost>() {
         host.visit_objects(visit);
+    } else if let Some(kept) = held.downcast_ref::<GradObject>() {
+        kept.visit_objects(visit);
     } else if let Some(hosted) = held.downcast_ref::<Hosted>() {
         hosted.visit_objects(visit);
     }

@@ -62,6 +62,8 @@ fn sort<'py>(
     let mut given = match args.len() {
         0 => Given::Nothing,
         1 => single(args.get_item(0)?)?,
+        // Several arguments are a size, which its first one tells from a form that the constructor lacks.
+        _ if convert::int(&args.get_item(0)?).is_none() => return Err(invalid(args, kwargs)),
         _ => Given::Size(args.iter().collect()),
     };
     for (name, value) in kwargs.iter().flat_map(|k| k.iter()) {

@@ -14,7 +14,7 @@ use super::convert::{size, tensors_or_none};
 use super::dtype::{PyDevice, dtype_object};
 use super::error::{IntoPy, foreign};
 use super::function::UserFunction;
-use super::hooks::{Callable, PackHooks, PyHookHandle, callable, visit_objects};
+use super::hooks::{AllOutputsHook, Callable, PackHooks, PyHookHandle, visit_objects};
 use super::tensor::wrap;
 use crate::engine::{apply, current};
 use crate::error::{Error, Result};
@@ -411,11 +411,19 @@ impl PyNode {
         PyHookHandle::on_node(&self.node, handle)
     }
 
-    fn register_prehook(&self, fn_: Py<PyAny>) -> PyHookHandle {
-        let handle = self.node.add_pre_hook(Arc::new(Callable::new(fn_)));
-        PyHookHandle::on_node(&self.node, handle)
+    fn register_prehook(&self, py: Python<'_>, fn_: Py<PyAny>) -> PyResult<PyHookHandle> {
+        let hook = Callable::new(fn_);
+        let places = user_function(&self.node).map(|f| f.output_places(py)).transpose()?.flatten();
+        let handle = match places {
+            Some((places, count)) => self.node.add_pre_hook(Arc::new(AllOutputsHook { hook, places, count })),
+            None => self.node.add_pre_hook(Arc::new(hook)),
+        };
+        Ok(PyHookHandle::on_node(&self.node, handle))
     }
 }
+
+const HOOK_ARGUMENTS: &str =
+    "register_hooks(): incompatible function arguments: expected two callables, pack_hook and unpack_hook";
 
 /// Shape, dtype and device of one gradient that enters a node.
 #[pyclass(frozen, get_all, name = "_InputMetadata", module = "rgrad._C._autograd")]
@@ -444,8 +452,15 @@ impl PySavedTensor {
     }
 
     /// Packs the saved tensor with `pack_hook`; `unpack_hook` must return it again.
-    fn register_hooks(&self, pack_hook: Bound<'_, PyAny>, unpack_hook: Bound<'_, PyAny>) -> PyResult<()> {
-        let hooks = PackHooks::new(callable(pack_hook)?, callable(unpack_hook)?);
+    #[pyo3(signature = (*hooks), text_signature = "($self, pack_hook, unpack_hook, /)")]
+    fn register_hooks(&self, hooks: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
+        let Ok([pack, unpack]) = <[Bound<'_, PyAny>; 2]>::try_from(hooks) else {
+            return Err(PyTypeError::new_err(HOOK_ARGUMENTS));
+        };
+        if !pack.is_callable() || !unpack.is_callable() {
+            return Err(PyTypeError::new_err(HOOK_ARGUMENTS));
+        }
+        let hooks = PackHooks::new(pack.unbind(), unpack.unbind());
         with_saved(&self.node, self.place, |s| s.register_hooks(&hooks)).unwrap_or(Ok(())).py()
     }
 }

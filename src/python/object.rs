@@ -29,7 +29,7 @@ use super::hooks::visit_objects;
 use super::subclass::is_watched;
 use super::tensor::{operator, overridable};
 use crate::dtype::Scalar;
-use crate::graph::{AutogradMeta, GcVisitor, anything_held};
+use crate::graph::{AutogradMeta, GcVisitor, HeldGuard, anything_held};
 use crate::ops::index::{Index, getitem};
 use crate::ops::interpreter;
 use crate::ops::pointwise::{Arg, PointwiseOp};
@@ -79,6 +79,21 @@ impl PyTensor {
         }
     }
 
+    /// Notes that the object was assigned as the `.grad` of a tensor, which keeps it if it has a class, attributes or weak
+    /// references of its own.
+    pub fn become_grad_of(slf: &Bound<'_, PyTensor>, meta: &Arc<AutogradMeta>) {
+        slf.get().mark_grad_of(slf.py(), meta);
+        if !is_exact(slf) || has_dict(slf.as_ptr()) || has_weakrefs(slf.as_ptr()) {
+            let t = slf.tensor();
+            if t.host().is_null() {
+                // A constructor of a subclass cannot tell a tensor its object.
+                t.set_host(slf.as_ptr().cast());
+            }
+            let object = slf.clone().into_any().unbind();
+            meta.keep_grad_object(Some(Arc::new(GradObject { object, _held: HeldGuard::new() })));
+        }
+    }
+
     /// The tensor. The token proves that the GIL is held. It cannot be captured by a closure for `Python::detach`,
     /// which forces callers to take the handle before.
     #[inline]
@@ -123,6 +138,18 @@ impl PyTensor {
         let old = slf.get().tensor.replace(slf.py(), new);
         old.set_host(null_mut());
         old
+    }
+}
+
+/// The Python object of a gradient, which the tensor keeps that has the gradient.
+pub struct GradObject {
+    object: Py<PyAny>,
+    _held: HeldGuard,
+}
+
+impl GradObject {
+    pub fn visit_objects(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
+        visit(&self.object);
     }
 }
 
@@ -321,15 +348,13 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
     // free list or to Python, and the object's reference to its class is released, as required for heap types.
     unsafe {
         ffi::PyObject_GC_UnTrack(obj.cast());
-        if !obj
-            .byte_add(WEAKREFS_OFFSET.load(Ordering::Relaxed))
-            .cast::<*mut ffi::PyObject>()
-            .read()
-            .is_null()
-        {
+        if has_weakrefs(obj) {
             ffi::PyObject_ClearWeakRefs(obj);
         }
-        clear_dict(obj);
+        if has_dict(obj) {
+            let _ = Python::try_attach(|py| keep_attributes(py, obj));
+            clear_dict(obj);
+        }
         let me = contents(Python::assume_attached(), obj);
         if !anything_held() && !anything_borrowed() {
             std::ptr::drop_in_place(me);
@@ -346,6 +371,47 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
             ffi::PyObject_GC_Del(obj.cast());
         }
         ffi::Py_DECREF(ty.cast());
+    }
+}
+
+/// Whether an object of the class or of a subclass has attributes.
+#[inline(always)]
+fn has_dict(obj: *mut ffi::PyObject) -> bool {
+    // SAFETY: such an object; only the pointer is read.
+    unsafe { !dict(obj).read().is_null() }
+}
+
+/// Whether an object of the class or of a subclass has weak references.
+#[inline(always)]
+fn has_weakrefs(obj: *mut ffi::PyObject) -> bool {
+    // SAFETY: as in `has_dict`.
+    unsafe {
+        let list = obj.byte_add(WEAKREFS_OFFSET.load(Ordering::Relaxed)).cast::<*mut ffi::PyObject>();
+        !list.read().is_null()
+    }
+}
+
+/// Gives the attributes of an object, which is being deallocated, to a new object, if the tensor is still a gradient.
+///
+/// # Safety
+/// `obj` is an object of the class whose Rust value is alive.
+#[cold]
+unsafe fn keep_attributes(py: Python<'_>, obj: *mut ffi::PyObject) {
+    // SAFETY: the GIL is held. The tensor and the attributes leave the object before another one has them.
+    unsafe {
+        let me = &*contents(py, obj);
+        let Some(meta) = me.grad_of.peek().upgrade() else { return };
+        if ffi::Py_TYPE(obj) != class() || !meta.has_grad(me.tensor.peek()) {
+            return;
+        }
+        let Ok(nothing) = Tensor::empty([0], crate::dtype::DType::F32) else { return };
+        let t = me.tensor.replace(py, nothing);
+        let Some(object) = Bound::from_owned_ptr_or_opt(py, fresh(py, t)) else {
+            ffi::PyErr_Clear();
+            return;
+        };
+        *dict(object.as_ptr()) = dict(obj).replace(null_mut());
+        PyTensor::become_grad_of(object.cast_unchecked(), &meta);
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use super::convert::{Ty, check_range, number, scalar, size};
-use super::dispatch::{asks_class, by_class, host_by_class, shown_device};
+use super::dispatch::{any_asks_class, asks_class, by_class, host_by_class, shown_device};
 use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
 use super::object::as_tensor;
@@ -19,7 +19,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::interruptible;
 use crate::ops::arith::refuse_bools;
 use crate::ops::pointwise::{Arg, PointwiseOp};
-use crate::ops::{self, rows};
+use crate::ops::{self, interpreter, rows};
 use crate::tensor::Tensor;
 
 /// A tensor, or a number used as an operand.
@@ -431,7 +431,7 @@ impl PyTensor {
 
     fn __getitem__(slf: &Bound<'_, Self>, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let t = &slf.tensor();
-        if asks_class(t) {
+        if asks_class(t) || interpreter::active() && any_asks_class(key) {
             return Ok(by_class(slf, "getitem", [key.clone()])?.unbind());
         }
         index::get(py, t, key)
@@ -444,7 +444,7 @@ impl PyTensor {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let t = &slf.tensor();
-        if asks_class(t) {
+        if asks_class(t) || interpreter::active() && (any_asks_class(key) || any_asks_class(value)) {
             return by_class(slf, "setitem", [key.clone(), value.clone()]).map(drop);
         }
         index::set(py, t, key, value)

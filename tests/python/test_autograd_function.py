@@ -410,3 +410,18 @@ def test_the_node_of_a_custom_function_passes_for_its_ctx():
     assert node.__class__ is Double._backward_cls and isinstance(node, Double._backward_cls)
     assert isinstance(node, torch.autograd.function.BackwardCFunction) and isinstance(node, torch.autograd.graph.Node)
     assert node.name() == type(node).__name__ == "DoubleBackward"
+
+
+def test_a_pre_hook_meets_none_for_outputs_that_are_no_tensors():
+    my = function(lambda ctx, x, n: (x * n, n, x * 2), lambda ctx, g1, n, g2: (3 * g1 + 2 * g2, None))
+    x = leaf()
+    a, _, b = my.apply(x, 3)
+    seen = []
+
+    def hook(grads):
+        seen.append([g is None for g in grads])
+        return (grads[0] * 10, None, grads[2])
+
+    a.grad_fn.register_prehook(hook)
+    (a + b).sum().backward()
+    assert seen == [[False, True, False]] and x.grad.tolist() == [32.0] * 3

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 import rgrad as torch
@@ -178,3 +181,47 @@ def test_a_leaf_of_another_shape_has_gradients_while_an_older_graph_lives():
     x.grad = None
     (x * 3).sum().backward()
     assert x.grad.tolist() == [3.0] * 5 and y.grad_fn is not None
+
+
+class Named(torch.Tensor):
+    pass
+
+
+def test_an_object_that_became_a_gradient_is_kept_with_the_gradient():
+    p = numbers(2, requires_grad=True)
+    p.grad = Named(torch.ones(2))
+    p.grad.note = "kept"
+    gc.collect()
+    assert type(p.grad) is Named and p.grad.note == "kept"
+    g = numbers(2)
+    g.note, seen = "kept", weakref.ref(g)
+    p.grad = g
+    del g
+    assert p.grad.note == "kept" and seen() is p.grad
+    p.grad = None
+    assert seen() is None
+
+
+def test_attributes_of_a_gradient_stay_while_it_is_the_gradient():
+    p = numbers(2, requires_grad=True)
+    p.sum().backward()
+    p.grad.note = note = Named(torch.ones(1))
+    gone = weakref.ref(note)
+    del note
+    assert type(p.grad.note) is Named and p.grad.tolist() == [1, 1]
+    p.sum().backward()
+    assert type(p.grad.note) is Named and p.grad.tolist() == [2, 2]
+    p.grad.data = torch.zeros(2)
+    assert type(p.grad.note) is Named and p.grad.tolist() == [0, 0]
+    p.grad = torch.zeros(2)
+    assert gone() is None and not hasattr(p.grad, "note")
+
+
+def test_a_cycle_through_an_object_that_is_a_gradient_is_collected():
+    p = numbers(2, requires_grad=True)
+    p.grad = Named(torch.ones(2))
+    p.grad.owner = p
+    gone = weakref.ref(p)
+    del p
+    gc.collect()
+    assert gone() is None

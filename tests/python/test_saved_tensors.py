@@ -202,9 +202,6 @@ def test_an_input_changed_after_its_region_is_noticed():
 def test_hooks_are_callables_and_are_not_forbidden_while_in_use():
     with pytest.raises(TypeError, match="saved tensor hooks must be callable, not int"):
         torch.autograd.graph.saved_tensors_hooks(1, 2).__enter__()
-    y = torch.ones(2, requires_grad=True).exp()
-    with pytest.raises(TypeError, match="saved tensor hooks must be callable, not int"):
-        y.grad_fn._raw_saved_result.register_hooks(lambda t: t, 3)
     with (
         torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
         pytest.raises(RuntimeError, match="^not here$"),
@@ -254,3 +251,10 @@ def test_a_write_from_outside_is_counted_by_hand():
         loss.backward()
     with pytest.raises(RuntimeError, match=r"increment_version expect a Iterable\[Tensor\] as input"):
         graph.increment_version(1)
+
+
+@pytest.mark.parametrize("hooks", [(), (lambda t: t,), (1, 1), (lambda t: t, None)])
+def test_a_saved_tensor_takes_two_hooks(hooks):
+    saved = leaf(1.0).exp().grad_fn._raw_saved_result
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        saved.register_hooks(*hooks)

@@ -156,3 +156,18 @@ def test_parts_are_copied_to_given_tensors():
     assert [part.tolist() for part in parts] == [[0, 1], [2, 3], [4]]
     with pytest.raises(RuntimeError, match="out= argument of size 3, got size 1"):
         torch.split_copy(x, 2, out=parts[:1])
+
+
+def test_a_tensor_is_set_to_a_storage_of_its_dtype_or_to_bytes():
+    stored = torch.ones(8, dtype=torch.uint8)
+    for arguments in ((), (0, (2,), (1,))):
+        with pytest.raises(RuntimeError, match="Expected a Storage of type Float"):
+            torch.empty(0).set_(stored.storage(), *arguments)
+        assert torch.empty(0).set_(stored.untyped_storage(), *arguments).shape == (2,)
+        assert torch.empty(0, dtype=torch.uint8).set_(stored.storage(), *arguments)[0] == 1
+
+
+def test_a_legacy_constructor_names_its_forms_where_a_tuple_is_one_of_several_arguments():
+    for make in (torch.LongTensor, torch.ones(1).new):
+        with pytest.raises(TypeError, match="received an invalid combination of arguments"):
+            make((6, 0), 1, 1, 0)

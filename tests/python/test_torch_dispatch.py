@@ -276,9 +276,54 @@ def test_second_derivatives_of_operations_that_save_arguments_alone():
     (g,) = torch.autograd.grad((x * x * x).sum(), x, create_graph=True)
     (gg,) = torch.autograd.grad(g.sum(), x)
     assert gg.inner.tolist() == [12.0]
-    y = x.cumsum(0).sum()
-    with pytest.raises(NotImplementedError, match="second derivative of CumsumBackward0"):
-        torch.autograd.grad(y, x, create_graph=True)
+
+
+DIFFERENTIATED_TWICE = {
+    "cumsum": lambda x: x.cumsum(0).pow(3),
+    "unbind": lambda x: x.unbind()[1] ** 3,
+    "slice": lambda x: x[1:] ** 3,
+    "select": lambda x: x[0].exp(),
+    "diagonal": lambda x: x.diagonal() ** 3,
+    "repeat": lambda x: x.repeat(2, 1) ** 3,
+    "max_pool1d": lambda x: F.max_pool1d(x**3, 2),
+    "layer_norm": lambda x: F.layer_norm(x, (3,)) ** 3,
+    "prod": lambda x: x.prod(),
+    "cross_entropy": lambda x: F.cross_entropy(x, torch.tensor([0, 2, 1])),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED_TWICE)
+def test_derivatives_of_higher_orders_are_those_of_the_tensor_that_is_held(name):
+    data = torch.linspace(0.5, 2.0, 9, dtype=torch.float64).view(3, 3)
+    data = (data * 7).sin() + 1.5
+    found = []
+    for x in (Wrapper(data, requires_grad=True), data.clone().requires_grad_()):
+        orders = []
+        y = DIFFERENTIATED_TWICE[name](x)
+        for _ in range(3):
+            (y,) = torch.autograd.grad(y.sin().sum(), x, create_graph=True)
+            orders.append(y.inner if isinstance(y, Wrapper) else y.detach())
+        found.append(orders)
+    for of_wrapper, of_tensor in zip(*found, strict=True):
+        assert torch.allclose(of_wrapper, of_tensor), name
+
+
+def test_a_recorded_gradient_requires_grad_where_it_depends_on_something_that_does():
+    x = Wrapper(torch.ones(3), requires_grad=True)
+    (g,) = torch.autograd.grad(x.unbind()[0], x, create_graph=True)
+    assert not g.requires_grad
+
+
+def test_objects_of_the_class_are_written_to_plain_tensors_and_select_in_them():
+    for key in (1, slice(0, 2), torch.tensor([0, 2]), (slice(None), 1)):
+        plain, expected = torch.zeros(3, 3), torch.zeros(3, 3)
+        expected[key] = 5.0
+        plain[key] = Wrapper(torch.tensor(5.0))
+        assert plain.tolist() == expected.tolist()
+    plain = torch.zeros(3)
+    plain[Wrapper(torch.tensor([0, 2]))] = 5.0
+    assert plain.tolist() == [5.0, 0.0, 5.0]
+    assert plain[Wrapper(torch.tensor([0]))].inner.tolist() == [5.0]
 
 
 def test_a_derivative_of_random_numbers_that_would_be_drawn_anew_is_refused():

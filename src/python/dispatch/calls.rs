@@ -12,7 +12,7 @@ use super::arguments::{form_name, python_arguments};
 use super::handlers::call_handlers;
 use super::hosting::hosted;
 use super::modes::{self, Mode, Pushed};
-use super::nodes::{Repeat, compute_node, second_run};
+use super::nodes::{Repeat, compute_node, record_node, second_run};
 use crate::dtype::Scalar;
 use crate::ensure;
 use crate::error::Result;
@@ -88,6 +88,10 @@ impl HostInterpreter for PythonHost {
     fn call_node(&self, call: &NodeCall) -> Option<Result<Grads>> {
         let hosted = call.grads.iter().flatten().chain(&call.saved).any(Tensor::is_hosted);
         (hosted && !modes::disabled()).then(|| compute_node(call, None))
+    }
+
+    fn record_node(&self, call: &NodeCall, outs: Grads) -> Result<Grads> {
+        record_node(call, outs)
     }
 }
 

@@ -205,6 +205,13 @@ pub fn asks_class(t: &Tensor) -> bool {
     interpreter::active() && !modes::disabled() && t.is_hosted() && !t.is_batched()
 }
 
+/// Whether an index or a value is a tensor whose class has to be asked, or a tuple with one.
+#[cold]
+pub fn any_asks_class(obj: &Bound<'_, PyAny>) -> bool {
+    let asks = |o: &Bound<'_, PyAny>| o.cast::<PyTensor>().is_ok_and(|t| asks_class(&t.tensor()));
+    asks(obj) || obj.cast::<PyTuple>().is_ok_and(|all| all.iter().any(|o| asks(&o)))
+}
+
 /// The value of a hosted tensor of one element.
 #[cold]
 pub fn value_by_class(py: Python<'_>, t: &Tensor) -> PyResult<Scalar> {

@@ -23,8 +23,8 @@ mod nodes;
 pub use functions::{call_torch_dispatch, record_written_by};
 pub use handlers::forget_last;
 pub use hosting::{
-    Hosted, asks_class, by_class, host_by_class, is_wrapper, keep_object, kept_object, make_wrapper,
-    meet_dispatch, shown_device, value_by_class,
+    Hosted, any_asks_class, asks_class, by_class, host_by_class, is_wrapper, keep_object, kept_object,
+    make_wrapper, meet_dispatch, shown_device, value_by_class,
 };
 pub use modes::{
     dispatch_modes, pop_dispatch_mode, push_dispatch_mode, set_below_autograd, set_dispatch_disabled,

@@ -6,11 +6,12 @@
 //! gradients and the arguments, which runs the call again on what the class hands it, and differentiates that.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::calls::interpreter_free;
+use super::calls::{Computed, complete, interpreter_free};
 use super::handlers::{Shown, handle};
 use crate::engine::{self, Options, Target};
 use crate::error::Result;
@@ -21,6 +22,7 @@ use crate::ops::interpreter::{self, NodeCall};
 use crate::ops::mirror::{Mirror, results};
 use crate::ops::random;
 use crate::ops::schema::Out;
+use crate::ops::view::cut::alias;
 use crate::python::convert;
 use crate::python::error::{IntoPy, foreign};
 use crate::python::object::{PyTensor, TensorObject, wrap};
@@ -44,9 +46,7 @@ impl NodeFunction {
         let grads: Grads =
             self.given.iter().map(|given| if *given { tensors.next() } else { None }).collect();
         let saved: Vec<Tensor> = tensors.collect();
-        let bits =
-            self.needs.iter().take(63).enumerate().fold(0, |bits, (i, needs)| bits | (*needs as u64) << i);
-        let cx = Cx::new(&self.node, bits);
+        let cx = Cx::new(&self.node, needs_bits(self.needs.iter().copied()));
         let out = with_saved(&self.node, saved, || {
             let _unrecorded = ModeGuard::grad(false);
             interpreter::backward(&self.node, &cx, grads)
@@ -127,16 +127,20 @@ impl Function for SecondRun {
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        ensure!(
-            !grad_enabled(),
-            NotImplemented,
-            "the second derivative of {} by tensors whose class has a __torch_dispatch__",
-            self.full_name
-        );
+        let create_graph = grad_enabled();
+        let arguments = self.arguments.iter().map(|saved| saved.get(cx)).collect::<Result<Vec<_>>>()?;
+        if create_graph && interpreter::sees_steps(grads.iter().flatten().chain(&arguments)) {
+            return interpreter::node_as_operation(cx.node, cx, &grads);
+        }
         let _recording = (BelowAutograd::leave(), ModeGuard::grad(true));
-        let mut leaves = Vec::with_capacity(self.arguments.len());
-        for (i, saved) in self.arguments.iter().enumerate() {
-            let leaf = saved.get(cx)?.detached()?;
+        let mut leaves = Vec::with_capacity(arguments.len());
+        for (i, argument) in arguments.iter().enumerate() {
+            if create_graph && argument.requires_grad() {
+                // A tensor of its own, whose gradient is that of this argument alone.
+                leaves.push(alias(argument)?);
+                continue;
+            }
+            let leaf = argument.detached()?;
             leaf.set_requires_grad(cx.needs(i) && leaf.dtype().is_float())?;
             leaves.push(leaf);
         }
@@ -164,7 +168,12 @@ impl Function for SecondRun {
         let mut outs = Grads::from_elem(None, leaves.len());
         if !roots.is_empty() {
             let inputs: Vec<Target> = wanted().map(|(_, leaf)| Target::Tensor(leaf.clone())).collect();
-            let options = Options { allow_unused: true, ..Options::default() };
+            let options = Options {
+                allow_unused: true,
+                create_graph,
+                retain_graph: create_graph,
+                ..Options::default()
+            };
             let found = engine::grad(&roots, &inputs, &given, options)?;
             wanted().zip(found).for_each(|((i, _), g)| outs[i] = g);
         }
@@ -212,4 +221,45 @@ pub fn second_run(
         computed[*i].meta_or_new().set_history(node.clone(), number);
     }
     Ok(())
+}
+
+/// Gives the gradients that a node has computed unrecorded the history that its function has when recorded.
+pub fn record_node(call: &NodeCall, outs: Grads) -> Result<Grads> {
+    let arguments: Vec<Tensor> = call.grads.iter().flatten().chain(&call.saved).cloned().collect();
+    if !arguments.iter().any(Tensor::requires_grad) {
+        return Ok(outs);
+    }
+    let present: Vec<bool> = outs.iter().map(Option::is_some).collect();
+    let (node, bits) = (call.node.clone(), needs_bits((0..present.len()).map(|i| call.cx.needs(i))));
+    let given: Vec<bool> = call.grads.iter().map(Option::is_some).collect();
+    let kept = present.clone();
+    let run = Arc::new(move |tensors: &[Tensor]| {
+        let mut tensors = tensors.iter().cloned();
+        let grads: Grads = given.iter().map(|given| if *given { tensors.next() } else { None }).collect();
+        let cx = Cx::new(&node, bits);
+        let outs = with_saved(&node, tensors.collect(), || interpreter::backward(&node, &cx, grads))?;
+        let mut found = Vec::new();
+        for (out, _) in outs.into_iter().zip(&kept).filter(|(_, kept)| **kept) {
+            let Some(out) = out else {
+                bail!(Runtime, "{} returned no gradient when run again", node.name())
+            };
+            found.push(out);
+        }
+        Ok(Out::Tuple(found))
+    });
+    let again = run.clone();
+    let out = complete(
+        Computed::Tensors(outs.into_iter().collect()),
+        arguments,
+        true,
+        |mirror| again(mirror.images()),
+        |_| Ok(Box::new(move |tensors| run(tensors))),
+    )?;
+    let mut computed = results(&out).iter().cloned();
+    Ok(present.into_iter().map(|present| if present { computed.next() } else { None }).collect())
+}
+
+/// A set of inputs as [`Cx::new`] takes it.
+fn needs_bits(needs: impl Iterator<Item = bool>) -> u64 {
+    needs.take(63).enumerate().fold(0, |bits, (i, needs)| bits | (needs as u64) << i)
 }

@@ -26,6 +26,35 @@ def _level(size: int, randomness: str) -> Iterator[int]:
         _C._vmap_exit()
 
 
+def running() -> list[tuple[int, str]]:
+    """The running levels, the outermost first, and what each does with random numbers."""
+    return list(zip(_C._vmap_levels(), _C._vmap_randomness(), strict=True))
+
+
+def draw_samples(draw: _Function, *parameters: Tensor) -> Tensor:
+    """Samples that `draw` makes of parameters of one shape, where each slice may have samples of its own.
+
+    Args:
+        draw: a function of tensors, in Python: it may branch on their values.
+        parameters: tensors that broadcast.
+    """
+    levels = running()
+    if not levels:
+        return draw(*parameters)
+    kinds = {kind for _, kind in levels}
+    if "error" in kinds:
+        raise RuntimeError(
+            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+            "randomness flags on vmap or perform the randomness operation out of vmap"
+        )
+    if kinds == {"same"}:
+        if any(_C._is_batched(p) for p in parameters):
+            raise RuntimeError("vmap: Vmap does not currently support same randomness with a batched tensor input")
+        return _C._outside_vmap(lambda: draw(*parameters))
+    values = [_C._batch_everywhere(p)[0] for p in rgrad.broadcast_tensors(*parameters)]
+    return _C._batched(_C._outside_vmap(lambda: draw(*values)), [level for level, _ in levels])
+
+
 def _name(func: Any) -> str:
     return getattr(func, "__name__", None) or repr(func)
 
@@ -106,9 +135,8 @@ def _joined(func: _Function, made: Any, out_dims: Any, level: int, size: int) ->
     for t, dim in zip(leaves, dims, strict=True):
         if not isinstance(t, Tensor):
             raise ValueError(
-                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}. Did you mean to "
-                f"set out_dims= to None for output?"
-            ) if dim is not None else _not_a_tensor(func, t)
+                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)} as a return."
+            )
         if dim is None:
             if _C._is_batched(t) and level in _C._batch_value(t)[1]:
                 raise ValueError(
@@ -118,10 +146,6 @@ def _joined(func: _Function, made: Any, out_dims: Any, level: int, size: int) ->
         else:
             found.append(_C._remove_batch_dim(t, level, size, dim))
     return tree_unflatten(found, spec)
-
-
-def _not_a_tensor(func: _Function, t: Any) -> ValueError:
-    return ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}.")
 
 
 def _one_out_dim(func: _Function, out_dims: Any, made: Tensor) -> list[int | None]:
@@ -144,9 +168,7 @@ def _broadcast(dims: Any, spec: TreeSpec) -> list[int | None] | None:
     if own.is_leaf():
         return None
     if own.type != spec.type or own.num_children != spec.num_children or own.context != spec.context:
-        both = (tuple, list)
-        if not (own.type in both and spec.type in both and own.num_children == spec.num_children):
-            return None
+        return None
     found: list[int | None] = []
     at = 0
     for child, inner in zip(own.children(), spec.children(), strict=True):
@@ -162,7 +184,7 @@ def _broadcast(dims: Any, spec: TreeSpec) -> list[int | None] | None:
 def _arguments(func: _Function, in_dims: Any, args: tuple[Any, ...]) -> tuple[int, list[int | None], list[Any], TreeSpec]:
     """The number of slices, the mapped dimensions of the leaves, the leaves, and their structure."""
     called = f"vmap({_name(func)}, in_dims={in_dims}, ...)"
-    if not isinstance(in_dims, (int, list, tuple)) or isinstance(in_dims, bool):
+    if not isinstance(in_dims, (int, tuple)) or isinstance(in_dims, bool):
         raise ValueError(
             f"{called}(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
             f"inputs, got: {type(in_dims)}."
@@ -173,7 +195,7 @@ def _arguments(func: _Function, in_dims: Any, args: tuple[Any, ...]) -> tuple[in
             f"with no inputs. The latter is unsupported."
         )
     leaves, spec = tree_flatten(args)
-    dims = _broadcast(in_dims if isinstance(in_dims, int) else tuple(in_dims), spec)
+    dims = _broadcast(in_dims, spec)
     if dims is None:
         raise ValueError(
             f"{called}(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has structure "
@@ -195,7 +217,7 @@ def _arguments(func: _Function, in_dims: Any, args: tuple[Any, ...]) -> tuple[in
         dims[i] = d if d is None else d % t.dim()
     sizes = [t.shape[d] for t, d in zip(leaves, dims, strict=True) if d is not None]
     if not sizes:
-        raise ValueError(f"{called}(<inputs>): at least one input must be mapped: in_dims is None for all of them.")
+        raise ValueError(f"{called}(<inputs>): at least one Tensor must be mapped: in_dims is None for all of them.")
     if any(n != sizes[0] for n in sizes):
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "

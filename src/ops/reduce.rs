@@ -13,6 +13,7 @@ use std::borrow::Cow;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::interpreter;
 use super::schema::{Args, Out};
 use super::{arith, rows, view};
 use crate::backend::reduce::{self as kernels, ReduceDims, ReduceOp};
@@ -191,6 +192,12 @@ fn sum_mask_impl(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> 
 pub fn sum_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     // No dimensions are a list that would name all of them.
     if mask & all_dims(t.rank()) == 0 {
+        if interpreter::active()
+            && let Some(batch) = t.batch()
+        {
+            let value = sum_mask_impl(batch.value(), 0, keepdim, dtype)?;
+            return Tensor::batched_over(value, batch.levels().into());
+        }
         sum_mask_impl(t, mask, keepdim, dtype)
     } else {
         sum_over_some(t, mask, keepdim, dtype)

@@ -39,6 +39,23 @@ pub fn running_levels() -> Vec<u32> {
     batching::levels().iter().map(|l| l.id).collect()
 }
 
+/// What the running levels do with random numbers.
+#[pyfunction(name = "_vmap_randomness")]
+pub fn randomness() -> Vec<&'static str> {
+    let text = |r: Randomness| match r {
+        Randomness::Error => "error",
+        Randomness::Different => "different",
+        Randomness::Same => "same",
+    };
+    batching::levels().iter().map(|l| text(l.randomness)).collect()
+}
+
+/// Calls a function without the running levels.
+#[pyfunction(name = "_outside_vmap")]
+pub fn outside_vmap<'py>(function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    batching::without(|| function.call0())
+}
+
 /// A tensor that stands for the slices of a dimension of `t` at a level inside all that `t` has.
 #[pyfunction(name = "_add_batch_dim")]
 pub fn add_batch_dim(py: Python<'_>, t: &Bound<'_, PyTensor>, dim: i64, level: u32) -> PyResult<Py<PyAny>> {

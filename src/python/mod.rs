@@ -45,7 +45,8 @@ mod _C {
     use super::autograd::{backward, grad, gradient_edge, increment_version, unsafe_set_version_counter};
     #[pymodule_export]
     use super::batching::{
-        add_batch_dim, batched, enter_vmap, everywhere, exit_vmap, is_batched, remove_batch_dim, running_levels,
+        add_batch_dim, batched, enter_vmap, everywhere, exit_vmap, is_batched, outside_vmap, randomness,
+        remove_batch_dim, running_levels,
         set_fallback_warning, value_of,
     };
     #[pymodule_export]

@@ -197,7 +197,7 @@ class Function(metaclass=FunctionMeta):
     """
 
     _backward_cls: type
-    # Required by vmap in PyTorch; unused here.
+    # Whether `vmap` calls forward and backward with batched tensors, rather than `vmap`.
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -242,10 +242,15 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
-        """The batched function; unused here."""
-        raise NotImplementedError(
-            "To call vmap of a custom autograd.Function, override the vmap staticmethod; nothing else here calls it."
-        )
+        """Computes the results of all slices, and returns them with their mapped dimensions.
+
+        Args:
+            info: the number of slices, `batch_size`, and the `randomness` of the call.
+            in_dims: the mapped dimension of each argument, None for those that all slices share.
+            args: whole arguments.
+        """
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method or "
+                                  "set generate_vmap_rule=True.")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -253,6 +258,10 @@ class Function(metaclass=FunctionMeta):
         plain = cls.setup_context is Function.setup_context
         if kwargs or not plain:
             args = _placed(cls.forward, args, kwargs, plain)
+        if _C._vmap_levels() and any(isinstance(a, Tensor) and _C._is_batched(a) for a in args):
+            from ._vmapped import apply
+
+            return apply(cls, args)
         ctx = cls._backward_cls()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         if _dual.level is not None and _dual.level.active:

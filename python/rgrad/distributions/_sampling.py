@@ -7,6 +7,7 @@ from typing import Any
 
 import rgrad
 from rgrad._C import Tensor
+from rgrad._vmap import draw_samples
 from rgrad._special.integrals import logit_beta_grad, standard_gamma_grad, working_dtype
 from rgrad.autograd.function import once_differentiable
 
@@ -107,12 +108,12 @@ def dirichlet_backward(drawn: Tensor, concentration: Tensor, grad: Tensor) -> Te
 
 def standard_gamma(concentration: Tensor) -> Tensor:
     """Differentiable samples of standard gamma distributions, of the shape of their concentrations."""
-    return _StandardGamma.apply(concentration)
+    return draw_samples(_StandardGamma.apply, concentration)
 
 
 def dirichlet(concentration: Tensor) -> Tensor:
     """Differentiable samples of Dirichlet distributions, of the shape of their concentrations."""
-    return _Dirichlet.apply(concentration)
+    return draw_samples(_Dirichlet.apply, concentration)
 
 
 def _by_search(first: Tensor, ratio: Callable[[int], Tensor], most: int) -> Tensor:
@@ -175,7 +176,7 @@ class Poisson(rgrad.autograd.Function):
 
 def poisson(rate: Tensor) -> Tensor:
     """Samples of Poisson distributions, of the shape and dtype of their rates; gradients of the rates are zero."""
-    return Poisson.apply(rate)
+    return draw_samples(Poisson.apply, rate)
 
 
 def _draw_poisson(rate: Tensor) -> Tensor:
@@ -209,7 +210,12 @@ def _propose_binomial(n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def binomial(total_count: Tensor, probs: Tensor) -> Tensor:
-    """Samples of binomial distributions, of the shape and dtype of their arguments, which are alike.
+    """Samples of binomial distributions, of the shape and dtype of their arguments, which are alike."""
+    return draw_samples(_draw_binomial, total_count, probs)
+
+
+def _draw_binomial(total_count: Tensor, probs: Tensor) -> Tensor:
+    """Samples of binomial distributions.
 
     From a mean of 10 on by transformed rejection (Hörmann: The generation of binomial random variates, 1993). Above
     one half, the failures are drawn.

@@ -20,7 +20,14 @@ def _feature_mask(input: Tensor, p: float, batched: bool) -> Tensor:
     """A random mask of the channels to keep (1) or drop (0), in a shape that broadcasts."""
     kept = input.shape[:2] if batched else input.shape[:1]
     shape = (*kept, *(1 for _ in range(input.dim() - len(kept))))
-    return rgrad.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
+    return _kept(rgrad.empty(shape, dtype=input.dtype, device=input.device), p)
+
+
+def _kept(like: Tensor, p: float) -> Tensor:
+    """Which elements are kept (1) and which dropped (0), drawn into a new tensor, or in `vmap` beside it."""
+    if _C._vmap_levels():
+        return rgrad.bernoulli(rgrad.full(like.shape, 1 - p, dtype=like.dtype, device=like.device))
+    return like.bernoulli_(1 - p)
 
 
 def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
@@ -133,7 +140,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     _check_probability(p)
     if not training or p == 0:
         return input
-    return _alpha_dropout(input, p, rgrad.empty_like(input).bernoulli_(1 - p), inplace)
+    return _alpha_dropout(input, p, _kept(rgrad.empty_like(input), p), inplace)
 
 
 def feature_alpha_dropout(

@@ -103,8 +103,8 @@ impl<'a> BatchCall<'a> {
             parts_of(self.first()?).1 == self.levels,
             Runtime,
             "vmap: aten::{name}_(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args \
-             that has more elements than `self`: `other` is mapped by vmap and `self` is not. Use the out-of-place \
-             operation, or make `self` from a mapped tensor, as by `new_zeros`"
+             that has more elements than `self`: `other` is mapped by vmap and `self` is not, so that an inplace operation \
+             cannot hold all results. Use the out-of-place one, or make `self` from a mapped tensor, as by `new_zeros`"
         );
         Ok(())
     }

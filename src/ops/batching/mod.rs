@@ -80,6 +80,8 @@ impl Batch {
     pub const LIKE: Batch = Batch::Rule(shapes::like_other);
     pub const NEW: Batch = Batch::Rule(shapes::new_tensor);
     pub const JOIN: Batch = Batch::Rule(shapes::join);
+    pub const CHOOSE: Batch = Batch::Rule(select::choose);
+    pub const AS_STRIDED: Batch = Batch::Rule(shapes::as_strided);
     pub const ROLL: Batch = Batch::Rule(shapes::roll);
     pub const MASKED_FILL: Batch = Batch::Rule(select::masked_fill);
     pub const COPY: Batch = Batch::Rule(shapes::copy);
@@ -158,6 +160,19 @@ pub fn exit() {
     replace(all);
 }
 
+/// Calls `f` without the running levels.
+pub fn without<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(Vec<Level>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            replace(std::mem::take(&mut self.0));
+        }
+    }
+    let _restore = Restore(levels());
+    replace(Vec::new());
+    f()
+}
+
 impl Batching {
     fn find(&self, id: u32) -> Result<&Level> {
         match self.levels.iter().find(|l| l.id == id) {
@@ -213,7 +228,9 @@ impl BatchCall<'_> {
         }
         match op.batch {
             Batch::Rule(rule) => rule(self),
-            Batch::Refused(reason) => bail!(Runtime, "{reason}: {}()", op.name),
+            Batch::Refused(reason) => {
+                bail!(Runtime, "{reason}. Batching rule not implemented for aten::{}", op.name)
+            }
             Batch::Auto => match &self.call.overload.call {
                 Call::Row(_) => simple::pointwise(self),
                 Call::Composite(_) => simple::parts(self),

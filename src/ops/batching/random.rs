@@ -54,6 +54,12 @@ pub fn unbatched(batching: &Batching, call: &OpCall, values: &[Value], next: Nex
         return next.call(call, values);
     }
     refuse_error(batching)?;
+    ensure!(
+        !matches!(call.form, Form::Into(_)),
+        Runtime,
+        "vmap: calling out variants of operations that draw random numbers, as {}(..., out=), is not supported",
+        call.op.name
+    );
     let (levels, sizes) = differing(batching);
     if levels.is_empty() {
         return next.call(call, values);
@@ -62,8 +68,8 @@ pub fn unbatched(batching: &Batching, call: &OpCall, values: &[Value], next: Nex
     ensure!(
         !writes,
         Runtime,
-        "vmap: cannot write different random numbers for each slice to a tensor that is not mapped, with \
-         Tensor.{}: use an out-of-place operation, or randomness='same'",
+        "vmap: different inplace randomness on an unbatched tensor, by Tensor.{}, is not supported: use an out-of-place \
+         operation, or randomness='same'",
         call.op.name
     );
     let n: usize = sizes.iter().product();
@@ -93,6 +99,21 @@ pub fn batched(c: &BatchCall) -> Result<Out> {
     if !is_off(c.call, c.values) {
         refuse_error(c.batching)?;
     }
+    ensure!(
+        !matches!(c.call.form, Form::Into(_)),
+        Runtime,
+        "vmap: calling out variants of operations that draw random numbers, as {}(..., out=), is not supported",
+        c.op_name()
+    );
+    let by_tensors = matches!(c.op_name(), "bernoulli" | "multinomial" | "normal") || c.tensor("p").is_some();
+    let all_same = c.batching.levels.iter().all(|l| l.randomness == Randomness::Same);
+    ensure!(
+        !by_tensors || !all_same || !c.values.iter().skip(usize::from(c.writes())).any(|v| matches!(v, Value::Tensor(t) if t.is_batched())),
+        Runtime,
+        "vmap: Vmap does not currently support same randomness with a batched tensor input: {}() would draw from other \
+         distributions for other slices",
+        c.op_name()
+    );
     if c.writes() {
         c.expect_writable()?;
     }

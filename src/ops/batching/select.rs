@@ -216,6 +216,16 @@ pub fn index_put(c: &BatchCall) -> Result<Out> {
     Ok(Out::Tensor(c.unmerged(out.tensor()?)?))
 }
 
+/// `where`, or the positions of what is not zero, of which slices have different numbers.
+pub fn choose(c: &BatchCall) -> Result<Out> {
+    ensure!(
+        c.values.len() > 1,
+        Runtime,
+        "Attempted to vmap over aten::where, which has an output of dynamic shape: pass what to choose from"
+    );
+    super::simple::pointwise(c)
+}
+
 /// `masked_fill`, of a number or of another one for each slice.
 pub fn masked_fill(c: &BatchCall) -> Result<Out> {
     let (t, Some(mask)) = (c.first()?, c.tensor("mask")) else { return super::slices::by_slices(c) };

@@ -2,7 +2,7 @@
 
 use super::BatchCall;
 use super::simple::shifted;
-use crate::bail;
+use crate::{bail, ensure};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::Dims;
@@ -127,7 +127,9 @@ pub fn new_tensor(c: &BatchCall) -> Result<Out> {
     if let Some(i) = c.position("stride")
         && let Value::Ints(strides) = &c.values[i]
     {
-        let elements = given.iter().zip(strides).fold(1, |n, (&size, &stride)| n.max(size * stride));
+        let empty = given.contains(&0);
+        let last: i64 = given.iter().zip(strides).map(|(&size, &stride)| (size - 1) * stride).sum();
+        let elements = if empty { 0 } else { last + 1 };
         let mut outer: Vec<i64> = Vec::new();
         let mut step = elements;
         for &n in c.sizes.iter().rev() {
@@ -136,6 +138,21 @@ pub fn new_tensor(c: &BatchCall) -> Result<Out> {
         }
         values[i] = Value::Ints(outer.into_iter().chain(strides.iter().copied()).collect());
     }
+    c.finish(&values)
+}
+
+/// A view with strides of slices, which keep the distance that they have; the offset is that of the first slice.
+pub fn as_strided(c: &BatchCall) -> Result<Out> {
+    let t = c.first()?;
+    let (Value::Ints(size), Value::Ints(stride)) = (c.value("size"), c.value("stride")) else {
+        bail!(Type, "as_strided(): sizes and strides must be tuples of ints")
+    };
+    ensure!(size.len() == stride.len(), Runtime, "mismatch in length of strides and shape: size and stride must have the same length");
+    let value = c.with_all(t, 0)?;
+    let outer = value.strides()[..c.n()].iter().map(|&s| s as i64);
+    let mut values = c.map(|_| Ok(value.clone()))?;
+    values[1] = with_sizes(c, size);
+    values[2] = Value::Ints(outer.chain(stride.iter().copied()).collect());
     c.finish(&values)
 }
 

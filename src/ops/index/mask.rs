@@ -399,12 +399,12 @@ ops! {
         (input: Tensor, dim: int[]? = None) => count_nonzero;
     }
     /// `input` where the condition holds, else `other`; with one argument, where it holds.
-    "where" FUNCTION | OUT, out CHOSEN, batch POINTWISE {
+    "where" FUNCTION | OUT, out CHOSEN, batch CHOOSE {
         pub fn select_where(condition: Tensor, input: Operand, other: Operand) -> Tensor = select_where_impl;
         (condition: Tensor) => |a| Ok(Out::Tuple(nonzero_tuple(a.tensor(0)?)?));
     }
     /// The tensor where the condition holds, else `other`.
-    "where" METHOD, batch POINTWISE {
+    "where" METHOD, batch CHOOSE {
         (input: Tensor, condition: Tensor, other: Operand) =>
             |a| Ok(select_where_impl(a.tensor(1)?, a.operand(0)?, a.operand(2)?)?.into());
     }

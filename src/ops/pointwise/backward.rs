@@ -166,6 +166,10 @@ impl PointwiseBackward {
     /// A constant derivative that depends on its inputs in PyTorch's graph.
     #[cold]
     fn flat(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
+        if g.is_batched() {
+            // Its history is that of its value, which operations record.
+            return replay(&self.row.plan().grads[k], operands, &self.params, g);
+        }
         let plain = ModeGuard::grad(false);
         let out = replay(&self.row.plan().grads[k], operands, &self.params, g)?;
         drop(plain);

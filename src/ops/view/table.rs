@@ -206,7 +206,7 @@ ops! {
         (tensors: Tensor*) -> Tensor[] => |a| each(a, atleast_3d);
     }
     /// A view of the storage with any geometry that stays inside.
-    "as_strided" BOTH {
+    "as_strided" BOTH, batch AS_STRIDED {
         pub fn as_strided(input: Tensor, size: size, stride: size, storage_offset: int? = None) -> Tensor =
             as_strided_impl;
     }

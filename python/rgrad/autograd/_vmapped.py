@@ -1,0 +1,157 @@
+"""Custom functions of batched tensors, by their `vmap` or by a generated rule."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rgrad import _C
+from rgrad._C import Tensor
+from rgrad._vmap import running
+
+from .function import Function
+
+
+class VmapInfo(NamedTuple):
+    """What a custom function's `vmap` is told about the call of `vmap`.
+
+    Attributes:
+        batch_size: the number of slices.
+        randomness: what `vmap` does with random numbers: "error", "different" or "same".
+    """
+
+    batch_size: int
+    randomness: str
+
+
+def _innermost(t: Any) -> int:
+    levels = _C._batch_value(t)[1] if isinstance(t, Tensor) else ()
+    return levels[-1] if levels else 0
+
+
+def _whole(t: Any, level: int) -> Any:
+    """The tensor whose slices at a level `t` stands for, in its first dimension; others as they are."""
+    if _innermost(t) != level:
+        return t
+    value, levels = _C._batch_value(t)
+    return _C._batched(value, levels[:-1])
+
+
+def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    """Calls a custom function with batched tensors among its arguments.
+
+    Raises:
+        RuntimeError: if the function has no rule, or two.
+    """
+    level = max(_innermost(a) for a in args)
+    in_dims = tuple(0 if _innermost(a) == level else None for a in args)
+    own = tuple(_whole(a, level) for a in args)
+    first = next(a for a, d in zip(own, in_dims, strict=True) if d is not None)
+    size, randomness = first.shape[0], dict(running())[level]
+    overridden = cls.vmap is not Function.vmap
+    if cls.generate_vmap_rule:
+        if overridden:
+            raise RuntimeError(
+                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap "
+                f"staticmethod. Please set generate_vmap_rule=False or delete the overriden vmap staticmethod."
+            )
+        if cls.setup_context is Function.setup_context:
+            raise RuntimeError(
+                f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), "
+                f"{cls.__name__} must override the setup_context staticmethod, as its vmap rule is to be generated."
+            )
+        outputs = _generated(cls, level, size, randomness, in_dims).apply(*own)
+        several = isinstance(outputs, tuple)
+        wrapped = [_C._add_batch_dim(o, 0, level) if isinstance(o, Tensor) else o for o in (outputs if several else (outputs,))]
+        return tuple(wrapped) if several else wrapped[0]
+    if not overridden:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the "
+            f"vmap staticmethod of this autograd.Function, or set generate_vmap_rule=True."
+        )
+    made = cls.vmap(VmapInfo(size, randomness), in_dims, *own)
+    if not (isinstance(made, tuple) and len(made) == 2):
+        raise RuntimeError(
+            f"Expected the vmap staticmethod of {cls.__name__} to return a tuple of (outputs, out_dims), got {type(made)}"
+        )
+    outputs, out_dims = made
+    several = isinstance(outputs, tuple)
+    outs = outputs if several else (outputs,)
+    dims = tuple(out_dims) if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outs)
+    if len(dims) != len(outs):
+        raise RuntimeError(f"The vmap staticmethod of {cls.__name__} returned {len(outs)} outputs and {len(dims)} out_dims")
+    wrapped = tuple(
+        o if d is None or not isinstance(o, Tensor) else _C._add_batch_dim(o, d, level)
+        for o, d in zip(outs, dims, strict=True)
+    )
+    return wrapped if several else wrapped[0]
+
+
+class _Context:
+    """The ctx of one call for all slices, with the methods that `setup_context` calls."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.saved_tensors: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self.saved_tensors = tensors
+
+    save_for_forward = save_for_backward
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """The caller has marked them."""
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Gradients are always materialized."""
+
+
+def _generated(cls: Any, level: int, size: int, randomness: str, in_dims: tuple[int | None, ...]) -> Any:
+    """A custom function of whole tensors that computes what `cls` does for slices.
+
+    Its forward and its backward are those of `cls`, called with batched tensors.
+    """
+
+    def sliced(values: Any, dims: Any, inner: int) -> list[Any]:
+        return [
+            _C._add_batch_dim(v, 0, inner) if d is not None and isinstance(v, Tensor) else v
+            for v, d in zip(values, dims, strict=True)
+        ]
+
+    def joined(t: Any, inner: int) -> Any:
+        return _C._remove_batch_dim(t, inner, size, 0) if isinstance(t, Tensor) else t
+
+    class Vmapped(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*args: Any) -> Any:
+            made = cls.forward(*sliced(args, in_dims, level))
+            return tuple(joined(t, level) for t in made) if isinstance(made, tuple) else joined(made, level)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.several = isinstance(output, tuple)
+            outputs = output if ctx.several else (output,)
+            ctx.values = [None if isinstance(v, Tensor) else v for v in (*inputs, *outputs)]
+            ctx.save_for_backward(*(v if isinstance(v, Tensor) else None for v in (*inputs, *outputs)))
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            from rgrad._vmap import _level
+
+            saved = [v if t is None else t for t, v in zip(ctx.saved_tensors, ctx.values, strict=True)]
+            inputs, outputs = saved[: len(in_dims)], saved[len(in_dims) :]
+            with _level(size, randomness) as inner:
+                own = _Context(ctx.needs_input_grad)
+                outs = tuple(sliced(outputs, [0] * len(outputs), inner))
+                cls.setup_context(own, tuple(sliced(inputs, in_dims, inner)), outs if ctx.several else outs[0])
+                found = cls.backward(own, *sliced(grads, [0] * len(grads), inner))
+                found = found if isinstance(found, tuple) else (found,)
+                whole = [joined(g, inner) for g in found]
+            # What all slices share gets the sum of their gradients.
+            return tuple(
+                g.sum(0) if d is None and isinstance(g, Tensor) else g for g, d in zip(whole, in_dims, strict=True)
+            )
+
+    Vmapped.__name__ = f"Vmapped{cls.__name__}"
+    return Vmapped

@@ -1,0 +1,215 @@
+"""`vmap`: levels, random numbers, writes in place, custom functions, and what it refuses."""
+
+import pytest
+
+import rgrad as torch
+from rgrad.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+
+X = torch.linspace(-1, 2, 15).view(5, 3)
+W = torch.linspace(0.5, 1.5, 12).view(3, 4)
+
+
+def close(found, expected):
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_mapped_function_sees_the_shape_of_a_slice():
+    seen = []
+
+    def f(x):
+        seen.append((x.shape, x.dim(), x.stride(), x.device, x.dtype))
+        return x
+
+    vmap(f, in_dims=1)(torch.ones(3, 5, 2))
+    assert seen == [((3, 2), 2, (10, 1), torch.device("cpu"), torch.float32)]
+
+
+def test_levels_nest_and_results_have_the_dimension_where_it_is_asked_for():
+    outer = vmap(vmap(torch.mul, in_dims=(0, None)), in_dims=(None, 0))
+    close(outer(X[0], W[0]), W[0][:, None] * X[0])
+    assert vmap(lambda x: x @ W, out_dims=1)(X).shape == (4, 5)
+    assert vmap(lambda x: (x, {"s": x.sum()}), out_dims=(1, 0))(X)[0].shape == (3, 5)
+    assert vmap(lambda x: 3 * W, out_dims=None)(X).shape == (3, 4)
+
+
+def test_derivatives_of_slices_are_those_of_a_loop():
+    def f(w, x):
+        return (torch.tanh(x @ w) ** 2).sum()
+
+    close(vmap(grad(f), (None, 0))(W, X), torch.stack([grad(f)(W, x) for x in X]))
+    close(vmap(grad(f, 1), (None, 0))(W, X), torch.stack([grad(f, 1)(W, x) for x in X]))
+    close(grad(lambda w: vmap(f, (None, 0))(w, X).sum())(W), torch.stack([grad(f)(W, x) for x in X]).sum(0))
+    of_one = lambda x: f(W, x)  # noqa: E731
+    for transform in (jacrev, jacfwd, hessian):
+        close(vmap(transform(of_one))(X), torch.stack([transform(of_one)(x) for x in X]))
+    pushed = vmap(lambda x, t: jvp(of_one, (x,), (t,))[1])(X, X.cos())
+    close(pushed, torch.stack([jvp(of_one, (x,), (x.cos(),))[1] for x in X]))
+
+
+def test_a_product_of_vjp_is_mapped_over_vectors():
+    value, product = vjp(lambda x: torch.softmax(x @ W, -1), X)
+    vectors = torch.linspace(0, 1, 7 * 20).view(7, *value.shape)
+    close(vmap(product)(vectors)[0], torch.stack([product(v)[0] for v in vectors]))
+
+
+def test_second_derivatives_pass_through_activations():
+    def f(x):
+        return (x.relu() * x).sum()
+
+    close(hessian(f)(X[2]), torch.autograd.functional.hessian(f, X[2]))
+
+
+def test_gradients_of_each_sample_of_a_network_are_those_of_a_loop():
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(2, 3, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 4)
+    )
+    params = {k: v.detach() for k, v in net.named_parameters()}
+    pictures = torch.linspace(-1, 1, 6 * 72).view(6, 2, 6, 6).sin()
+    targets = torch.tensor([0, 1, 2, 3, 1, 0])
+
+    def loss(params, x, y):
+        return torch.nn.functional.cross_entropy(functional_call(net, params, (x[None],)), y[None])
+
+    found = vmap(grad(loss), (None, 0, 0))(params, pictures, targets)
+    for name in params:
+        expected = torch.stack([grad(loss)(params, x, y)[name] for x, y in zip(pictures, targets, strict=True)])
+        close(found[name], expected)
+
+
+def test_writes_in_place_reach_the_mapped_tensor():
+    x = X.clone()
+    vmap(lambda row: row.add_(1).mul_(2))(x)
+    close(x, (X + 1) * 2)
+    y = X.clone()
+    vmap(lambda row: row[::2].zero_())(y)
+    assert y[:, ::2].eq(0).all() and y[:, 1].eq(X[:, 1]).all()
+
+
+def test_a_write_of_slices_to_what_all_share_is_refused():
+    with pytest.raises(RuntimeError, match=r"vmap: aten::add_\(self, \*extra_args\) is not possible"):
+        vmap(lambda x: torch.zeros(3).add_(x))(X)
+
+
+def test_brackets_select_with_indices_of_slices():
+    table = torch.arange(60.0).view(5, 3, 4)
+    at = torch.tensor([[0, 2], [1, 1], [2, 0], [0, 1], [2, 2]])
+    close(vmap(lambda t, i: t[i])(table, at), torch.stack([t[i] for t, i in zip(table, at, strict=True)]))
+    close(vmap(lambda i: table[0][i])(at), torch.stack([table[0][i] for i in at]))
+    close(vmap(lambda t, i: t[:, i])(table, at), torch.stack([t[:, i] for t, i in zip(table, at, strict=True)]))
+    close(vmap(lambda t: t[..., None, 1:3])(table), table[..., None, 1:3])
+
+    def put(t, i):
+        t = t.clone()
+        t[i] = 7.0
+        return t
+
+    close(vmap(put)(table, at), torch.stack([put(t, i) for t, i in zip(table, at, strict=True)]))
+
+
+def test_values_of_slices_do_not_decide_what_python_does():
+    with pytest.raises(RuntimeError, match="data-dependent control flow"):
+        vmap(lambda x: x if x.sum() > 0 else -x)(X)
+    with pytest.raises(RuntimeError, match=r"\.item\(\)"):
+        vmap(lambda x: x.sum().item())(X)
+    with pytest.raises(RuntimeError, match="dynamic shape"):
+        vmap(torch.nonzero)(X)
+
+
+def test_random_numbers_are_refused_the_same_or_different():
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        vmap(lambda x: x + torch.rand(3))(X)
+    drawn = vmap(lambda x: torch.rand(3), randomness="different")(X)
+    assert len({tuple(row.tolist()) for row in drawn}) == 5
+    drawn = vmap(lambda x: torch.rand(3), randomness="same")(X)
+    assert len({tuple(row.tolist()) for row in drawn}) == 1
+    kept = vmap(lambda x: torch.dropout(torch.ones_like(x), 0.5, True), randomness="same")(X)
+    assert len({tuple(row.tolist()) for row in kept}) == 1
+    counts = vmap(torch.poisson, randomness="different")(X.abs() * 50)
+    assert counts.shape == X.shape
+
+
+def test_parts_of_the_slices_give_the_same():
+    f = vmap(lambda x: (x @ W, x.sum()), chunk_size=2)
+    close(f(X)[0], X @ W)
+    close(f(X)[1], X.sum(1))
+
+
+class Cube(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, w):
+        return x**3 * w
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return 3 * x**2 * w * g, x**3 * g
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        assert info.batch_size == 5
+        return Doubled.apply(x.movedim(in_dims[0], 0)), 0
+
+
+def test_custom_functions_are_mapped_by_their_rule_or_a_generated_one():
+    w = W[:, 0].clone().requires_grad_()
+    y = vmap(Cube.apply, (0, None))(X, w)
+    close(y, X**3 * w)
+    y.sum().backward()
+    close(w.grad, (X**3).sum(0))
+    close(vmap(grad(lambda x: Cube.apply(x, W[:, 0]).sum()))(X), 3 * X**2 * W[:, 0])
+    close(vmap(Doubled.apply, 1)(X.T), X * 2)
+
+
+def test_a_custom_function_without_a_rule_says_so():
+    class Plain(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+    with pytest.raises(RuntimeError, match="does not have vmap support"):
+        vmap(Plain.apply)(X)
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="expected `in_dims` to be int or a"):
+        vmap(torch.mul, [0, 0])(X, X)
+    with pytest.raises(ValueError, match="in_dims is not compatible with the structure"):
+        vmap(torch.mul, (0,))(X, X)
+    with pytest.raises(ValueError, match="Expected all tensors to have the same size in the mapped dimension"):
+        vmap(torch.mul, (0, 1))(X, X)
+    with pytest.raises(ValueError, match="must only return Tensors, got type <class 'int'>"):
+        vmap(lambda x: 1)(X)
+    with pytest.raises(RuntimeError, match="requires_grad_"):
+        vmap(lambda x: x.requires_grad_())(X)
+
+
+def test_the_text_of_a_batched_tensor_shows_its_levels():
+    seen = []
+    vmap(vmap(lambda x: seen.append(repr(x)) or x))(torch.ones(1, 1, 1))
+    assert seen[0].split() == "BatchedTensor(lvl=2, bdim=0, value= BatchedTensor(lvl=1, bdim=0, value= tensor([[[1.]]]) ) )".split()
+
+
+def test_an_error_in_a_mapped_function_ends_its_level():
+    with pytest.raises(IndexError):
+        vmap(lambda x: x.sum(5))(X)
+    assert torch._C._vmap_levels() == []
+    close(vmap(torch.sum)(X), X.sum(1))
+
+
+def test_an_operation_without_a_rule_warns_and_is_called_for_each_slice():
+    a = torch.eye(3) + X[:3, None] * 0.01
+    with pytest.warns(UserWarning, match="There is a performance drop"):
+        found = vmap(lambda x: torch.renorm(x, 2, 0, 1.0))(a)
+    close(found, torch.stack([torch.renorm(x, 2, 0, 1.0) for x in a]))

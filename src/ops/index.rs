@@ -168,7 +168,7 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
                 pick(d, 1, constant_pick(t, !by.item()?.is_zero())?);
                 d += 1;
             }
-            Index::Tensor(by) if by.rank() == 0 && by.dtype().is_int() => {
+            Index::Tensor(by) if by.rank() == 0 && by.dtype().is_int() && !by.is_batched() => {
                 view = at(&view, d, by.item()?.to_i64(), position)?;
             }
             Index::Tensor(by) => {
@@ -182,6 +182,12 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
 
 /// An index on the device of `t`.
 fn beside(t: &Tensor, by: &Tensor) -> Result<Tensor> {
+    if by.is_batched() {
+        return Ok(by.clone());
+    }
+    if let Some(batch) = t.batch() {
+        return beside(batch.value(), by);
+    }
     ensure!(
         by.device() == t.device() || by.device().lends_operands(),
         Runtime,
@@ -193,6 +199,9 @@ fn beside(t: &Tensor, by: &Tensor) -> Result<Tensor> {
 
 /// An index for a new dimension of size 1 that selects its only element, or nothing.
 fn constant_pick(t: &Tensor, on: bool) -> Result<Tensor> {
+    if let Some(batch) = t.batch() {
+        return constant_pick(batch.value(), on);
+    }
     Tensor::zeros([usize::from(on)], DType::I64)?.on_device(t.device())
 }
 

@@ -2818,6 +2818,8 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | _Number, *, out_int32:
     """Where values would go into sorted rows: before equal elements, or after them if `right`."""
 def bucketize(input: Tensor | _Number, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Any = None) -> Tensor:
     """The bucket between sorted `boundaries` that each element falls into."""
+def _unsafe_view(input: Tensor, size: Sequence[_int]) -> Tensor:
+    """The same elements in another shape, as a tensor that autograd takes for a new one: only for one that nobody else reads."""
 def reshape(input: Tensor, shape: Sequence[_int]) -> Tensor:
     """The same elements in another shape: a view where one exists, else a copy."""
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
@@ -3005,9 +3007,13 @@ _TensorMeta: Any
 _TorchFunctionState: Any
 _WeakTensorRef: Any
 _WgslKernel: Any
+_add_batch_dim: Any
 _are_functorch_transforms_active: Any
 _autograd: Any
 _backward: Any
+_batch_everywhere: Any
+_batch_value: Any
+_batched: Any
 _call_torch_dispatch: Any
 _call_torch_function: Any
 _current_gpu: Any
@@ -3042,6 +3048,7 @@ _handle_torch_function: Any
 _has_torch_function: Any
 _increment_version: Any
 _infer_size: Any
+_is_batched: Any
 _is_checkpoint_valid: Any
 _is_torch_function_enabled: Any
 _is_torch_function_mode_enabled: Any
@@ -3059,6 +3066,7 @@ _nn: Any
 _op_table: Any
 _operation: Any
 _optim: Any
+_outside_vmap: Any
 _pop_saved_tensors_hooks: Any
 _pop_torch_dispatch_stack: Any
 _pop_torch_function_stack: Any
@@ -3069,6 +3077,7 @@ _push_saved_tensors_hooks: Any
 _queue_callback: Any
 _record_function: Any
 _record_written: Any
+_remove_batch_dim: Any
 _reset_peak_memory: Any
 _result_type: Any
 _safetensors_index: Any
@@ -3087,6 +3096,7 @@ _set_saved_tensors_hooks_error: Any
 _set_torch_dispatch_disabled: Any
 _set_torch_function_disabled: Any
 _set_torch_function_state: Any
+_set_vmap_fallback_warning: Any
 _special: Any
 _storage_bytes: Any
 _swap_tensor_impl: Any
@@ -3095,6 +3105,10 @@ _tensor_from_buffer: Any
 _torch_dispatch_stack: Any
 _typed_tensor: Any
 _unsafe_set_version_counter: Any
+_vmap_enter: Any
+_vmap_exit: Any
+_vmap_levels: Any
+_vmap_randomness: Any
 _will_engine_execute_node: Any
 bfloat16: dtype
 bool: dtype

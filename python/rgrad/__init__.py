@@ -105,6 +105,7 @@ if TYPE_CHECKING:
         foreach,
         func,
         functional,
+        functorch,
         futures,
         fx,
         gpu,

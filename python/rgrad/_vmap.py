@@ -17,7 +17,7 @@ _Function = Callable[..., Any]
 
 
 @contextmanager
-def _level(size: int, randomness: str) -> Iterator[int]:
+def level_of(size: int, randomness: str) -> Iterator[int]:
     """A running `vmap` over `size` slices."""
     level = _C._vmap_enter(size, randomness)
     try:
@@ -111,7 +111,7 @@ def _whole(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> Any:
-    with _level(size, randomness) as level:
+    with level_of(size, randomness) as level:
         own = [t if d is None else _C._add_batch_dim(t, d, level) for t, d in zip(leaves, dims, strict=True)]
         keywords, keys = tree_flatten(kwargs)
         keywords = [_C._add_batch_dim(t, 0, level) if isinstance(t, Tensor) else t for t in keywords]
@@ -292,5 +292,5 @@ def columns(count: int, basis: Tensor, compute: Callable[[Tensor], list[Tensor]]
         basis: the rows.
         compute: gets a tensor that stands for each row; returns tensors, whose rows are returned in a first dimension.
     """
-    with _level(count, "same") as level:
+    with level_of(count, "same") as level:
         return [_C._remove_batch_dim(t, level, count, 0) for t in compute(_C._add_batch_dim(basis, 0, level))]

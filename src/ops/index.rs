@@ -257,7 +257,12 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     let (view, picks) = basic(t, index)?;
     // A value on another device is copied only for plain views, except for numbers.
     let here = match value {
-        Arg::T(v) if v.device() != t.device() && !v.is_batched() && !t.is_batched() && (picks.is_empty() || v.rank() == 0) => {
+        Arg::T(v)
+            if v.device() != t.device()
+                && !v.is_batched()
+                && !t.is_batched()
+                && (picks.is_empty() || v.rank() == 0) =>
+        {
             Some(super::arith::to(v, t.device(), v.dtype())?)
         }
         _ => None,

@@ -506,7 +506,8 @@ pub fn grad<'py>(
     let found = py.detach(|| match (tensors_of(&roots), tensors_of(&wanted)) {
         (Some(outputs), Some(inputs)) if interpreter::active() => {
             let as_targets = |ts: &[Tensor]| ts.iter().cloned().map(Target::Tensor).collect::<Vec<_>>();
-            let of_values = |o: &[Tensor], i: &[Tensor], g: &[Option<Tensor>]| compute(&as_targets(o), &as_targets(i), g);
+            let of_values =
+                |o: &[Tensor], i: &[Tensor], g: &[Option<Tensor>]| compute(&as_targets(o), &as_targets(i), g);
             match batching::grad(&outputs, &inputs, &grads, of_values) {
                 Ok(Some(found)) => Ok(found),
                 Ok(None) => compute(&roots, &wanted, &grads),

@@ -46,8 +46,7 @@ mod _C {
     #[pymodule_export]
     use super::batching::{
         add_batch_dim, batched, enter_vmap, everywhere, exit_vmap, is_batched, outside_vmap, randomness,
-        remove_batch_dim, running_levels,
-        set_fallback_warning, value_of,
+        remove_batch_dim, running_levels, set_fallback_warning, value_of,
     };
     #[pymodule_export]
     use super::dispatch::{

@@ -326,7 +326,7 @@ def test_only_tensors_are_marked():
 
 def test_what_maps_and_forward_mode_ask_for_says_that_it_is_not_there():
     assert Scaled.generate_vmap_rule is False
-    with pytest.raises(NotImplementedError, match="override the vmap staticmethod"):
+    with pytest.raises(NotImplementedError, match="override the vmap static method"):
         Scaled.vmap(None, (None,), None)
     with pytest.raises(NotImplementedError, match="You must implement the jvp function"):
         Scaled.jvp(None)

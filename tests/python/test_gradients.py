@@ -144,6 +144,7 @@ SAMPLES = {
     "nanquantile": "f(C, 0.3, dim=1)",
     "view": "f(C, 3, 2)",
     "view_as": "f(C, torch.ones(3, 2))",
+    "_unsafe_view": "f(C, (3, 2))",
     "reshape": "f(C.T, (6,))",
     "reshape_as": "f(C, torch.ones(3, 2))",
     "unflatten": "f(C, 0, (1, 2))",

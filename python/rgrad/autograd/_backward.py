@@ -109,7 +109,7 @@ def _grad_batched(
     create_graph: bool,
     allow_unused: bool,
 ) -> list[Tensor | None]:
-    """Gradients for a batch of weights, stacked; runs backward once per weight."""
+    """Gradients for a batch of weights, stacked: one backward pass in `vmap`."""
     for i, (root, g) in enumerate(zip(roots, grads, strict=True)):
         if g is None or g.dim() == 0:
             raise ValueError(
@@ -129,16 +129,9 @@ def _grad_batched(
         )
     if not counts or counts[0] == 0:
         raise ValueError("is_grads_batched=True needs at least one gradient in the batch")
-    rows = [
-        _C._grad(
-            roots,
-            wanted,
-            tuple(g if g is None else g[i] for g in grads),
-            True if i + 1 < counts[0] else retain_graph,
-            create_graph,
-            allow_unused,
-            False,
-        )
-        for i in range(counts[0])
-    ]
-    return [None if column[0] is None else _C.stack(column) for column in zip(*rows, strict=True)]
+    from rgrad._vmap import level_of
+
+    with level_of(counts[0], "same") as level:
+        batched = tuple(g if g is None else _C._add_batch_dim(g, 0, level) for g in grads)
+        found = _C._grad(roots, wanted, batched, retain_graph, create_graph, allow_unused, False)
+        return [g if g is None else _C._remove_batch_dim(g, level, counts[0], 0) for g in found]

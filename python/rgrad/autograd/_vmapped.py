@@ -137,11 +137,11 @@ def _generated(cls: Any, level: int, size: int, randomness: str, in_dims: tuple[
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            from rgrad._vmap import _level
+            from rgrad._vmap import level_of
 
             saved = [v if t is None else t for t, v in zip(ctx.saved_tensors, ctx.values, strict=True)]
             inputs, outputs = saved[: len(in_dims)], saved[len(in_dims) :]
-            with _level(size, randomness) as inner:
+            with level_of(size, randomness) as inner:
                 own = _Context(ctx.needs_input_grad)
                 outs = tuple(sliced(outputs, [0] * len(outputs), inner))
                 cls.setup_context(own, tuple(sliced(inputs, in_dims, inner)), outs if ctx.several else outs[0])

@@ -68,7 +68,11 @@ pub fn of_classes(c: &BatchCall) -> Result<Out> {
     let weighted = c.tensor("weight");
     let smoothed = matches!(c.value("label_smoothing"), Value::Number(s) if s.to_f64() != 0.0);
     let mean = reduction == "mean";
-    if !indices || x.rank() == 0 || weighted.is_some_and(Tensor::is_batched) || (mean && weighted.is_some() && smoothed) {
+    if !indices
+        || x.rank() == 0
+        || weighted.is_some_and(Tensor::is_batched)
+        || (mean && weighted.is_some() && smoothed)
+    {
         return super::slices::by_slices(c);
     }
     // Slices are more samples.
@@ -102,7 +106,11 @@ pub fn of_classes(c: &BatchCall) -> Result<Out> {
     let n = c.n();
     let sum = |t: &Tensor| -> Result<Tensor> {
         let dims: Vec<i64> = (n as i64..t.rank() as i64).collect();
-        if dims.is_empty() { Ok(t.clone()) } else { reduce::sum_mask(t, reduce::dim_mask(Some(&dims), t.rank())?, false, None) }
+        if dims.is_empty() {
+            Ok(t.clone())
+        } else {
+            reduce::sum_mask(t, reduce::dim_mask(Some(&dims), t.rank())?, false, None)
+        }
     };
     let out = arith::div(&sum(&loss)?, &sum(&weights)?)?;
     Ok(Out::Tensor(c.batched(out)?))

@@ -184,9 +184,14 @@ impl Batching {
 
 impl Interpreter for Batching {
     fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out> {
-        let batched = any_batched(values) || matches!(call.form, Form::Into(outs) if outs.iter().any(Tensor::is_batched));
+        let batched = any_batched(values)
+            || matches!(call.form, Form::Into(outs) if outs.iter().any(Tensor::is_batched));
         if !batched {
-            return if random::draws(call) { random::unbatched(self, call, values, next) } else { next.call(call, values) };
+            return if random::draws(call) {
+                random::unbatched(self, call, values, next)
+            } else {
+                next.call(call, values)
+            };
         }
         let call = BatchCall::new(self, call, values, next)?;
         if random::draws(call.call) {
@@ -245,7 +250,13 @@ impl BatchCall<'_> {
         let call = OpCall { form: Form::New, ..*self.call };
         let made = BatchCall::new(self.batching, &call, self.values, self.next_again())?.by_rule()?;
         let made = super::mirror::results(&made).to_vec();
-        ensure!(made.len() == outs.len(), Runtime, "vmap: {}() has {} results", self.call.op.name, made.len());
+        ensure!(
+            made.len() == outs.len(),
+            Runtime,
+            "vmap: {}() has {} results",
+            self.call.op.name,
+            made.len()
+        );
         for (out, made) in outs.iter().zip(&made) {
             ensure!(
                 made.is_batched() <= out.is_batched(),

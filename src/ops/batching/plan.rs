@@ -75,10 +75,14 @@ mod tests {
 
     #[test]
     fn a_signature_has_names_types_and_defaults() {
-        let found = parse("input: Tensor, dim: int[] = (-2, -1), *, dtype: dtype? = None -> tuple[Tensor, Tensor]");
+        let found =
+            parse("input: Tensor, dim: int[] = (-2, -1), *, dtype: dtype? = None -> tuple[Tensor, Tensor]");
         let shown: Vec<_> = found.iter().map(|p| (p.name, p.ty, p.default)).collect();
-        let expected =
-            [("input", "Tensor", None), ("dim", "int[]", Some("(-2, -1)")), ("dtype", "dtype?", Some("None"))];
+        let expected = [
+            ("input", "Tensor", None),
+            ("dim", "int[]", Some("(-2, -1)")),
+            ("dtype", "dtype?", Some("None")),
+        ];
         assert_eq!(shown, expected);
     }
 }

@@ -103,7 +103,12 @@ pub fn linear(c: &BatchCall) -> Result<Out> {
     if !weight.is_batched() && bias.is_none_or(|b| !b.is_batched()) {
         return super::simple::leading(c);
     }
-    ensure!(weight.rank() <= 2, Runtime, "linear(): the weight has {} dimensions, more than 2", weight.rank());
+    ensure!(
+        weight.rank() <= 2,
+        Runtime,
+        "linear(): the weight has {} dimensions, more than 2",
+        weight.rank()
+    );
     let turned = if weight.rank() == 2 {
         let (value, levels) = super::parts_of(weight);
         Tensor::batched_over(view::transpose(&value, -2, -1)?, levels)?
@@ -151,10 +156,7 @@ pub fn added(c: &BatchCall) -> Result<Out> {
     };
     let product = scaled(product, alpha)?;
     // As in PyTorch, NaN in the tensor is ignored when its factor is zero.
-    let out = if beta.is_zero() {
-        product
-    } else {
-        arith::add(&scaled(c.aligned(input, rank)?, beta)?, &product)?
-    };
+    let out =
+        if beta.is_zero() { product } else { arith::add(&scaled(c.aligned(input, rank)?, beta)?, &product)? };
     Ok(Out::Tensor(c.batched(out)?))
 }

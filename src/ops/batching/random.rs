@@ -29,7 +29,8 @@ pub fn draws(call: &OpCall) -> bool {
 
 /// Whether the drawn numbers matter: dropout that is off draws none.
 fn is_off(call: &OpCall, values: &[Value]) -> bool {
-    let at = |name: &str| params(call.overload).iter().position(|p| p.name == name).and_then(|i| values.get(i));
+    let at =
+        |name: &str| params(call.overload).iter().position(|p| p.name == name).and_then(|i| values.get(i));
     matches!(call.op.name, "dropout" | "rrelu") && at("training").is_some_and(|v| !v.is_true())
 }
 
@@ -76,7 +77,8 @@ pub fn unbatched(batching: &Batching, call: &OpCall, values: &[Value], next: Nex
     let all = params(call.overload);
     let mut values: Values = values.iter().cloned().collect();
     let size = all.iter().position(|p| p.name == "size" && p.ty == "size");
-    let value = if let (Some(at), Some(Value::Ints(own))) = (size, size.and_then(|i| values.get(i)).cloned()) {
+    let value = if let (Some(at), Some(Value::Ints(own))) = (size, size.and_then(|i| values.get(i)).cloned())
+    {
         values[at] = Value::Ints(sizes.iter().map(|&n| n as i64).chain(own.iter().copied()).collect());
         next.call(call, &values)?
     } else if let Some(Value::Tensor(t)) = values.first().cloned()
@@ -108,7 +110,13 @@ pub fn batched(c: &BatchCall) -> Result<Out> {
     let by_tensors = matches!(c.op_name(), "bernoulli" | "multinomial" | "normal") || c.tensor("p").is_some();
     let all_same = c.batching.levels.iter().all(|l| l.randomness == Randomness::Same);
     ensure!(
-        !by_tensors || !all_same || !c.values.iter().skip(usize::from(c.writes())).any(|v| matches!(v, Value::Tensor(t) if t.is_batched())),
+        !by_tensors
+            || !all_same
+            || !c
+                .values
+                .iter()
+                .skip(usize::from(c.writes()))
+                .any(|v| matches!(v, Value::Tensor(t) if t.is_batched())),
         Runtime,
         "vmap: Vmap does not currently support same randomness with a batched tensor input: {}() would draw from other \
          distributions for other slices",
@@ -124,7 +132,8 @@ pub fn batched(c: &BatchCall) -> Result<Out> {
         .collect::<Result<_>>()?;
     if is_off(c.call, c.values) || !same.contains(&true) {
         let outer = c.batching.levels.iter();
-        let missing = outer.filter(|l| l.randomness == Randomness::Different && !c.levels.contains(&l.id)).count();
+        let missing =
+            outer.filter(|l| l.randomness == Randomness::Different && !c.levels.contains(&l.id)).count();
         if missing > 0 && !c.writes() && !is_off(c.call, c.values) {
             return with_missing(c);
         }

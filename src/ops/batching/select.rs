@@ -20,8 +20,11 @@ pub fn gather(c: &BatchCall) -> Result<Out> {
     let rank = c.rank();
     let t = c.first()?;
     // A tensor without dimensions counts as one with a single element.
-    let wide = |t: &Tensor| if c.writes() && t.same(c.first()?) { c.with_all(t, 0) } else { c.expanded(t, 0) };
-    let narrow = rank == 0 || t.rank() == 0 || crate::ops::mirror::tensors(c.values).iter().any(|o| o.rank() != t.rank());
+    let wide =
+        |t: &Tensor| if c.writes() && t.same(c.first()?) { c.with_all(t, 0) } else { c.expanded(t, 0) };
+    let narrow = rank == 0
+        || t.rank() == 0
+        || crate::ops::mirror::tensors(c.values).iter().any(|o| o.rank() != t.rank());
     if narrow {
         return super::slices::by_slices(c);
     }
@@ -72,7 +75,11 @@ fn selected(c: &BatchCall, t: &Tensor, index: &Tensor) -> Result<Out> {
     let d = wrap_dim(dim.to_i64(), t.rank())?;
     let mut picks: Vec<Option<Tensor>> = vec![None; d];
     let lone = index.rank() == 0;
-    let index = if lone { Tensor::batched_over(view::unsqueeze(&parts_of(index).0, -1)?, parts_of(index).1)? } else { index.clone() };
+    let index = if lone {
+        Tensor::batched_over(view::unsqueeze(&parts_of(index).0, -1)?, parts_of(index).1)?
+    } else {
+        index.clone()
+    };
     picks.push(Some(index));
     Ok(Out::Tensor(picked(c, t, &picks)?))
 }
@@ -99,7 +106,8 @@ pub fn embedding(c: &BatchCall) -> Result<Out> {
 
 /// The indices of the slices, such that they broadcast in front of `rank` dimensions.
 fn of_slices(c: &BatchCall, rank: usize) -> Result<Tensor> {
-    let numbers = creation::arange(Scalar::Int(0), Scalar::Int(c.slices() as i64), Scalar::Int(1), Some(DType::I64))?;
+    let numbers =
+        creation::arange(Scalar::Int(0), Scalar::Int(c.slices() as i64), Scalar::Int(1), Some(DType::I64))?;
     let device = c.batching_device()?;
     let mut numbers = arith::to(&numbers, device, DType::I64)?;
     for _ in 0..rank {
@@ -126,6 +134,9 @@ fn picked(c: &BatchCall, t: &Tensor, picks: &[Option<Tensor>]) -> Result<Tensor>
     c.unmerged(out)
 }
 
+/// Indices by dimension.
+type Picks = SmallVec<[Option<Tensor>; 4]>;
+
 /// Where the dimensions of indices stand in what they select.
 enum Moved {
     No,
@@ -134,7 +145,7 @@ enum Moved {
 }
 
 /// The value and indices of its dimensions that select for all slices.
-fn physical(c: &BatchCall, t: &Tensor, picks: &[Option<Tensor>]) -> Result<(Tensor, SmallVec<[Option<Tensor>; 4]>, Moved)> {
+fn physical(c: &BatchCall, t: &Tensor, picks: &[Option<Tensor>]) -> Result<(Tensor, Picks, Moved)> {
     let value = c.merged(t)?;
     let mask = picks.iter().flatten().any(|p| p.is_batched() && matches!(p.dtype(), DType::Bool | DType::U8));
     ensure!(
@@ -145,7 +156,7 @@ fn physical(c: &BatchCall, t: &Tensor, picks: &[Option<Tensor>]) -> Result<(Tens
     let width = picks.iter().flatten().map(Tensor::rank).max().unwrap_or(0);
     let places: Vec<usize> = picks.iter().enumerate().filter_map(|(i, p)| p.as_ref().map(|_| i)).collect();
     let together = places.windows(2).all(|w| w[1] == w[0] + 1);
-    let mut all: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+    let mut all = Picks::new();
     if !picks.iter().flatten().any(Tensor::is_batched) {
         all.push(None);
         all.extend(picks.iter().cloned());
@@ -229,7 +240,9 @@ pub fn choose(c: &BatchCall) -> Result<Out> {
 /// `masked_fill`, of a number or of another one for each slice.
 pub fn masked_fill(c: &BatchCall) -> Result<Out> {
     let (t, Some(mask)) = (c.first()?, c.tensor("mask")) else { return super::slices::by_slices(c) };
-    let Some(value) = c.tensor("value").filter(|v| v.is_batched()) else { return super::simple::pointwise(c) };
+    let Some(value) = c.tensor("value").filter(|v| v.is_batched()) else {
+        return super::simple::pointwise(c);
+    };
     let rank = if c.writes() { t.rank() } else { t.rank().max(mask.rank()) };
     let own = c.aligned(t, rank)?;
     let value = arith::to_dtype(&c.aligned(value, rank)?, t.dtype())?;
@@ -288,7 +301,11 @@ fn set(t: &Tensor, picks: &[Option<Tensor>], value: Arg) -> Result<()> {
                 // As in PyTorch, leading dimensions of size 1 are dropped.
                 let extra = v.rank().saturating_sub(t.rank());
                 let own: Dims = v.shape()[extra..].into();
-                let v = if extra > 0 && v.shape()[..extra].iter().all(|&n| n == 1) { view::reshape_to(v, &own)? } else { v.clone() };
+                let v = if extra > 0 && v.shape()[..extra].iter().all(|&n| n == 1) {
+                    view::reshape_to(v, &own)?
+                } else {
+                    v.clone()
+                };
                 crate::ops::cast::copy_into(t, &v)
             }
         };
@@ -319,7 +336,8 @@ fn set(t: &Tensor, picks: &[Option<Tensor>], value: Arg) -> Result<()> {
             vec![Value::Tensor(t.clone()), Value::Tensor(mask.clone()), Value::Tensor(value.clone())]
         }
         None => {
-            let value = if value.dtype() == t.dtype() { value.clone() } else { arith::to_dtype(value, t.dtype())? };
+            let value =
+                if value.dtype() == t.dtype() { value.clone() } else { arith::to_dtype(value, t.dtype())? };
             let no = Value::Number(Scalar::Bool(false));
             vec![Value::Tensor(t.clone()), Value::OptTensors(picks.to_vec()), Value::Tensor(value), no]
         }

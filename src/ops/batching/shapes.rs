@@ -2,13 +2,13 @@
 
 use super::BatchCall;
 use super::simple::shifted;
-use crate::{bail, ensure};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::Dims;
 use crate::ops::schema::{Out, Value};
 use crate::ops::view;
 use crate::tensor::Tensor;
+use crate::{bail, ensure};
 
 /// Sizes of slices with those of the mapped dimensions in front.
 fn with_sizes(c: &BatchCall, sizes: &[i64]) -> Value {
@@ -56,7 +56,9 @@ pub fn all_dims(c: &BatchCall) -> Result<Out> {
         "permute" | "permute_copy" => {
             let mut values = c.map(|t| c.with_all(t, rank))?;
             let given = match &c.values[1] {
-                Value::Ints(dims) => dims.iter().map(|&d| shifted(d, rank, c.n())).collect::<Result<Vec<_>>>()?,
+                Value::Ints(dims) => {
+                    dims.iter().map(|&d| shifted(d, rank, c.n())).collect::<Result<Vec<_>>>()?
+                }
                 _ => bail!(Type, "permute(): argument 'dims' must be tuple of ints"),
             };
             values[1] = Value::Ints((0..n).chain(given).collect());
@@ -64,18 +66,24 @@ pub fn all_dims(c: &BatchCall) -> Result<Out> {
         }
         "T" => view::permute(&value, &order(&mut (n..n + rank as i64).rev()))?,
         "t" | "t_copy" | "H" if rank < 2 => value,
-        "t" | "t_copy" | "H" if rank > 2 => bail!(
-            Runtime,
-            "{}() expects a tensor with <= 2 dimensions, but self is {rank}D",
-            c.op_name()
-        ),
+        "t" | "t_copy" | "H" if rank > 2 => {
+            bail!(Runtime, "{}() expects a tensor with <= 2 dimensions, but self is {rank}D", c.op_name())
+        }
         "mT" | "mH" if rank < 2 => {
-            bail!(Runtime, "tensor.{} is only supported on matrices or batches of matrices. Got {rank}-D tensor.", c.op_name())
+            bail!(
+                Runtime,
+                "tensor.{} is only supported on matrices or batches of matrices. Got {rank}-D tensor.",
+                c.op_name()
+            )
         }
         "t" | "t_copy" | "H" | "mT" | "mH" | "adjoint" => view::transpose(&value, -2, -1)?,
         "squeeze" | "squeeze_copy" => {
             let ones: Vec<i64> = (0..rank).filter(|&d| t.shape()[d] == 1).map(|d| d as i64 + n).collect();
-            if ones.is_empty() { view::view_as(&value, &value.shape().clone())? } else { view::squeeze(&value, &ones)? }
+            if ones.is_empty() {
+                view::view_as(&value, &value.shape().clone())?
+            } else {
+                view::squeeze(&value, &ones)?
+            }
         }
         "ravel" if rank == 0 => view::unsqueeze(&value, n)?,
         "ravel" => view::flatten(&value, n, -1)?,
@@ -99,7 +107,10 @@ fn sorted(c: &BatchCall, values: &[Value]) -> Result<Tensor> {
     let op = super::call::operation("sort", crate::ops::schema::Exposure::FUNCTION)?;
     let no = Value::Number(Scalar::Bool(false));
     let out = c.run_other(op, &op.overloads[0], &[Value::Tensor(t.clone()), values[1].clone(), no])?;
-    crate::ops::mirror::results(&out).first().cloned().ok_or_else(|| crate::error::Error::Runtime("sort()".into()))
+    crate::ops::mirror::results(&out)
+        .first()
+        .cloned()
+        .ok_or_else(|| crate::error::Error::Runtime("sort()".into()))
 }
 
 /// A view in the shape of another tensor: a view in sizes.
@@ -147,7 +158,11 @@ pub fn as_strided(c: &BatchCall) -> Result<Out> {
     let (Value::Ints(size), Value::Ints(stride)) = (c.value("size"), c.value("stride")) else {
         bail!(Type, "as_strided(): sizes and strides must be tuples of ints")
     };
-    ensure!(size.len() == stride.len(), Runtime, "mismatch in length of strides and shape: size and stride must have the same length");
+    ensure!(
+        size.len() == stride.len(),
+        Runtime,
+        "mismatch in length of strides and shape: size and stride must have the same length"
+    );
     let value = c.with_all(t, 0)?;
     let outer = value.strides()[..c.n()].iter().map(|&s| s as i64);
     let mut values = c.map(|_| Ok(value.clone()))?;
@@ -195,7 +210,9 @@ pub fn roll(c: &BatchCall) -> Result<Out> {
 /// Writes the elements of another tensor, or a number.
 pub fn copy(c: &BatchCall) -> Result<Out> {
     let t = c.first()?;
-    if let (Some(value), "fill") = (c.tensor("value").filter(|v| v.is_batched()), c.op_name().trim_end_matches('_')) {
+    if let (Some(value), "fill") =
+        (c.tensor("value").filter(|v| v.is_batched()), c.op_name().trim_end_matches('_'))
+    {
         let value = crate::ops::arith::to_dtype(&c.aligned(value, t.rank())?, t.dtype())?;
         let into = c.with_all(t, 0)?;
         if c.writes() {
@@ -204,7 +221,9 @@ pub fn copy(c: &BatchCall) -> Result<Out> {
         }
         let shape = c.sizes.iter().chain(t.shape().iter()).copied().collect();
         let wide = view::expand_to(&value, &shape)?;
-        return Ok(Out::Tensor(c.batched(crate::ops::cast::clone_in(&wide, crate::layout::MemoryFormat::Contiguous)?)?));
+        return Ok(Out::Tensor(
+            c.batched(crate::ops::cast::clone_in(&wide, crate::layout::MemoryFormat::Contiguous)?)?,
+        ));
     }
     let values = c.map(|other| if other.same(t) { c.with_all(t, 0) } else { c.aligned(other, t.rank()) })?;
     c.finish(&values)

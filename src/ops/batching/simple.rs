@@ -80,7 +80,18 @@ pub fn description(c: &BatchCall) -> Result<Out> {
 pub fn names_dims(p: &Param) -> bool {
     matches!(
         p.name,
-        "dim" | "dims" | "dim0" | "dim1" | "dim2" | "axis0" | "axis1" | "source" | "destination" | "dimension" | "start_dim" | "end_dim"
+        "dim"
+            | "dims"
+            | "dim0"
+            | "dim1"
+            | "dim2"
+            | "axis0"
+            | "axis1"
+            | "source"
+            | "destination"
+            | "dimension"
+            | "start_dim"
+            | "end_dim"
     ) && p.ty != "Tensor"
 }
 
@@ -100,7 +111,9 @@ pub fn with_shifted_dims(c: &BatchCall, mut values: Values, rank: usize) -> Resu
                     *d = shifted(*d, rank, n)?;
                 }
             }
-            _ if p.ty.ends_with("[]?") => *value = Value::Ints((n as i64..(n + rank.max(1)) as i64).collect()),
+            _ if p.ty.ends_with("[]?") => {
+                *value = Value::Ints((n as i64..(n + rank.max(1)) as i64).collect())
+            }
             _ if p.ty == "int?" && rank == 0 => *value = Value::Number(Scalar::Int(n as i64)),
             _ => {}
         }
@@ -124,7 +137,11 @@ pub fn dims(c: &BatchCall) -> Result<Out> {
     };
     let mut values = c.map(|t| c.with_all(t, rank))?;
     // The elements of all dimensions in one.
-    let all = c.params().iter().zip(c.values).any(|(p, v)| p.ty == "int?" && names_dims(p) && matches!(v, Value::None));
+    let all = c
+        .params()
+        .iter()
+        .zip(c.values)
+        .any(|(p, v)| p.ty == "int?" && names_dims(p) && matches!(v, Value::None));
     if all {
         let Some(Value::Tensor(value)) = values.first() else { return c.finish(&values) };
         let flat = view::flatten(value, c.n() as i64, -1)?;
@@ -222,7 +239,10 @@ fn reduce_empty(c: &BatchCall) -> Result<Out> {
 }
 
 /// The signature of a reduction that names dimensions and has all parameters of the call.
-fn named(op: &'static ops::schema::Op, c: &BatchCall) -> Result<(&'static ops::schema::Op, &'static Overload)> {
+fn named(
+    op: &'static ops::schema::Op,
+    c: &BatchCall,
+) -> Result<(&'static ops::schema::Op, &'static Overload)> {
     let fits = |o: &&'static Overload| {
         let params = super::plan::params(o);
         params.iter().any(names_dims)

@@ -164,7 +164,8 @@ pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
     let saved = kept(node, cx)?;
     let mut all: Vec<Grads> = Vec::with_capacity(n);
     for i in 0..n {
-        let own = grads.iter().map(|g| g.as_ref().map(|g| part(g, i)).transpose()).collect::<Result<Grads>>()?;
+        let own =
+            grads.iter().map(|g| g.as_ref().map(|g| part(g, i)).transpose()).collect::<Result<Grads>>()?;
         all.push(with_saved(node, saved.clone(), || node.function().backward(cx, own))?);
     }
     let count = all.first().map_or(0, |g| g.len());

@@ -75,7 +75,9 @@ def _split(made: Any, has_aux: bool, named: str) -> tuple[Any, Any]:
         raise RuntimeError(f"{named}: output of function f should be a tuple: (output, aux) if has_aux is True")
     for t in tree_flatten(made[1])[0]:
         if not isinstance(t, Tensor):
-            raise RuntimeError(f"{named}: Expected tensors, got unsupported type {type(t)} in what comes with the value")
+            raise RuntimeError(
+                f"{named}: Expected tensors, got unsupported type {type(t)} in what comes with the value"
+            )
     return made
 
 
@@ -156,7 +158,7 @@ class _Recorded:
             return [_C.zeros_like(x) if g is None else g for g, x in zip(found, self.inputs, strict=True)]
 
         parts = [columns(len(part), part, swept) for part in basis.split(chunk_size or count)]
-        blocks = [_C.cat(part) if len(part) > 1 else part[0] for part in zip(*parts, strict=True)]
+        blocks = [_C.cat(part) for part in zip(*parts, strict=True)]
         return [b.reshape((*output.shape, *x.shape)) for b, x in zip(blocks, self.inputs, strict=True)]
 
     def columns(self) -> list[list[Tensor]]:

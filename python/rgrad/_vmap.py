@@ -85,9 +85,7 @@ def vmap(
         tensor([1., 4.])
     """
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
-        )
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
@@ -128,7 +126,8 @@ def _joined(func: _Function, made: Any, out_dims: Any, level: int, size: int) ->
         dims = _broadcast(out_dims, spec)
         if dims is None:
             raise ValueError(
-                f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
+                f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
+                f"compatible with the structure of "
                 f"`outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}."
             )
     found = []
@@ -155,7 +154,8 @@ def _one_out_dim(func: _Function, out_dims: Any, made: Tensor) -> list[int | Non
         return [out_dims]
     raise ValueError(
         f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int or a python collection of ints "
-        f"representing where in the outputs the vmapped dimension should appear; it is not compatible with the structure "
+        f"representing where in the outputs the vmapped dimension should appear; it is not "
+        f"compatible with the structure "
         f"of `outputs`, one Tensor."
     )
 
@@ -181,17 +181,21 @@ def _broadcast(dims: Any, spec: TreeSpec) -> list[int | None] | None:
     return found
 
 
-def _arguments(func: _Function, in_dims: Any, args: tuple[Any, ...]) -> tuple[int, list[int | None], list[Any], TreeSpec]:
+def _arguments(
+    func: _Function, in_dims: Any, args: tuple[Any, ...]
+) -> tuple[int, list[int | None], list[Any], TreeSpec]:
     """The number of slices, the mapped dimensions of the leaves, the leaves, and their structure."""
     called = f"vmap({_name(func)}, in_dims={in_dims}, ...)"
     if not isinstance(in_dims, (int, tuple)) or isinstance(in_dims, bool):
         raise ValueError(
-            f"{called}(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+            f"{called}(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
+            f"matching the structure of "
             f"inputs, got: {type(in_dims)}."
         )
     if not args:
         raise ValueError(
-            f"{called}(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function "
+            f"{called}(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
+            f"trying to vmap over a function "
             f"with no inputs. The latter is unsupported."
         )
     leaves, spec = tree_flatten(args)
@@ -203,10 +207,13 @@ def _arguments(func: _Function, in_dims: Any, args: tuple[Any, ...]) -> tuple[in
         )
     for i, (t, d) in enumerate(zip(leaves, dims, strict=True)):
         if d is not None and (not isinstance(d, int) or isinstance(d, bool)):
-            raise ValueError(f"{called}(<inputs>): Got in_dim={d} for an input but in_dim must be either an integer or None.")
+            raise ValueError(
+                f"{called}(<inputs>): Got in_dim={d} for an input but in_dim must be either an integer or None."
+            )
         if isinstance(d, int) and not isinstance(t, Tensor):
             raise ValueError(
-                f"{called}(<inputs>): Got in_dim={d} for an input but the input is of type {type(t)}. We cannot vmap over "
+                f"{called}(<inputs>): Got in_dim={d} for an input but the input is of type "
+                f"{type(t)}. We cannot vmap over "
                 f"non-Tensor arguments, please use None as the respective in_dim"
             )
         if d is not None and not -t.dim() <= d < t.dim():
@@ -220,7 +227,8 @@ def _arguments(func: _Function, in_dims: Any, args: tuple[Any, ...]) -> tuple[in
         raise ValueError(f"{called}(<inputs>): at least one Tensor must be mapped: in_dims is None for all of them.")
     if any(n != sizes[0] for n in sizes):
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got "
+            f"sizes {sizes} for the mapped "
             f"dimension"
         )
     return sizes[0], dims, leaves, spec

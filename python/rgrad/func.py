@@ -10,9 +10,19 @@ import rgrad
 from rgrad import _C, Tensor
 from rgrad import autograd as _autograd
 from rgrad import nn as _nn
-from rgrad._jacobians import _argument_numbers, _check_outputs, _leaves_of, _split, hessian, jacfwd, jacrev, jvp, linearize
-from rgrad.autograd.forward_ad import _has_history
+from rgrad._jacobians import (
+    _argument_numbers,
+    _check_outputs,
+    _leaves_of,
+    _split,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+)
 from rgrad._vmap import vmap
+from rgrad.autograd.forward_ad import _has_history
 from rgrad.nn.utils.stateless import functional_call
 from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -131,7 +141,8 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
         vectors, of_cotangents = tree_flatten(cotangents)
         if of_cotangents != of_value:
             raise RuntimeError(
-                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                f"Expected pytree structure of cotangents to be the same as pytree structure of "
+                f"outputs to the function. "
                 f"cotangents: {of_cotangents}, primal output: {of_value}"
             )
         pairs = [(o, v) for o, v in zip(outputs, vectors, strict=True) if o.requires_grad]

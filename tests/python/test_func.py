@@ -80,7 +80,7 @@ def test_random_calls_over_a_dimension_differ_or_not():
     ("call", "message"),
     [
         (lambda x: vmap(torch.neg, in_dims=None)(x), "expected `in_dims` to be int or a"),
-        (lambda x: vmap(torch.neg, in_dims=5)(x), "Got in_dim=5 for some input, but that input is a Tensor of dimensionality 2"),
+        (lambda x: vmap(torch.neg, in_dims=5)(x), "Got in_dim=5 for some input, but that input is a Tensor"),
         (lambda x: vmap(torch.add)(x, x[:1]), "same size in the mapped dimension"),
         (lambda x: vmap(lambda x: 3)(x), "must only return Tensors"),
         (lambda x: vmap(torch.neg, in_dims=(0, 0))(x), "in_dims is not compatible with the structure of `inputs`"),
@@ -180,7 +180,8 @@ def test_jacobians_have_a_block_for_every_output_and_input(jacobian):
     by_x, by_y = jacobian(_outputs, argnums=(0, 1))(x, y)["product"]
     assert torch.equal(by_x, torch.diag(y)) and torch.equal(by_y, torch.diag(x))
     matrix, more = jacobian(lambda p: (p["a"] * p["b"], {"a": p["a"]}), has_aux=True)({"a": x, "b": y})
-    assert torch.equal(matrix["a"], torch.diag(y)) and torch.equal(matrix["b"], torch.diag(x)) and torch.equal(more["a"], x)
+    assert torch.equal(matrix["a"], torch.diag(y)) and torch.equal(matrix["b"], torch.diag(x))
+    assert torch.equal(more["a"], x)
     with torch.no_grad():
         assert torch.equal(jacobian(lambda a: a * a)(x), torch.diag(2 * x))
     assert jacobian(lambda a: a * 2)(torch.ones(0)).shape == (0, 0)

@@ -15,7 +15,19 @@ SLICES = 2
 # Results that depend on values, or on nothing, cannot be joined.
 REFUSED = ("dynamic shape", "data-dependent", "must only return Tensors", "randomness error mode")
 # Draw numbers or return memory as it is.
-UNCOMPARED = ("empty", "dropout", "rrelu", "multinomial", "rand", "normal", "bernoulli", "_like", "resize", "set_", "as_strided")
+UNCOMPARED = (
+    "empty",
+    "dropout",
+    "rrelu",
+    "multinomial",
+    "rand",
+    "normal",
+    "bernoulli",
+    "_like",
+    "resize",
+    "set_",
+    "as_strided",
+)
 
 
 def _arguments(sample, dtype, seed):
@@ -77,7 +89,9 @@ def _differences(sample, dtype, mask, wrong):
             torch.testing.assert_close(list(got), list(want), rtol=1e-6, atol=1e-8, equal_nan=True)
     except Exception as error:
         if not any(words in str(error) for words in REFUSED):
-            wrong.append(f"{sample.name} {sample.args} {sample.kwargs} {dtype} {mask}: {type(error).__name__} {str(error)[:300]}")
+            wrong.append(
+                f"{sample.name} {sample.args} {sample.kwargs} {dtype} {mask}: {type(error).__name__} {str(error)[:300]}"
+            )
     return 1
 
 

@@ -61,24 +61,30 @@ def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
             )
         outputs = _generated(cls, level, size, randomness, in_dims).apply(*own)
         several = isinstance(outputs, tuple)
-        wrapped = [_C._add_batch_dim(o, 0, level) if isinstance(o, Tensor) else o for o in (outputs if several else (outputs,))]
+        wrapped = [
+            _C._add_batch_dim(o, 0, level) if isinstance(o, Tensor) else o for o in (outputs if several else (outputs,))
+        ]
         return tuple(wrapped) if several else wrapped[0]
     if not overridden:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the "
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
+            f"override and implement the "
             f"vmap staticmethod of this autograd.Function, or set generate_vmap_rule=True."
         )
     made = cls.vmap(VmapInfo(size, randomness), in_dims, *own)
     if not (isinstance(made, tuple) and len(made) == 2):
         raise RuntimeError(
-            f"Expected the vmap staticmethod of {cls.__name__} to return a tuple of (outputs, out_dims), got {type(made)}"
+            f"Expected the vmap staticmethod of {cls.__name__} to return a tuple of (outputs, "
+            f"out_dims), got {type(made)}"
         )
     outputs, out_dims = made
     several = isinstance(outputs, tuple)
     outs = outputs if several else (outputs,)
     dims = tuple(out_dims) if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outs)
     if len(dims) != len(outs):
-        raise RuntimeError(f"The vmap staticmethod of {cls.__name__} returned {len(outs)} outputs and {len(dims)} out_dims")
+        raise RuntimeError(
+            f"The vmap staticmethod of {cls.__name__} returned {len(outs)} outputs and {len(dims)} out_dims"
+        )
     wrapped = tuple(
         o if d is None or not isinstance(o, Tensor) else _C._add_batch_dim(o, d, level)
         for o, d in zip(outs, dims, strict=True)

@@ -249,8 +249,10 @@ class Function(metaclass=FunctionMeta):
             in_dims: the mapped dimension of each argument, None for those that all slices share.
             args: whole arguments.
         """
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method or "
-                                  "set generate_vmap_rule=True.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap static method or "
+            "set generate_vmap_rule=True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import rgrad
 from rgrad._C import Tensor
-from rgrad._vmap import draw_samples
 from rgrad._special.integrals import logit_beta_grad, standard_gamma_grad, working_dtype
+from rgrad._vmap import draw_samples
 from rgrad.autograd.function import once_differentiable
 
 _Proposal = Callable[..., tuple[Tensor, Tensor]]

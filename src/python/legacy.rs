@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::convert;
-use super::dispatch::host_by_class;
+use super::dispatch::{host_by_class, shown_device};
 use super::dtype::{PyDType, device_of, type_name};
 use super::error::{IntoPy, warn};
 use super::interop;
@@ -253,7 +253,7 @@ impl PyTensor {
         }
         let like = self.inner(py);
         let dtype = interop::dtype_of(dtype)?.unwrap_or(like.dtype());
-        let device = device.map_or(Ok(like.device()), device_of)?;
+        let device = device.map_or(Ok(shown_device(&like)), device_of)?;
         let t = interop::tensor_from(data, Some(dtype))?;
         let t = py.detach(|| t.on_device(device)).py()?;
         t.set_requires_grad(requires_grad).py()?;

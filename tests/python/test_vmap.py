@@ -214,3 +214,50 @@ def test_an_operation_without_a_rule_warns_and_is_called_for_each_slice():
     with pytest.warns(UserWarning, match="There is a performance drop"):
         found = vmap(lambda x: torch.renorm(x, 2, 0, 1.0))(a)
     close(found, torch.stack([torch.renorm(x, 2, 0, 1.0) for x in a]))
+
+
+LSTM = torch.nn.LSTM(4, 5, batch_first=True, bidirectional=True)
+ATTENTION = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+LAYER = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+F = torch.nn.functional
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize(
+    ("f", "shape"),
+    [
+        (lambda x: LSTM(x)[0], (2, 6, 4)),
+        (lambda x: ATTENTION(x, x, x)[0], (2, 5, 4)),
+        (LAYER, (2, 5, 4)),
+        (torch.nn.BatchNorm1d(3, track_running_stats=False), (5, 3)),
+        (torch.nn.GroupNorm(2, 4, affine=True), (2, 4, 3)),
+        (torch.nn.ConvTranspose2d(2, 3, 3, stride=2), (1, 2, 4, 4)),
+        (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (1, 2, 3, 3)),
+        (lambda x: F.fold(x, (3, 3), 2), (1, 8, 4)),
+        (lambda x: torch.einsum("ij,kj->ik", x, x), (2, 3)),
+        (lambda x: F.cross_entropy(x, torch.tensor([0, 3]), label_smoothing=0.1), (2, 4)),
+        (lambda x: F.cross_entropy(x, x.softmax(-1)), (2, 4)),
+        (lambda x: torch.special.i0(x) + torch.special.entr(x.abs()), (4,)),
+        (lambda x: torch.linalg.solve(x @ x.mT + torch.eye(3), x), (3, 3)),
+        (lambda x: x.unfold(0, 2, 1).quantile(0.3, dim=0), (5,)),
+        (lambda x: x.new_tensor([1.0, 2.0]) * x[0:4:2], (5,)),
+        (lambda x: torch.utils.checkpoint.checkpoint(torch.tanh, x * 2, use_reentrant=False), (3,)),
+    ],
+)
+def test_layers_and_functions_of_many_operations_are_a_loop(f, shape):
+    x = torch.linspace(-2, 2, 3 * torch.Size(shape).numel()).view(3, *shape).sin()
+    close(vmap(f)(x), torch.stack([f(row) for row in x]))
+
+    def weighed(x):
+        y = f(x)
+        return (y * torch.arange(float(y.numel())).view(y.shape).cos()).sum()
+
+    found = vmap(grad(weighed))(x)
+    torch.testing.assert_close(found, torch.stack([grad(weighed)(row) for row in x]), rtol=1e-4, atol=1e-4)
+
+
+def test_autocast_and_one_hot_inside():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = vmap(lambda x: x @ W)(X)
+    assert found.dtype == torch.bfloat16 and found.device.type == "cpu"
+    assert vmap(lambda i: F.one_hot(i, 4))(torch.tensor([3, 0])).tolist() == [[0, 0, 0, 1], [1, 0, 0, 0]]

@@ -65,6 +65,8 @@ def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
             _C._add_batch_dim(o, 0, level) if isinstance(o, Tensor) else o for o in (outputs if several else (outputs,))
         ]
         return tuple(wrapped) if several else wrapped[0]
+    if not overridden and cls.__module__.split(".")[0] in ("rgrad", "torch"):
+        return _by_slices(cls, own, in_dims, level, size)
     if not overridden:
         raise RuntimeError(
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
@@ -90,6 +92,17 @@ def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
         for o, d in zip(outs, dims, strict=True)
     )
     return wrapped if several else wrapped[0]
+
+
+def _by_slices(
+    cls: type[Function], args: tuple[Any, ...], in_dims: tuple[int | None, ...], level: int, size: int
+) -> Any:
+    """Calls one of the functions of this package for each slice."""
+    made = [cls.apply(*(a if d is None else a[i] for a, d in zip(args, in_dims, strict=True))) for i in range(size)]
+    several = isinstance(made[0], tuple)
+    columns = zip(*made, strict=True) if several else [made]
+    joined = [_C._add_batch_dim(_C.stack(list(column)), 0, level) for column in columns]
+    return tuple(joined) if several else joined[0]
 
 
 class _Context:

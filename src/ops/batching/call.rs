@@ -4,9 +4,10 @@ use smallvec::SmallVec;
 
 use super::plan::{Param, params};
 use super::{Batching, parts_of};
+use crate::device::Device;
 use crate::error::Result;
 use crate::layout::Dims;
-use crate::ops::interpreter::{self, Form, Next, OpCall};
+use crate::ops::interpreter::{self, Caller, Form, Next, OpCall};
 use crate::ops::schema::{Op, Out, Overload, Value};
 use crate::ops::{mirror, view};
 use crate::tensor::Tensor;
@@ -163,7 +164,14 @@ impl<'a> BatchCall<'a> {
         mirror::tensors(self.values).iter().map(Tensor::rank).max().unwrap_or(0)
     }
 
-    /// The arguments with `f` of their tensors.
+    /// The device of the values.
+    pub fn device(&self) -> Device {
+        let tensors = mirror::tensors(self.values);
+        tensors.iter().find_map(Tensor::batch).map_or(Device::Cpu, |batch| batch.value().device())
+    }
+
+    /// The arguments with `f` of their tensors. Where the core names the device of a batched tensor, it means that of the
+    /// value.
     pub fn map(&self, mut f: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Values> {
         let all = self.values.iter().map(|v| {
             Ok(match v {
@@ -172,6 +180,9 @@ impl<'a> BatchCall<'a> {
                 Value::OptTensors(ts) => Value::OptTensors(
                     ts.iter().map(|t| t.as_ref().map(&mut f).transpose()).collect::<Result<_>>()?,
                 ),
+                Value::Device(Device::Meta) if self.call.caller == Caller::Core => {
+                    Value::Device(self.device())
+                }
                 other => other.clone(),
             })
         });

@@ -31,7 +31,8 @@ pub fn draws(call: &OpCall) -> bool {
 fn is_off(call: &OpCall, values: &[Value]) -> bool {
     let at =
         |name: &str| params(call.overload).iter().position(|p| p.name == name).and_then(|i| values.get(i));
-    matches!(call.op.name, "dropout" | "rrelu") && at("training").is_some_and(|v| !v.is_true())
+    let never = matches!(at("p"), Some(Value::Number(p)) if p.is_zero());
+    matches!(call.op.name, "dropout" | "rrelu") && (never || at("training").is_some_and(|v| !v.is_true()))
 }
 
 fn refuse_error(batching: &Batching) -> Result<()> {

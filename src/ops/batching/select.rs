@@ -108,7 +108,7 @@ pub fn embedding(c: &BatchCall) -> Result<Out> {
 fn of_slices(c: &BatchCall, rank: usize) -> Result<Tensor> {
     let numbers =
         creation::arange(Scalar::Int(0), Scalar::Int(c.slices() as i64), Scalar::Int(1), Some(DType::I64))?;
-    let device = c.batching_device()?;
+    let device = c.device();
     let mut numbers = arith::to(&numbers, device, DType::I64)?;
     for _ in 0..rank {
         numbers = view::unsqueeze(&numbers, -1)?;
@@ -344,13 +344,4 @@ fn set(t: &Tensor, picks: &[Option<Tensor>], value: Arg) -> Result<()> {
     };
     let overload = &op.overloads[0];
     crate::ops::call_inplace(op, overload, &values).map(drop)
-}
-
-impl BatchCall<'_> {
-    /// The device of the values.
-    fn batching_device(&self) -> Result<crate::device::Device> {
-        let tensors = crate::ops::mirror::tensors(self.values);
-        let first = tensors.iter().find(|t| t.is_batched());
-        Ok(first.map_or(crate::device::Device::Cpu, |t| parts_of(t).0.device()))
-    }
 }

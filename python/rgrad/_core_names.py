@@ -32,8 +32,8 @@ def _infer_size(a: Size, b: Size) -> Size:
 
 
 def _are_functorch_transforms_active() -> bool:
-    """Whether tensors are wrapped by a transform; always False, as `func`'s transforms pass ordinary tensors."""
-    return False
+    """Whether tensors are wrapped by a transform: those of `vmap` are, derivatives are taken of ordinary ones."""
+    return bool(_C._vmap_levels())
 
 
 def _get_default_device() -> str:

@@ -55,6 +55,48 @@ def draw_samples(draw: _Function, *parameters: Tensor) -> Tensor:
     return _C._batched(_C._outside_vmap(lambda: draw(*values)), [level for level, _ in levels])
 
 
+def is_batchedtensor(t: Tensor) -> bool:
+    """Whether a tensor stands for the slices of another."""
+    return _C._is_batched(t)
+
+
+is_functorch_wrapped_tensor = is_batchedtensor
+
+
+def is_gradtrackingtensor(t: Tensor) -> bool:
+    """Whether a tensor is wrapped by a derivative: none is, as derivatives are taken of ordinary tensors."""
+    return False
+
+
+def maybe_get_level(t: Tensor) -> int:
+    """The innermost level of a tensor in `vmap`; -1 for others."""
+    levels = _C._batch_value(t)[1]
+    return levels[-1] if levels else -1
+
+
+def maybe_get_bdim(t: Tensor) -> int:
+    """The dimension of the slices in what `get_unwrapped` returns; -1 for a tensor that stands for none."""
+    return 0 if _C._is_batched(t) else -1
+
+
+def maybe_current_level() -> int | None:
+    """The innermost running level."""
+    levels = _C._vmap_levels()
+    return levels[-1] if levels else None
+
+
+def get_unwrapped(t: Tensor) -> Tensor:
+    """The tensor whose slices a tensor stands for at its innermost level.
+
+    Raises:
+        RuntimeError: if it stands for none.
+    """
+    value, levels = _C._batch_value(t)
+    if not levels:
+        raise RuntimeError("No wrappers present!")
+    return _C._batched(value, levels[:-1])
+
+
 def _name(func: Any) -> str:
     return getattr(func, "__name__", None) or repr(func)
 

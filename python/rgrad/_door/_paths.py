@@ -10,7 +10,20 @@ from __future__ import annotations
 _NN = "nn.modules"
 
 _ROWS = {
+    "_C._functorch": (
+        "_vmap",
+        "get_unwrapped is_batchedtensor is_functorch_wrapped_tensor is_gradtrackingtensor maybe_current_level "
+        "maybe_get_bdim maybe_get_level",
+    ),
     "_C._profiler": ("_tracebacks", "gather_traceback symbolize_tracebacks"),
+    "_functorch.apis": ("func", "grad grad_and_value vmap"),
+    "_functorch.eager_transforms": ("_jacobians", "_slice_argnums hessian jacfwd jacrev jvp linearize"),
+    "_functorch.functional_call": ("func", "functional_call stack_module_state"),
+    "_functorch.make_functional": (
+        "functorch",
+        "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional "
+        "make_functional_with_buffers",
+    ),
     "accelerator.memory": (
         "accelerator",
         "empty_cache max_memory_allocated memory_allocated memory_reserved memory_stats reset_peak_memory_stats",

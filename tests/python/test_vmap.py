@@ -261,3 +261,16 @@ def test_autocast_and_one_hot_inside():
         found = vmap(lambda x: x @ W)(X)
     assert found.dtype == torch.bfloat16 and found.device.type == "cpu"
     assert vmap(lambda i: F.one_hot(i, 4))(torch.tensor([3, 0])).tolist() == [[0, 0, 0, 1], [1, 0, 0, 0]]
+
+
+def test_slices_on_a_gpu_are_those_of_the_cpu(gpu):
+    def f(w, x):
+        return (torch.tanh(x @ w) ** 2).sum()
+
+    found = vmap(grad(f), (None, 0))(W.to(gpu), X.to(gpu))
+    assert found.device.type == gpu.type
+    close(found.cpu(), vmap(grad(f), (None, 0))(W, X))
+    seen = []
+    vmap(lambda x: seen.append((x.device.type, x.new_zeros(2).device.type)) or x.cpu())(X.to(gpu))
+    assert seen == [(gpu.type, gpu.type)]
+    close(vmap(lambda i: X.to(gpu)[i])(torch.tensor([4, 0], device=gpu)).cpu(), X[[4, 0]])

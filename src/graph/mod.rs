@@ -29,8 +29,8 @@ pub use held::{GcVisitor, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};
 pub use meta::{AutogradMeta, HostData, LeafHooks};
 pub use mode::{
-    BelowAutograd, ModeGuard, ThreadState, grad_enabled, grad_mode, inference_enabled, set_grad_enabled,
-    set_inference_enabled,
+    BelowAutograd, INTERPRETERS, ModeGuard, ThreadState, grad_enabled, grad_mode, inference_enabled,
+    set_grad_enabled, set_inference_enabled,
 };
 pub use saved::{
     SavedTensor, check_saved, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,

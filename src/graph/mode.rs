@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::saved;
 
+/// The number of threads with interpreters, and of batched tensors. The binding also counts its own reasons to intercept
+/// calls here, so that a call checks a single number.
+pub static INTERPRETERS: AtomicUsize = AtomicUsize::new(0);
+
 #[derive(Clone, Copy)]
 struct Modes {
     grad: bool,

@@ -459,15 +459,15 @@ ops! {
         pub fn copy_into(t: &Tensor, src: &Tensor) -> () as (t, src, false) = copy_into_impl;
     }
     /// Changes the size of `input`; elements beyond the old ones are unspecified.
-    "resize_" METHOD {
+    "resize_" METHOD, batch MEMORY {
         (input: Tensor, size: size, *, memory_format: memory_format? = None) => resize;
     }
     /// Changes the size of `input` to that of `the_template`.
-    "resize_as_" METHOD {
+    "resize_as_" METHOD, batch MEMORY {
         (input: Tensor, the_template: Tensor, *, memory_format: memory_format? = None) => resize_as;
     }
     /// Makes `input` share the memory and the geometry of `source`.
-    "set_" METHOD {
+    "set_" METHOD, batch MEMORY {
         (input: Tensor) => set_to_nothing;
         (input: Tensor, source: Storage) => set_storage;
         (input: Tensor, source: Storage, storage_offset: int, size: size, stride: size? = None) =>

@@ -12,7 +12,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::batching;
@@ -21,10 +21,9 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::graph::{Cx, GradFn, Grads, ModeGuard, grad_enabled, with_saved};
 use crate::tensor::Tensor;
+use crate::tensor::batched::any_alive;
 
-/// The number of threads with interpreters. The binding also counts its own reasons to intercept calls here, so that a
-/// call from Python checks a single number.
-pub static INTERPRETERS: AtomicUsize = AtomicUsize::new(0);
+pub use crate::graph::INTERPRETERS;
 
 /// Whether any thread may have an interpreter.
 #[inline(always)]
@@ -330,7 +329,12 @@ impl Drop for Suspended {
 /// The result of the innermost interpreter that handles a call; None if there is none.
 #[cold]
 pub fn interpreted(call: &OpCall, values: &[Value]) -> Option<Result<Out>> {
-    let Some(at) = innermost(call) else { return HOST.get()?.call(call, values) };
+    let Some(at) = innermost(call) else {
+        return match batching::refuse_escaped(call, values) {
+            Err(e) => Some(Err(e)),
+            Ok(()) => HOST.get()?.call(call, values),
+        };
+    };
     let suspended = Suspended::from(at);
     Some(suspended.inner[0].call(call, values, Next(())))
 }
@@ -382,12 +386,12 @@ fn innermost(call: &OpCall) -> Option<usize> {
 
 /// Whether no interpreter can see a call of this thread.
 pub fn none_here() -> bool {
-    HOST.get().is_none() && STACK.with(|s| s.0.borrow().is_empty())
+    HOST.get().is_none() && !any_alive() && STACK.with(|s| s.0.borrow().is_empty())
 }
 
 /// Whether a call may concern an interpreter.
 pub fn concerned(call: &OpCall) -> Option<()> {
-    if HOST.get().is_some() { Some(()) } else { innermost(call).map(drop) }
+    if HOST.get().is_some() || any_alive() { Some(()) } else { innermost(call).map(drop) }
 }
 
 /// As [`interpreted`], for a row that the core calls; its values are made only where somebody looks at them.

@@ -8,6 +8,7 @@
 //! of their own. It is a hosted tensor to the core: no kernel may touch it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 
@@ -16,15 +17,33 @@ use crate::backend::memory;
 use crate::device::Device;
 use crate::ensure;
 use crate::error::Result;
+use crate::graph::INTERPRETERS;
 use crate::layout::{Dims, Layout};
 
 /// The levels of the mapped dimensions of a tensor, ascending.
 pub type Levels = SmallVec<[u32; 2]>;
 
 /// What a batched tensor stands for.
+///
+/// Calls are intercepted while there is one, so that one that is used after its `vmap` has ended is an error.
 pub struct Batched {
     value: Tensor,
     levels: Levels,
+}
+
+/// The number of batched tensors.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether there is a batched tensor.
+pub fn any_alive() -> bool {
+    ALIVE.load(Ordering::Relaxed) != 0
+}
+
+impl Drop for Batched {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
+        INTERPRETERS.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Batched {
@@ -57,6 +76,8 @@ impl Tensor {
         };
         let storage = memory::alloc(value.storage().len(), Device::Meta)?;
         let t = Tensor::from_parts(storage, layout, value.dtype());
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        INTERPRETERS.fetch_add(1, Ordering::Relaxed);
         t.become_hosted(Arc::new(Batched { value, levels }));
         Ok(t)
     }

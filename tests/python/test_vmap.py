@@ -274,3 +274,14 @@ def test_slices_on_a_gpu_are_those_of_the_cpu(gpu):
     vmap(lambda x: seen.append((x.device.type, x.new_zeros(2).device.type)) or x.cpu())(X.to(gpu))
     assert seen == [(gpu.type, gpu.type)]
     close(vmap(lambda i: X.to(gpu)[i])(torch.tensor([4, 0], device=gpu)).cpu(), X[[4, 0]])
+
+
+def test_a_tensor_of_slices_is_not_used_after_its_vmap_nor_given_other_memory():
+    kept = []
+    vmap(lambda x: kept.append(x) or x)(X)
+    with pytest.raises(RuntimeError, match="a vmap that has ended"):
+        kept[0] + 1
+    with pytest.raises(RuntimeError, match="cannot be changed or exchanged"):
+        vmap(lambda x: x.resize_(7))(X.clone())
+    kept.clear()
+    close(X + 1, 1 + X)

@@ -102,6 +102,9 @@ impl Batch {
         "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow, which differs between \
          the slices. Use operations like torch.where instead",
     );
+    pub const MEMORY: Batch = Batch::Refused(
+        "vmap: the memory of a tensor that stands for slices of another cannot be changed or exchanged",
+    );
     pub const DYNAMIC: Batch = Batch::Refused(
         "vmap: the shape of the result depends on values, so it may differ between the slices: operations with dynamic \
          shape are not supported",
@@ -203,6 +206,19 @@ impl Interpreter for Batching {
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }
+}
+
+/// Fails if a tensor is used outside of the `vmap` that made it.
+pub fn refuse_escaped(call: &OpCall, values: &[Value]) -> Result<()> {
+    let describes = matches!(call.op.batch, Batch::Rule(rule) if std::ptr::fn_addr_eq(rule, simple::description as fn(&BatchCall) -> Result<Out>));
+    ensure!(
+        describes || !any_batched(values),
+        Runtime,
+        "vmap: {}() got a tensor that stands for the slices of a vmap that has ended, or that runs on another thread: return it \
+         from the mapped function instead",
+        call.op.name
+    );
+    Ok(())
 }
 
 /// Whether any of the tensors among values is batched.

@@ -296,3 +296,25 @@ def test_own_operations_are_keys_of_tables_and_name_themselves():
     for lookup in (lambda: aten.no_such_operation, lambda: aten.clone._hidden, lambda: torch.ops.other.clone):
         with pytest.raises(AttributeError, match="has no"):
             lookup()
+
+
+def test_a_library_defines_and_implements_by_decorators():
+    library = torch.library.Library("decorated", "DEF")
+
+    @torch.library.define(library, "twice(Tensor x) -> Tensor")
+    def twice(x):
+        return x * 2
+
+    library.define("thrice(Tensor x) -> Tensor")
+
+    @torch.library.impl(library, "thrice", "CPU")
+    def thrice(x):
+        return x * 3
+
+    x = torch.ones(2)
+    assert torch.ops.decorated.twice(x).tolist() == [2, 2] and torch.ops.decorated.thrice(x).tolist() == [3, 3]
+    with pytest.raises(TypeError, match="required to be a callable"):
+        library.impl("twice", [], "CPU")
+    with pytest.raises(ValueError, match="reserved namespace"):
+        torch.library.Library("prim", "DEF")
+    library._destroy()

@@ -166,6 +166,8 @@ class Library:
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("DEF", "IMPL", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}")
+        if ns == "prim":
+            raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
         if kind == "DEF" and ns in _spaces:
             raise RuntimeError(f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
@@ -209,6 +211,8 @@ class Library:
             with_keyset: must be False: rgrad has no dispatch key sets.
             options: accepted, without effect.
         """
+        if not callable(fn):
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if with_keyset:
             refuse("Library.impl(with_keyset=True)", "there is no dispatcher with keys")
         name = op_name if isinstance(op_name, str) else _operation.find(op_name).name
@@ -249,15 +253,26 @@ def _forget(ns: str, kind: str, defined: list[str]) -> None:
 _kept: list[Library] = []
 
 
-def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:
+def define(
+    qualname: str | Library, schema: str, *, lib: Library | None = None, tags: Any = (), alias_analysis: str = ""
+) -> Any:
     """Defines an operation.
 
     Args:
-        qualname: `namespace::name`.
-        schema: `(Tensor x, int n=2) -> Tensor`.
+        qualname: `namespace::name`; or a library, for a decorator of the implementation for all devices.
+        schema: `(Tensor x, int n=2) -> Tensor`; after the name, if a library is given.
         lib: the library that owns it; without one it is never deleted.
         tags: accepted, without effect.
+        alias_analysis: accepted, without effect.
     """
+    if isinstance(qualname, Library):
+        owner, added = qualname, qualname.define(schema, alias_analysis, tags=tags)
+
+        def register(function: _Function) -> _Function:
+            owner.impl(added, function, "CompositeExplicitAutograd")
+            return function
+
+        return register
     namespace, _, name = qualname.partition("::")
     if not name:
         raise ValueError(f"expected a name like 'namespace::name' but got {qualname!r}")
@@ -267,16 +282,26 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
     lib.define(name + schema.strip(), tags=tags)
 
 
-def impl(qualname: str, types: Any, func: _Function | None = None, *, lib: Library | None = None) -> Any:
+def impl(qualname: str | Library, types: Any, func: Any = None, *, lib: Library | None = None) -> Any:
     """Adds an implementation of an operation.
 
     Args:
-        qualname: `namespace::name`.
+        qualname: `namespace::name`; or a library, with the name and a dispatch key of `Library.impl` after it, for a
+            decorator of the implementation.
         types: "cpu", "cuda", several of these, a dispatch key as for `Library.impl`, or "default" for an implementation
             whose calls are recorded for gradients.
         func: the implementation, with the operation's parameters and results; if absent, a decorator is returned.
         lib: ignored.
     """
+
+    if isinstance(qualname, Library):
+        owner, name, dispatch_key = qualname, types, func or ""
+
+        def add(function: _Function) -> _Function:
+            owner.impl(name, function, dispatch_key)
+            return function
+
+        return add
 
     def register(function: _Function) -> _Function:
         target = Library(qualname.partition("::")[0], "IMPL")

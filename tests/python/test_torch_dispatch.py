@@ -308,6 +308,18 @@ def test_derivatives_of_higher_orders_are_those_of_the_tensor_that_is_held(name)
         assert torch.allclose(of_wrapper, of_tensor), name
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_gradients_of_a_batch_go_through_a_class(create_graph):
+    data = torch.linspace(0.5, 2.0, 9, dtype=torch.float64).view(3, 3)
+    found = []
+    for x in (Wrapper(data, requires_grad=True), data.clone().requires_grad_()):
+        y = torch.softmax((x @ x).relu().cumsum(0), -1).sum(0)
+        batch = torch.eye(3, dtype=torch.float64)
+        (g,) = torch.autograd.grad(y, x, batch, is_grads_batched=True, create_graph=create_graph)
+        found.append(g.inner if isinstance(g, Wrapper) else g.detach())
+    assert found[0].shape == (3, 3, 3) and torch.allclose(*found)
+
+
 def test_a_recorded_gradient_requires_grad_where_it_depends_on_something_that_does():
     x = Wrapper(torch.ones(3), requires_grad=True)
     (g,) = torch.autograd.grad(x.unbind()[0], x, create_graph=True)

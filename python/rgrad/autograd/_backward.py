@@ -109,7 +109,7 @@ def _grad_batched(
     create_graph: bool,
     allow_unused: bool,
 ) -> list[Tensor | None]:
-    """Gradients for a batch of weights, stacked: one backward pass in `vmap`."""
+    """Gradients for a batch of weights, stacked: one backward pass in `vmap`, or one for each weight."""
     for i, (root, g) in enumerate(zip(roots, grads, strict=True)):
         if g is None or g.dim() == 0:
             raise ValueError(
@@ -129,6 +129,21 @@ def _grad_batched(
         )
     if not counts or counts[0] == 0:
         raise ValueError("is_grads_batched=True needs at least one gradient in the batch")
+    if any(t is not None and _C._is_wrapper(t) for t in (*roots, *wanted, *grads)):
+        # A class gets each gradient by itself, and its own history is around the call.
+        rows = [
+            _C._grad(
+                roots,
+                wanted,
+                tuple(g if g is None else g[i] for g in grads),
+                True if i + 1 < counts[0] else retain_graph,
+                create_graph,
+                allow_unused,
+                False,
+            )
+            for i in range(counts[0])
+        ]
+        return [None if column[0] is None else _C.stack(column) for column in zip(*rows, strict=True)]
     from rgrad._vmap import level_of
 
     with level_of(counts[0], "same") as level:

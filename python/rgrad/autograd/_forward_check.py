@@ -142,7 +142,15 @@ def check_batched(check: _Check) -> None:
         single = [push(t) for t in tangents]
         if not kept:
             continue
-        batched = rgrad.func.vmap(push)(_C.stack(tangents))
+        try:
+            batched = rgrad.func.vmap(push)(_C.stack(tangents))
+        except RuntimeError as error:
+            if "randomness error mode" not in str(error):
+                raise
+            raise RuntimeError(
+                "vmap: We do not yet support calling random operations inside of vmap, as a batch is to give what its "
+                "members give"
+            ) from error
         for k, whole, parts in zip(kept, batched, zip(*single, strict=True), strict=True):
             if not _C.allclose(whole, _C.stack(list(parts))):
                 raise GradcheckError(

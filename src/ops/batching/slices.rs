@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::error::{Result, warn};
 use crate::graph::{Cx, GradFn, Grads, SavedTensor, grad_enabled, with_saved};
 use crate::ops::schema::{Out, Value};
-use crate::ops::{join, mirror, view};
+use crate::ops::{interpreter, join, mirror, view};
 use crate::tensor::Tensor;
 use crate::tensor::batched::Levels;
 use crate::{bail, ensure};
@@ -166,7 +166,7 @@ pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
     for i in 0..n {
         let own =
             grads.iter().map(|g| g.as_ref().map(|g| part(g, i)).transpose()).collect::<Result<Grads>>()?;
-        all.push(with_saved(node, saved.clone(), || node.function().backward(cx, own))?);
+        all.push(with_saved(node, saved.clone(), || interpreter::backward(node, cx, own))?);
     }
     let count = all.first().map_or(0, |g| g.len());
     let mut outs = Grads::new();

@@ -44,8 +44,8 @@ def draw_samples(draw: _Function, *parameters: Tensor) -> Tensor:
     kinds = {kind for _, kind in levels}
     if "error" in kinds:
         raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
-            "randomness flags on vmap or perform the randomness operation out of vmap"
+            "vmap: called random operation while in randomness error mode: pass randomness='same' or 'different' "
+            "to vmap, or draw outside of it"
         )
     if kinds == {"same"}:
         if any(_C._is_batched(p) for p in parameters):
@@ -168,9 +168,8 @@ def _joined(func: _Function, made: Any, out_dims: Any, level: int, size: int) ->
         dims = _broadcast(out_dims, spec)
         if dims is None:
             raise ValueError(
-                f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
-                f"compatible with the structure of "
-                f"`outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}."
+                f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
+                f"structure of `outputs`: {tree_flatten(out_dims)[1]} beside {spec}"
             )
     found = []
     for t, dim in zip(leaves, dims, strict=True):
@@ -195,10 +194,8 @@ def _one_out_dim(func: _Function, out_dims: Any, made: Tensor) -> list[int | Non
     if out_dims is None or (isinstance(out_dims, int) and not isinstance(out_dims, bool)):
         return [out_dims]
     raise ValueError(
-        f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int or a python collection of ints "
-        f"representing where in the outputs the vmapped dimension should appear; it is not "
-        f"compatible with the structure "
-        f"of `outputs`, one Tensor."
+        f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int or a python collection of ints, "
+        f"one for each result: it is not compatible with one Tensor"
     )
 
 
@@ -235,17 +232,13 @@ def _arguments(
             f"inputs, got: {type(in_dims)}."
         )
     if not args:
-        raise ValueError(
-            f"{called}(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
-            f"trying to vmap over a function "
-            f"with no inputs. The latter is unsupported."
-        )
+        raise ValueError(f"{called}(<inputs>): got no inputs: nothing can be mapped")
     leaves, spec = tree_flatten(args)
     dims = _broadcast(in_dims, spec)
     if dims is None:
         raise ValueError(
-            f"{called}(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-            f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
+            f"{called}(<inputs>): in_dims is not compatible with the structure of `inputs`: "
+            f"{tree_flatten(in_dims)[1]} beside {spec}"
         )
     for i, (t, d) in enumerate(zip(leaves, dims, strict=True)):
         if d is not None and (not isinstance(d, int) or isinstance(d, bool)):
@@ -255,13 +248,12 @@ def _arguments(
         if isinstance(d, int) and not isinstance(t, Tensor):
             raise ValueError(
                 f"{called}(<inputs>): Got in_dim={d} for an input but the input is of type "
-                f"{type(t)}. We cannot vmap over "
-                f"non-Tensor arguments, please use None as the respective in_dim"
+                f"{type(t)}: only tensors are mapped, and others get None"
             )
         if d is not None and not -t.dim() <= d < t.dim():
             raise ValueError(
                 f"{called}(<inputs>): Got in_dim={d} for some input, but that input is a Tensor of dimensionality "
-                f"{t.dim()} so expected in_dim to satisfy -{t.dim()} <= in_dim < {t.dim()}."
+                f"{t.dim()}, and has no such dimension"
             )
         dims[i] = d if d is None else d % t.dim()
     sizes = [t.shape[d] for t, d in zip(leaves, dims, strict=True) if d is not None]

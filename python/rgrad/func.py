@@ -141,9 +141,8 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
         vectors, of_cotangents = tree_flatten(cotangents)
         if of_cotangents != of_value:
             raise RuntimeError(
-                f"Expected pytree structure of cotangents to be the same as pytree structure of "
-                f"outputs to the function. "
-                f"cotangents: {of_cotangents}, primal output: {of_value}"
+                f"Expected pytree structure of cotangents to be the same as that of the outputs: "
+                f"{of_cotangents} beside {of_value}"
             )
         pairs = [(o, v) for o, v in zip(outputs, vectors, strict=True) if o.requires_grad]
         grads = [None] * len(leaves)
@@ -188,8 +187,8 @@ def functionalize(func: _Function, *, remove: str = "mutations") -> _Function:
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
-            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are: "
-            "remove='mutations', remove='mutations_and_views'"
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}: there are "
+            "'mutations' and 'mutations_and_views'"
         )
 
     @functools.wraps(func)

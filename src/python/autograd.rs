@@ -24,8 +24,8 @@ use crate::tensor::Tensor;
 fn expect_unbatched(t: &Tensor, what: &str) -> PyResult<()> {
     if interpreter::active() && t.is_batched() {
         return Err(PyRuntimeError::new_err(format!(
-            "You are attempting to call Tensor.requires_grad_() or backward() inside of a function being transformed by a \
-             functorch transform: {what} is not supported there. Use torch.func.grad or torch.func.vjp"
+            "You are attempting to call Tensor.requires_grad_() or backward() inside of vmap: {what} is not supported there. \
+             Use torch.func.grad or torch.func.vjp"
         )));
     }
     Ok(())

@@ -51,13 +51,13 @@ def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
     if cls.generate_vmap_rule:
         if overridden:
             raise RuntimeError(
-                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap "
-                f"staticmethod. Please set generate_vmap_rule=False or delete the overriden vmap staticmethod."
+                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and a vmap "
+                f"staticmethod: keep one of them"
             )
         if cls.setup_context is Function.setup_context:
             raise RuntimeError(
-                f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), "
-                f"{cls.__name__} must override the setup_context staticmethod, as its vmap rule is to be generated."
+                f"the autograd.Function {cls.__name__} must override the setup_context staticmethod, as its rule "
+                f"for vmap is to be generated"
             )
         outputs = _generated(cls, level, size, randomness, in_dims).apply(*own)
         several = isinstance(outputs, tuple)
@@ -69,15 +69,13 @@ def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
         return _by_slices(cls, own, in_dims, level, size)
     if not overridden:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
-            f"override and implement the "
-            f"vmap staticmethod of this autograd.Function, or set generate_vmap_rule=True."
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support: give "
+            f"this autograd.Function a vmap staticmethod, or generate_vmap_rule=True"
         )
     made = cls.vmap(VmapInfo(size, randomness), in_dims, *own)
     if not (isinstance(made, tuple) and len(made) == 2):
         raise RuntimeError(
-            f"Expected the vmap staticmethod of {cls.__name__} to return a tuple of (outputs, "
-            f"out_dims), got {type(made)}"
+            f"the vmap staticmethod of {cls.__name__} has to return (outputs, out_dims), but got {type(made)}"
         )
     outputs, out_dims = made
     several = isinstance(outputs, tuple)

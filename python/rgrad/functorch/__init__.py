@@ -100,9 +100,7 @@ def make_functional(
         torch.Size([4, 3])
     """
     if any(True for _ in model.buffers()):
-        raise RuntimeError(
-            "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
-        )
+        raise RuntimeError("make_functional(model): `model` has buffers: call make_functional_with_buffers")
     names, taken = _parameters_of(model, disable_autograd_tracking)
     return FunctionalModule(_stateless(model), names, ()), taken
 

@@ -240,8 +240,8 @@ pub fn batch_norm(c: &BatchCall) -> Result<Out> {
     if training && running.iter().any(|t| super::parts_of(t).1 != c.levels) {
         bail!(
             Runtime,
-            "vmap: Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated \
-             in place, were not batched.\nUse a norm without running statistics, such as group_norm, or \
+            "vmap: Batch norm got a batched tensor as input while the running_mean or running_var, which training \
+             updates in place, is the same for all slices.\nUse a norm without running statistics, such as group_norm, or \
              track_running_stats=False, or map the buffers as well"
         );
     }

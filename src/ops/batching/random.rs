@@ -39,8 +39,8 @@ fn refuse_error(batching: &Batching) -> Result<()> {
     ensure!(
         batching.levels.iter().all(|l| l.randomness != Randomness::Error),
         Runtime,
-        "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' \
-         randomness flags on vmap or perform the randomness operation out of vmap"
+        "vmap: called random operation while in randomness error mode: pass randomness='same' or 'different' to vmap, or \
+         draw outside of it"
     );
     Ok(())
 }

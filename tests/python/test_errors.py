@@ -274,28 +274,22 @@ def test_an_exception_in_a_hook_comes_out_of_backward_unchanged():
 
 def test_ctrl_c_stops_a_long_backward():
     import _thread
+    import signal
     import threading
 
     x = leaf(1)
     y = x
     for _ in range(700_000):
         y = y * 1.0
-    stopped = threading.Event()
-
-    def press():
-        # Python loses an interrupt that comes while it runs a callback of its collector: one presses again.
-        while not stopped.wait(0.2):
-            _thread.interrupt_main()
-
-    pressing = threading.Thread(target=press)
-    pressing.start()
+    # A shell starts what runs in the background with interrupts ignored, and Python then leaves them so.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        threading.Timer(0.2, _thread.interrupt_main).start()
         with pytest.raises(KeyboardInterrupt):
             for _ in range(200):
                 y.backward(retain_graph=True)
     finally:
-        stopped.set()
-        pressing.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_arguments_given_one_by_one_leave_room_for_keywords():

@@ -8,7 +8,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C, Tensor
-from rgrad._vmap import columns
+from rgrad._vmap import map_rows
 from rgrad.autograd.forward_ad import _check_product, _has_history, _probe
 from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -157,7 +157,7 @@ class _Recorded:
             found = _C._grad((output,), self.inputs, (vectors,), True, self.keeps, True, False)
             return [_C.zeros_like(x) if g is None else g for g, x in zip(found, self.inputs, strict=True)]
 
-        parts = [columns(len(part), part, swept) for part in basis.split(chunk_size or count)]
+        parts = [map_rows(len(part), part, swept) for part in basis.split(chunk_size or count)]
         blocks = [_C.cat(part) for part in zip(*parts, strict=True)]
         return [b.reshape((*output.shape, *x.shape)) for b, x in zip(blocks, self.inputs, strict=True)]
 
@@ -175,7 +175,7 @@ class _Recorded:
                 zeros = [_C.zeros_like(p.detach()) for p in self.inputs]
                 return self.push([direction if k == i else z for k, z in enumerate(zeros)], self.keeps)
 
-            made = columns(count, _basis(point).view(count, *point.shape), pushed)
+            made = map_rows(count, _basis(point).view(count, *point.shape), pushed)
             for o, output in enumerate(self.outputs):
                 blocks[o].append(made[o].movedim(0, -1).reshape((*output.shape, *point.shape)))
         return blocks

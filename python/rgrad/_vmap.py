@@ -292,9 +292,7 @@ def _by_chunks(
         made = _whole(func, length, dims, own, spec, out_dims, randomness, tree_unflatten(named, keys))
         found, out_spec = tree_flatten(made)
         parts.append(found)
-    where = [0] if isinstance(made, Tensor) and not isinstance(out_dims, int) else _broadcast(out_dims, out_spec)
-    if isinstance(made, Tensor):
-        where = [out_dims if isinstance(out_dims, int) else tree_flatten(out_dims)[0][0]]
+    where = _one_out_dim(func, out_dims, made) if isinstance(made, Tensor) else _broadcast(out_dims, out_spec)
     joined = [
         column[0] if dim is None else rgrad.cat(column, dim)
         for column, dim in zip(zip(*parts, strict=True), where or [], strict=True)
@@ -326,7 +324,7 @@ def chunk_vmap(
     return mapped
 
 
-def columns(count: int, basis: Tensor, compute: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:
+def map_rows(count: int, basis: Tensor, compute: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:
     """What `compute` makes of each row of a matrix, in one call.
 
     Args:

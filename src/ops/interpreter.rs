@@ -192,15 +192,19 @@ fn operation_name(node: &str) -> String {
     name
 }
 
-fn as_operation(name: String, node: &GradFn, cx: &Cx, grads: &Grads) -> Result<Grads> {
-    let mut saved = Vec::new();
+/// The tensors that a node saved.
+pub fn saved_by(node: &GradFn, cx: &Cx) -> Result<Vec<Tensor>> {
+    let mut found = Vec::new();
     let mut failed = Ok(());
     node.function().saved(&mut |_, s| match s.try_get(cx) {
-        Ok(t) => saved.extend(t),
+        Ok(t) => found.extend(t),
         Err(e) => failed = Err(e),
     });
-    failed?;
-    let call = NodeCall { name, node, cx, grads, saved };
+    failed.map(|()| found)
+}
+
+fn as_operation(name: String, node: &GradFn, cx: &Cx, grads: &Grads) -> Result<Grads> {
+    let call = NodeCall { name, node, cx, grads, saved: saved_by(node, cx)? };
     if !grad_enabled() {
         return call.compute();
     }

@@ -213,7 +213,8 @@ impl Function for Product {
     }
 }
 
-fn product_of_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+/// Fails for operands of `matmul` without dimensions.
+pub(in crate::ops) fn expect_dimensions(a: &Tensor, b: &Tensor) -> Result<()> {
     ensure!(
         a.rank() > 0 && b.rank() > 0,
         Runtime,
@@ -221,6 +222,11 @@ fn product_of_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         a.rank(),
         b.rank()
     );
+    Ok(())
+}
+
+fn product_of_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    expect_dimensions(a, b)?;
     match (a.rank(), b.rank()) {
         (1, 1) => dot(a, b),
         (2, 2) => mm(a, b),

@@ -39,7 +39,7 @@ impl Tensor {
         ANY.load(Ordering::Relaxed) && self.hosted_data().is_some()
     }
 
-    /// What is kept about a hosted tensor.
+    /// The data of a hosted tensor: those of its class, or a [`super::batched::Batched`].
     pub(super) fn hosted_data(&self) -> Option<Arc<HostData>> {
         self.meta()?.host()
     }

@@ -124,6 +124,9 @@ def test_random_numbers_are_refused_the_same_or_different():
     assert len({tuple(row.tolist()) for row in drawn}) == 1
     kept = vmap(lambda x: torch.dropout(torch.ones_like(x), 0.5, True), randomness="same")(X)
     assert len({tuple(row.tolist()) for row in kept}) == 1
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        vmap(lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5))(X[:, None])
+    close(vmap(lambda x: F.dropout(x, 0.0))(X), X)
     counts = vmap(torch.poisson, randomness="different")(X.abs() * 50)
     assert counts.shape == X.shape
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 from rgrad import _C
@@ -96,6 +97,11 @@ def _by_slices(
     cls: type[Function], args: tuple[Any, ...], in_dims: tuple[int | None, ...], level: int, size: int
 ) -> Any:
     """Calls one of the functions of this package for each slice."""
+    warnings.warn(
+        f"There is a performance drop because we have not yet implemented the batching rule for {cls.__name__}: it is "
+        f"called for each slice",
+        stacklevel=4,
+    )
     made = [cls.apply(*(a if d is None else a[i] for a, d in zip(args, in_dims, strict=True))) for i in range(size)]
     several = isinstance(made[0], tuple)
     columns = zip(*made, strict=True) if several else [made]

@@ -97,7 +97,7 @@ impl<'a> BatchCall<'a> {
         }
     }
 
-    /// Fails if the tensor to be written does not differ between the slices, and what is written does.
+    /// Fails for a write of batched values to a tensor that is not batched by all of their levels.
     pub fn expect_writable(&self) -> Result<()> {
         let name = self.call.op.name.trim_end_matches('_');
         ensure!(

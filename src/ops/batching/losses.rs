@@ -26,10 +26,7 @@ fn unreduced(c: &BatchCall) -> Option<(String, Values)> {
 fn reduced(c: &BatchCall, loss: Tensor, reduction: &str, samples: usize) -> Result<Out> {
     let n = c.n();
     let dims: Vec<i64> = (n as i64..loss.rank() as i64).collect();
-    if reduction == "none" {
-        return Ok(Out::Tensor(c.batched(loss)?));
-    }
-    if dims.is_empty() {
+    if reduction == "none" || dims.is_empty() {
         return Ok(Out::Tensor(c.batched(loss)?));
     }
     let mask = reduce::dim_mask(Some(&dims), loss.rank())?;
@@ -86,7 +83,7 @@ pub fn of_classes(c: &BatchCall) -> Result<Out> {
     let loss = c.run(&values)?.tensor()?;
     let shape = c.sizes.iter().chain(target.shape().iter()).copied().collect();
     let loss = view::reshape_to(&loss, &shape)?;
-    if !mean || reduction == "none" {
+    if !mean {
         return reduced(c, loss, &reduction, 1);
     }
     // The mean is that of the targets that count, by their weights.

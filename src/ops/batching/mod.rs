@@ -54,6 +54,8 @@ pub enum Batch {
     Auto,
     /// By a rule.
     Rule(fn(&BatchCall) -> Result<Out>),
+    /// As on any tensor, as it describes the tensor and does not read elements.
+    Description,
     /// Not at all, with the reason.
     Refused(&'static str),
 }
@@ -72,8 +74,7 @@ impl Batch {
     pub const PARTS: Batch = Batch::Rule(simple::parts);
     /// For each slice, since that costs no more.
     pub const SLICES: Batch = Batch::Rule(slices::by_slices);
-    /// Describes the tensor, not its elements.
-    pub const DESCRIPTION: Batch = Batch::Rule(simple::description);
+    pub const DESCRIPTION: Batch = Batch::Description;
     pub const SIZES: Batch = Batch::Rule(shapes::sizes);
     pub const ALL_DIMS: Batch = Batch::Rule(shapes::all_dims);
     pub const SQUEEZE: Batch = Batch::Rule(shapes::squeeze);
@@ -190,14 +191,14 @@ impl Interpreter for Batching {
         let batched = any_batched(values)
             || matches!(call.form, Form::Into(outs) if outs.iter().any(Tensor::is_batched));
         if !batched {
-            return if random::draws(call) {
+            return if random::draws(call, values) {
                 random::unbatched(self, call, values, next)
             } else {
                 next.call(call, values)
             };
         }
         let call = BatchCall::new(self, call, values, next)?;
-        if random::draws(call.call) {
+        if random::draws(call.call, values) {
             return random::batched(&call);
         }
         call.by_rule()
@@ -210,7 +211,7 @@ impl Interpreter for Batching {
 
 /// Fails if a tensor is used outside of the `vmap` that made it.
 pub fn refuse_escaped(call: &OpCall, values: &[Value]) -> Result<()> {
-    let describes = matches!(call.op.batch, Batch::Rule(rule) if std::ptr::fn_addr_eq(rule, simple::description as fn(&BatchCall) -> Result<Out>));
+    let describes = matches!(call.op.batch, Batch::Description);
     ensure!(
         describes || !any_batched(values),
         Runtime,
@@ -249,6 +250,7 @@ impl BatchCall<'_> {
         }
         match op.batch {
             Batch::Rule(rule) => rule(self),
+            Batch::Description => interpreter::run(self.call, self.values),
             Batch::Refused(reason) => {
                 bail!(Runtime, "{reason}. Batching rule not implemented for aten::{}", op.name)
             }

@@ -37,16 +37,7 @@ fn check(op: &str, a: &Tensor, b: &Tensor) -> Result<()> {
         "bmm" => ((3, 3), "batches of matrices"),
         "mv" => ((2, 1), "a matrix and a vector"),
         "dot" | "vdot" | "outer" => ((1, 1), "vectors"),
-        _ => {
-            ensure!(
-                a.rank() > 0 && b.rank() > 0,
-                Runtime,
-                "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
-                a.rank(),
-                b.rank()
-            );
-            return Ok(());
-        }
+        _ => return crate::ops::matmul::expect_dimensions(a, b),
     };
     ensure!(
         (a.rank(), b.rank()) == wanted,

@@ -22,17 +22,16 @@ pub enum Randomness {
     Same,
 }
 
-/// Whether an operation draws random numbers.
-pub fn draws(call: &OpCall) -> bool {
-    matches!(call.op.name, "dropout" | "rrelu") || params(call.overload).iter().any(|p| p.ty == "Generator?")
-}
-
-/// Whether the drawn numbers matter: dropout that is off draws none.
-fn is_off(call: &OpCall, values: &[Value]) -> bool {
-    let at =
-        |name: &str| params(call.overload).iter().position(|p| p.name == name).and_then(|i| values.get(i));
-    let never = matches!(at("p"), Some(Value::Number(p)) if p.is_zero());
-    matches!(call.op.name, "dropout" | "rrelu") && (never || at("training").is_some_and(|v| !v.is_true()))
+/// Whether a call draws random numbers: dropout that is off, or of probability 0, draws none.
+pub fn draws(call: &OpCall, values: &[Value]) -> bool {
+    let all = params(call.overload);
+    let at = |name: &str| all.iter().position(|p| p.name == name).and_then(|i| values.get(i));
+    let drops = |name: &str| matches!(at(name), Some(Value::Number(p)) if !p.is_zero());
+    match call.op.name {
+        "dropout" => drops("p") && at("training").is_some_and(Value::is_true),
+        "scaled_dot_product_attention" => drops("dropout_p"),
+        _ => all.iter().any(|p| p.ty == "Generator?"),
+    }
 }
 
 fn refuse_error(batching: &Batching) -> Result<()> {
@@ -52,9 +51,6 @@ fn differing(batching: &Batching) -> (Levels, Vec<usize>) {
 
 /// A call none of whose arguments is batched.
 pub fn unbatched(batching: &Batching, call: &OpCall, values: &[Value], next: Next) -> Result<Out> {
-    if is_off(call, values) {
-        return next.call(call, values);
-    }
     refuse_error(batching)?;
     ensure!(
         !matches!(call.form, Form::Into(_)),
@@ -99,9 +95,7 @@ pub fn unbatched(batching: &Batching, call: &OpCall, values: &[Value], next: Nex
 
 /// A call with batched arguments.
 pub fn batched(c: &BatchCall) -> Result<Out> {
-    if !is_off(c.call, c.values) {
-        refuse_error(c.batching)?;
-    }
+    refuse_error(c.batching)?;
     ensure!(
         !matches!(c.call.form, Form::Into(_)),
         Runtime,
@@ -131,11 +125,11 @@ pub fn batched(c: &BatchCall) -> Result<Out> {
         .iter()
         .map(|&id| Ok(c.batching.find(id)?.randomness == Randomness::Same))
         .collect::<Result<_>>()?;
-    if is_off(c.call, c.values) || !same.contains(&true) {
+    if !same.contains(&true) {
         let outer = c.batching.levels.iter();
         let missing =
             outer.filter(|l| l.randomness == Randomness::Different && !c.levels.contains(&l.id)).count();
-        if missing > 0 && !c.writes() && !is_off(c.call, c.values) {
+        if missing > 0 && !c.writes() {
             return with_missing(c);
         }
         let rank = c.rank();
@@ -177,21 +171,7 @@ fn same_for_all(c: &BatchCall) -> Result<Out> {
     let generator = c.values.iter().find_map(|v| if let Value::Generator(g) = v { Some(g) } else { None });
     let generator = generator.unwrap_or(default);
     let before = generator.state();
-    let values = c.map(|t| c.expanded(t, 0))?;
-    let mut outs = Vec::with_capacity(c.slices());
-    for i in 0..c.slices() {
-        generator.set_state(before);
-        let own: Values = values
-            .iter()
-            .map(|v| {
-                Ok(match v {
-                    Value::Tensor(t) => Value::Tensor(super::slices::slice(t, &c.sizes, i)?),
-                    other => other.clone(),
-                })
-            })
-            .collect::<Result<_>>()?;
-        outs.push(c.run(&own)?);
-    }
+    let outs = super::slices::run_each(c, || generator.set_state(before))?;
     if c.writes() {
         return Ok(Out::Tensor(c.first()?.clone()));
     }

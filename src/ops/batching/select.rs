@@ -227,7 +227,7 @@ pub fn index_put(c: &BatchCall) -> Result<Out> {
     Ok(Out::Tensor(c.unmerged(out.tensor()?)?))
 }
 
-/// `where`, or the positions of what is not zero, of which slices have different numbers.
+/// `where` of three arguments; of the condition alone, whose result has a dynamic shape, an error.
 pub fn choose(c: &BatchCall) -> Result<Out> {
     ensure!(
         c.values.len() > 1,
@@ -237,7 +237,7 @@ pub fn choose(c: &BatchCall) -> Result<Out> {
     super::simple::pointwise(c)
 }
 
-/// `masked_fill`, of a number or of another one for each slice.
+/// `masked_fill`, with a number, a tensor, or a batched tensor of values.
 pub fn masked_fill(c: &BatchCall) -> Result<Out> {
     let (t, Some(mask)) = (c.first()?, c.tensor("mask")) else { return super::slices::by_slices(c) };
     let Some(value) = c.tensor("value").filter(|v| v.is_batched()) else {

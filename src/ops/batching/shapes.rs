@@ -130,7 +130,7 @@ pub fn like_other(c: &BatchCall) -> Result<Out> {
     Ok(Out::Tensor(c.batched(out)?))
 }
 
-/// A new tensor of given sizes that is like another one in what is not given.
+/// `new_zeros` and its kin: the sizes get those of the mapped dimensions in front.
 pub fn new_tensor(c: &BatchCall) -> Result<Out> {
     let Some((at, given)) = list(c) else { return super::simple::leading(c) };
     let mut values = c.map(|t| c.with_all(t, 0))?;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Dims, wrap_dim};
 use crate::ops::pointwise::{Arg, result_type};
 use crate::ops::schema::{Exposure, Out, Overload, Value};
-use crate::ops::{arith, interpreter, mirror, view};
+use crate::ops::{arith, mirror, view};
 use crate::tensor::Tensor;
 use crate::{bail, ops};
 
@@ -71,11 +71,6 @@ pub fn parts(c: &BatchCall) -> Result<Out> {
     Ok(out)
 }
 
-/// Asks the batched tensor itself.
-pub fn description(c: &BatchCall) -> Result<Out> {
-    interpreter::run(c.call, c.values)
-}
-
 /// Whether an argument names dimensions of the first tensor.
 pub fn names_dims(p: &Param) -> bool {
     matches!(
@@ -130,11 +125,7 @@ pub fn dims(c: &BatchCall) -> Result<Out> {
     if rank == 0 && !inserts {
         return without_dims(c);
     }
-    let extra = match c.op_name() {
-        "diag_embed" => 1,
-        _ if inserts => 1,
-        _ => 0,
-    };
+    let extra = usize::from(inserts);
     let mut values = c.map(|t| c.with_all(t, rank))?;
     // The elements of all dimensions in one.
     let all = c

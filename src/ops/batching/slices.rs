@@ -1,15 +1,17 @@
 //! Operations without a rule, called for each slice; and nodes that call kernels.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::{BatchCall, parts_of};
 use crate::device::Device;
 use crate::error::{Result, warn};
-use crate::graph::{Cx, GradFn, Grads, SavedTensor, grad_enabled, with_saved};
-use crate::ops::schema::{Out, Value};
+use crate::graph::{Cx, GradFn, Grads, grad_enabled, with_saved};
+use crate::ops::interpreter::saved_by;
+use crate::ops::schema::Out;
 use crate::ops::{interpreter, join, mirror, view};
 use crate::tensor::Tensor;
 use crate::tensor::batched::Levels;
 use crate::{bail, ensure};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether a call for each slice warns.
 static WARNS: AtomicBool = AtomicBool::new(true);
@@ -39,6 +41,26 @@ fn joined(c: &BatchCall, slices: &[Tensor]) -> Result<Tensor> {
     c.unmerged(whole)
 }
 
+/// The results of the operation for each slice; `before` is called before each.
+pub(super) fn run_each(c: &BatchCall, before: impl Fn()) -> Result<Vec<Out>> {
+    let given = mirror::tensors(c.values);
+    // With all mapped dimensions, those that a tensor lacks of size 1.
+    let wholes = given.iter().map(|t| if t.is_batched() { c.with_all(t, 0) } else { Ok(t.clone()) });
+    let wholes = wholes.collect::<Result<Vec<_>>>()?;
+    let values = c.map(|t| Ok(t.clone()))?;
+    let mut outs = Vec::with_capacity(c.slices());
+    for i in 0..c.slices() {
+        let own = given
+            .iter()
+            .zip(&wholes)
+            .map(|(t, whole)| if t.is_batched() { slice(whole, &c.sizes, i) } else { Ok(whole.clone()) });
+        let own = own.collect::<Result<Vec<_>>>()?;
+        before();
+        outs.push(c.run(&mirror::with_tensors(&values, &own))?);
+    }
+    Ok(outs)
+}
+
 /// Calls the operation for each slice.
 pub fn by_slices(c: &BatchCall) -> Result<Out> {
     let name = c.op_name();
@@ -53,18 +75,7 @@ pub fn by_slices(c: &BatchCall) -> Result<Out> {
         Runtime,
         "vmap: {name}() is called for each slice, and there are none: the batch dimension has size 0"
     );
-    let mut outs = Vec::with_capacity(c.slices());
-    // Each tensor with all mapped dimensions, those that it lacks of size 1.
-    let values = c.map(|t| if t.is_batched() { c.with_all(t, 0) } else { Ok(t.clone()) })?;
-    let batched: Vec<bool> = mirror::tensors(c.values).iter().map(Tensor::is_batched).collect();
-    for i in 0..c.slices() {
-        let mut own = batched.iter();
-        let mut part = |t: &Tensor| {
-            if *own.next().unwrap_or(&false) { slice(t, &c.sizes, i) } else { Ok(t.clone()) }
-        };
-        let values = map(&values, &mut part)?;
-        outs.push(c.run(&values)?);
-    }
+    let outs = run_each(c, || ())?;
     if c.writes() {
         return Ok(Out::Tensor(c.first()?.clone()));
     }
@@ -96,20 +107,6 @@ pub fn by_slices(c: &BatchCall) -> Result<Out> {
     Ok(mirror::with_results(first, tensors))
 }
 
-fn map(values: &[Value], f: &mut impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Vec<Value>> {
-    let all = values.iter().map(|v| {
-        Ok(match v {
-            Value::Tensor(t) => Value::Tensor(f(t)?),
-            Value::Tensors(ts) => Value::Tensors(ts.iter().map(&mut *f).collect::<Result<_>>()?),
-            Value::OptTensors(ts) => Value::OptTensors(
-                ts.iter().map(|t| t.as_ref().map(&mut *f).transpose()).collect::<Result<_>>()?,
-            ),
-            other => other.clone(),
-        })
-    });
-    all.collect()
-}
-
 /// The gradients of a node, some of whose own are batched.
 ///
 /// A backward function that calls operations gets batched gradients, and returns such. One that calls a kernel gets
@@ -130,7 +127,7 @@ pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
         return Ok(outs);
     }
     if node.function().kernel().is_none() {
-        let saved = kept(node, cx)?;
+        let saved = saved_by(node, cx)?;
         let outs = with_saved(node, saved, || node.function().backward(cx, grads.clone()));
         match outs {
             Ok(outs) if given || !outs.iter().flatten().any(lost) => return Ok(outs),
@@ -161,7 +158,7 @@ pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
         }
         slice(&value, &sizes, i)
     };
-    let saved = kept(node, cx)?;
+    let saved = saved_by(node, cx)?;
     let mut all: Vec<Grads> = Vec::with_capacity(n);
     for i in 0..n {
         let own =
@@ -183,15 +180,4 @@ pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
         });
     }
     Ok(outs)
-}
-
-/// What a node saved.
-fn kept(node: &GradFn, cx: &Cx) -> Result<Vec<Tensor>> {
-    let mut found = Vec::new();
-    let mut failed = Ok(());
-    node.function().saved(&mut |_, s: &SavedTensor| match s.try_get(cx) {
-        Ok(t) => found.extend(t),
-        Err(e) => failed = Err(e),
-    });
-    failed.map(|()| found)
 }

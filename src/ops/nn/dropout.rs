@@ -73,7 +73,7 @@ fn dropout_op(a: &Args) -> Result<Out> {
 
 ops! {
     /// Zeroes each element with probability `p` and divides the others by `1 - p`.
-    "dropout" NN {
+    "dropout" NN, batch LEADING {
         (input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) => dropout_op;
         /// As `dropout` while training.
         pub fn dropout(t: &Tensor, p: f64) -> Tensor as (t, p, true, false) = dropout_impl;

@@ -227,9 +227,8 @@ def _arguments(
     called = f"vmap({_name(func)}, in_dims={in_dims}, ...)"
     if not isinstance(in_dims, (int, tuple)) or isinstance(in_dims, bool):
         raise ValueError(
-            f"{called}(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
-            f"matching the structure of "
-            f"inputs, got: {type(in_dims)}."
+            f"{called}(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple, one part for each "
+            f"argument, but got {type(in_dims)}"
         )
     if not args:
         raise ValueError(f"{called}(<inputs>): got no inputs: nothing can be mapped")

@@ -4,7 +4,7 @@
 //! tensor has the shape, strides and dtype of one slice and no memory: what it stands for is its *value*, an ordinary
 //! tensor with the mapped dimensions in front, in the order of their *levels*, those of an outer `vmap` first. Histories
 //! are those of values: a batched tensor is never recorded itself, and an operation on it is recorded by what
-//! [`crate::ops::batching`] calls with values. So derivatives of any order, hooks, views and writes in place need no rules
+//! [`crate::ops::batching`] calls with values. So derivatives of any order, views and writes in place need no rules
 //! of their own. It is a hosted tensor to the core: no kernel may touch it.
 
 use std::sync::Arc;

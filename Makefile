@@ -85,7 +85,7 @@ valgrind = RGRAD_CPU_ISA=avx2 RGRAD_NUM_THREADS=2 CARGO_TARGET_X86_64_UNKNOWN_LI
 
 .PHONY: slow
 # Miri is not among these: it needs a nightly toolchain that has it.
-slow: dev ## loom over the locks of the graph, valgrind over elements and leaks, every call of a kernel checked, 10,000 random programs, a million random calls, threads many times
+slow: dev ## loom over the locks of the graph, valgrind over elements and leaks, every call of a kernel checked, every test in a region, 10,000 random programs, a million random calls, threads many times
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --quiet --locked --no-default-features --test loom
 	# Left out: tests that read what nothing has written, and one whose child process ends without destructors.
 	$(call valgrind) --lib -- --skip backend::checked --skip forked_child
@@ -93,6 +93,9 @@ slow: dev ## loom over the locks of the graph, valgrind over elements and leaks,
 		--test graph --test interpreters --test locks --test nn --test ops --test reductions
 	RGRAD_CHECK=1 PYTHONPATH=python $(PY) -m pytest -k "not gpu"
 	PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py
+	# Everything inside of regions of deferred operations, in which small tensors wait too.
+	RGRAD_TEST_REGIONS=1 RGRAD_DEFER_FROM=1 PYTHONPATH=python $(PY) -m pytest
+	RGRAD_DEFER_FROM=1 PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py
 	PYTHONPATH=python RANDOM_CALLS=1000000 $(PY) -m pytest tests/python/test_random_calls.py
 	cargo build --quiet --locked --tests
 	for i in $$(seq 20); do cargo test --quiet --locked --test locks || exit 1; done

@@ -3022,6 +3022,8 @@ _default_generator: Any
 _disabled_torch_dispatch_impl: Any
 _disabled_torch_function_impl: Any
 _empty_cache: Any
+_enter_region: Any
+_exit_region: Any
 _functions: Any
 _get_autocast: Any
 _get_cpu_capability: Any
@@ -3050,6 +3052,7 @@ _increment_version: Any
 _infer_size: Any
 _is_batched: Any
 _is_checkpoint_valid: Any
+_is_deferring: Any
 _is_torch_function_enabled: Any
 _is_torch_function_mode_enabled: Any
 _is_wrapper: Any
@@ -3067,6 +3070,7 @@ _op_table: Any
 _operation: Any
 _optim: Any
 _outside_vmap: Any
+_pause_region: Any
 _pop_saved_tensors_hooks: Any
 _pop_torch_dispatch_stack: Any
 _pop_torch_function_stack: Any

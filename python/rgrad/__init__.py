@@ -470,6 +470,8 @@ if TYPE_CHECKING:
     )
     from .compiler import (
         compile as compile,
+        defer as defer,
+        explain as explain,
     )
     from .doctor import (
         doctor as doctor,

@@ -272,7 +272,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "set_autocast_gpu_dtype",
     ),
     "amp.grad_scaler": ("GradScaler",),
-    "compiler": ("compile",),
+    "compiler": ("compile", "defer", "explain"),
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "func": ("vmap",),
     "futures": ("Future",),

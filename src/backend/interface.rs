@@ -6,6 +6,7 @@
 
 use super::conv::{ConvShape, Product};
 use super::factor::Factor;
+use super::group::Group as Fused;
 use super::index::{Combine, Found, IndexGrid, Pick};
 use super::inspect::Question;
 use super::norm::{self, Made, Stats};
@@ -18,7 +19,7 @@ use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
 use super::sort::{Interpolation, QuantileRanks, Statistic};
 use super::svd::Matrices;
-use super::{View, checked, cpu, meta};
+use super::{View, checked, cpu, defer, meta};
 use smallvec::SmallVec;
 
 use crate::device::Device;
@@ -29,12 +30,21 @@ use crate::formula::{Arith, Formula, recorded};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-/// The backend of a device.
+/// The backend of a device, or in a region what defers its kernels.
 ///
 /// # Errors
 /// `NotImplementedError` if this build does not include it.
 #[inline(always)]
 pub fn of(device: Device) -> Result<&'static dyn Backend> {
+    if defer::any_region() { defer::backend_of(device) } else { of_now(device) }
+}
+
+/// The backend of a device, which runs kernels at once.
+///
+/// # Errors
+/// As for [`of`].
+#[inline(always)]
+pub fn of_now(device: Device) -> Result<&'static dyn Backend> {
     match device {
         Device::Cpu if checked::on() => Ok(&checked::Checked),
         Device::Cpu => Ok(&cpu::Cpu),
@@ -63,6 +73,11 @@ pub trait Backend: Sync {
 
     /// Allocates memory with unspecified contents.
     fn allocate(&self, device: Device, bytes: usize) -> Result<Storage>;
+    /// Whether `bytes` of a device's memory surely can be had later, see [`defer`](super::defer).
+    fn has_room(&self, device: Device, bytes: usize) -> bool {
+        let _ = (device, bytes);
+        true
+    }
     /// Copies the elements of a view to host memory in row-major order.
     fn download(&self, src: View) -> Result<Storage>;
     /// Writes host elements to device memory, with a cast if the dtypes differ.
@@ -105,6 +120,11 @@ pub trait Backend: Sync {
         1
     }
 
+    /// Whether [`Backend::fused`] computes values per row and totals.
+    fn fuses_rows(&self) -> bool {
+        false
+    }
+
     fn known(&self, _: Question, _: View) -> Result<Option<bool>> {
         Ok(None)
     }
@@ -132,6 +152,10 @@ pub trait Backend: Sync {
         params: &[Scalar],
         outs: &[View],
     ) -> Result<()>;
+    /// Computes a group of calls together; false if it cannot.
+    fn fused(&self, _: &Fused) -> Result<bool> {
+        Ok(false)
+    }
     fn expect_divisors(&self, x: View) -> Result<()>;
     fn integer_power(&self, base: View, exponent: View, out: View) -> Result<()>;
     fn random(&self, draw: Draw, p: Philox, out: View) -> Result<()>;

@@ -2,7 +2,7 @@
 
 use super::cpu::copy::StridedCursor;
 use super::cpu::parallel::for_chunks_mut;
-use super::{View, checked, copy, of, results};
+use super::{View, checked, copy, defer, of, results};
 use crate::device::Device;
 use crate::dtype::{Element, Scalar};
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::with_dtype;
 pub fn alloc(len: usize, device: Device) -> Result<Storage> {
     match device {
         // Small CPU operations skip the dispatch through a vtable.
-        Device::Cpu if !checked::on() => Storage::new(len),
+        Device::Cpu if !checked::on() && !defer::any_region() => Storage::new(len),
         device => of(device)?.allocate(device, len),
     }
 }

@@ -10,11 +10,13 @@ pub mod copy;
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod custom_kernel;
+pub mod defer;
 #[cfg(feature = "gpu")]
 pub mod device_info;
 pub mod factor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod group;
 pub mod index;
 pub mod inspect;
 mod interface;
@@ -35,7 +37,7 @@ pub mod svd;
 pub mod threads;
 pub mod triangle;
 
-pub use interface::{Backend, of};
+pub use interface::{Backend, of, of_now};
 
 use crate::device::Device;
 use crate::dtype::{DType, Element};
@@ -98,7 +100,7 @@ impl<'a> View<'a> {
 
     /// The address range from the first to the last element; None if there are none.
     fn bytes(&self) -> Option<std::ops::Range<isize>> {
-        let (start, size) = (self.storage.data_ptr() as isize, self.dtype.size() as isize);
+        let (start, size) = (self.storage.address() as isize, self.dtype.size() as isize);
         self.layout.extent().map(|(lo, hi)| start + lo * size..start + (hi + 1) * size)
     }
 

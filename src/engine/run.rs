@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use super::task::GraphTask;
 use super::{Options, accumulate, current};
 use crate::backend::calling::OpScope;
+use crate::backend::defer;
 use crate::bail;
 use crate::device::Device;
 use crate::error::{Result, check_interrupt};
@@ -71,6 +72,8 @@ fn run_here(
         .map(|(i, s)| Ready(s.node.seq, i))
         .collect();
     let mut steps = 0usize;
+    // What was recorded in a region is differentiated in one, from its first node on.
+    let mut region: Option<defer::Entered> = None;
     while let Some(Ready(_, i)) = ready.pop() {
         steps += 1;
         if steps.is_multiple_of(256) {
@@ -101,10 +104,14 @@ fn run_here(
             }
             continue;
         }
+        if go && region.is_none() && node.is_deferred() {
+            region = Some(defer::Entered::new());
+        }
         let outs = if go { run_node(node, input_buffer, &task, wanted, options)? } else { Grads::new() };
         deliver(&mut task, &mut ready, node, outs)?;
     }
     current::finish()?;
+    region.map_or(Ok(()), defer::Entered::finish)?;
     Ok(found)
 }
 

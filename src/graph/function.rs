@@ -15,6 +15,7 @@ use super::named::NamedDims;
 use super::saved::{SavedTensor, check_saved};
 use super::sync::{Guarded, Scratch, change_shared};
 use super::{AutogradMeta, anomaly, grad_enabled};
+use crate::backend::defer;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -139,7 +140,8 @@ impl OutputMeta {
 
 /// A function with its place in the graph.
 pub struct Node<F: ?Sized = dyn Function> {
-    /// Creation order: backward runs the ready node with the highest number first.
+    /// Creation order: backward runs the ready node with the highest number first. Odd if the node was recorded in a
+    /// region, see [`Node::is_deferred`].
     pub seq: u64,
     /// The graph task visiting this node, and the node's slot in it; see Note [Scratch in nodes] in the engine.
     pub scratch: Scratch,
@@ -175,10 +177,16 @@ pub struct NodeHooks {
 /// A shared pointer to a node.
 pub struct GradFn(Option<Arc<Node>>);
 
-static SEQUENCE: AtomicU64 = AtomicU64::new(1);
+static SEQUENCE: AtomicU64 = AtomicU64::new(2);
 
 /// The sequence number of accumulators: they run as soon as they are ready.
 pub const LEAF_SEQUENCE: u64 = u64::MAX;
+
+/// A new sequence number.
+#[inline(always)]
+fn take_sequence() -> u64 {
+    SEQUENCE.fetch_add(2, Ordering::Relaxed) | u64::from(defer::any_region() && defer::is_deferring())
+}
 
 /// The next sequence number to be given out.
 pub fn next_sequence() -> u64 {
@@ -189,7 +197,7 @@ pub fn next_sequence() -> u64 {
 #[inline]
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
     made(Arc::new(Node {
-        seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
+        seq: take_sequence(),
         scratch: Scratch::default(),
         edges,
         outputs: match outputs {
@@ -273,7 +281,7 @@ pub fn record_in_place<F: Function>(
     let node = shared(node, |node| {
         done = complete(&out, &mut node.f, &mut node.edges);
         // Numbered only now, after the nodes of inputs that are made on demand.
-        node.seq = SEQUENCE.fetch_add(1, Ordering::Relaxed);
+        node.seq = take_sequence();
     });
     let grad_fn = made(node);
     done?;
@@ -325,6 +333,12 @@ pub fn record_all<F: Function>(
 }
 
 impl<F: Function + ?Sized> Node<F> {
+    /// Whether the node was recorded in a region of deferred operations, so that its derivative is deferred too.
+    #[inline]
+    pub fn is_deferred(&self) -> bool {
+        self.seq & 1 == 1 && self.seq != LEAF_SEQUENCE
+    }
+
     pub fn function(&self) -> &F {
         &self.f
     }

@@ -35,7 +35,7 @@ use crate::{bail, ensure};
 use backward::PointwiseBackward;
 pub use backward::prim_row;
 pub use fold::{Applied, Rule, fold, sum_of};
-pub use formula::{evaluate, primitive};
+pub use formula::{evaluate, primitive, step};
 use order::{empty_among, lie_plainly};
 
 /// The dtypes that a formula accepts and returns.

@@ -25,6 +25,7 @@ mod operators;
 mod optim;
 mod overloads;
 mod protocols;
+mod region;
 mod safetensors;
 mod signature;
 mod storage;
@@ -84,6 +85,8 @@ mod _C {
     };
     #[pymodule_export]
     use super::object::swap_tensors;
+    #[pymodule_export]
+    use super::region::{enter_region, exit_region, is_deferring, pause_region};
     #[pymodule_export]
     use super::safetensors::{index, save};
     #[pymodule_export]

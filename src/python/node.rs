@@ -18,7 +18,7 @@ use super::hooks::{AllOutputsHook, Callable, PackHooks, PyHookHandle, visit_obje
 use super::tensor::wrap;
 use crate::engine::{apply, current};
 use crate::error::{Error, Result};
-use crate::graph::{GcVisitor, GradFn, HeldGuard, SavedTensor, anomaly, anything_held};
+use crate::graph::{GcVisitor, GradFn, HeldGuard, LEAF_SEQUENCE, SavedTensor, anomaly, anything_held};
 
 /// A node of the graph. Each kind of node has a subclass of its own name, created on first use.
 #[pyclass(frozen, name = "Node", module = "rgrad.autograd.graph", subclass, weakref)]
@@ -348,7 +348,7 @@ impl PyNode {
     }
 
     fn _sequence_nr(&self) -> u64 {
-        self.node.seq
+        if self.node.seq == LEAF_SEQUENCE { LEAF_SEQUENCE } else { self.node.seq >> 1 }
     }
 
     #[getter]

@@ -11,12 +11,19 @@
 //! That leaves a `&[T]` over elements that another thread writes meanwhile. By Rust's rules that is a data race, and
 //! no program should rely on the values read; since every bit pattern is a valid element, some number is read. Only a
 //! lock per storage would exclude it, and it would serialize programs that deliberately train without locks.
+//!
+//! Note [Deferred storages] In a region (`backend/defer`) a storage may have no memory yet ([`Storage::deferred`]), and
+//! deferred operations may be about to read or write its memory ([`Storage::wait`]). Whoever asks for the bytes runs those
+//! operations first: for reading if any of them writes, for writing if there are any. The question is one load of
+//! a word beside the address. The operations themselves work on other storages over the same memory
+//! ([`Storage::alias`]) or on memory that the storage then adopts, so they ask nothing, and a thread that comes
+//! meanwhile waits until they have run.
 #![allow(unsafe_code)]
 
 use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
 use super::alloc;
 use super::shared::OnceShared;
@@ -28,7 +35,8 @@ use crate::error::{Error, Result};
 #[repr(C, align(64))]
 struct Header {
     refs: AtomicUsize,
-    data: *mut u8,
+    /// Null while a deferred storage has no memory.
+    data: AtomicPtr<u8>,
     /// Bytes of data that the host can address: all of them, or none on a device.
     host: usize,
     /// Bytes of data.
@@ -37,12 +45,55 @@ struct Header {
     /// once present.
     counter: OnceShared<AtomicU32>,
     version: AtomicU32,
+    /// What deferred operations are about to do with the memory: [`MISSING`], and numbers of [`WRITE`]s and [`READ`]s.
+    waits: AtomicU32,
     readonly: bool,
     /// Whether a NumPy array shows the memory, which must then stay where it is.
     shown: AtomicBool,
     device: Device,
-    /// Keeps borrowed memory alive; on a device, the backend's handle to the memory.
-    owner: Option<Box<dyn Any + Send + Sync>>,
+    /// The owner of memory that is not in this block, or null; set once.
+    owner: AtomicPtr<Owner>,
+}
+
+/// What keeps memory alive that is not in the storage's block.
+enum Owner {
+    /// Of borrowed memory; on a device, the backend's handle to the memory.
+    Other(Box<dyn Any + Send + Sync>),
+    /// The storage that has the memory: adopted by a deferred storage, or of an alias.
+    Storage(Storage),
+}
+
+/// In [`Header::waits`]: the storage has no memory yet.
+const MISSING: u32 = 1 << 31;
+/// In [`Header::waits`]: one deferred write.
+const WRITE: u32 = 1;
+/// In [`Header::waits`]: one deferred read.
+const READ: u32 = 1 << 16;
+/// In [`Header::waits`]: what a reader has to wait for.
+const UNREADABLE: u32 = MISSING | (READ - 1);
+
+/// How a deferred operation uses a storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    const fn one(self) -> u32 {
+        match self {
+            Access::Read => READ,
+            Access::Write => WRITE,
+        }
+    }
+}
+
+/// Runs the deferred operations of a storage, and gives it memory.
+static SETTLE: OnceLock<fn(&Storage)> = OnceLock::new();
+
+/// Installs what runs deferred operations, once, before any are deferred.
+pub fn set_settle(settle: fn(&Storage)) {
+    SETTLE.get_or_init(|| settle);
 }
 
 /// A reference-counted piece of memory. `clone` is another handle to the same memory.
@@ -54,6 +105,8 @@ unsafe impl Send for Storage {}
 unsafe impl Sync for Storage {}
 
 const HEADER: usize = size_of::<Header>();
+// Larger, it would cost every small tensor a cache line.
+const _: () = assert!(HEADER == 64);
 
 impl Storage {
     /// Uninitialized memory in the sense of `torch.empty`: readable, with unspecified contents.
@@ -71,15 +124,16 @@ impl Storage {
         unsafe {
             p.cast::<Header>().write(Header {
                 refs: AtomicUsize::new(1),
-                data: p.as_ptr().add(HEADER),
+                data: AtomicPtr::new(p.as_ptr().add(HEADER)),
                 host: len,
                 len,
                 counter: OnceShared::empty(),
                 version: AtomicU32::new(0),
+                waits: AtomicU32::new(0),
                 readonly: false,
                 shown: AtomicBool::new(false),
                 device: Device::Cpu,
-                owner: None,
+                owner: AtomicPtr::new(std::ptr::null_mut()),
             });
         }
         Ok(Storage(p.cast()))
@@ -114,11 +168,11 @@ impl Storage {
         let s = Storage::new(0)?;
         // SAFETY: the handle is unique, so nobody else reads the header.
         let h = unsafe { &mut *s.0.as_ptr() };
-        h.data = data;
+        *h.data.get_mut() = data;
         h.host = len;
         h.len = len;
         h.readonly = readonly;
-        h.owner = Some(owner);
+        *h.owner.get_mut() = Box::into_raw(Box::new(Owner::Other(owner)));
         BORROWED.fetch_add(1, Ordering::Relaxed);
         Ok(s)
     }
@@ -131,8 +185,117 @@ impl Storage {
         let h = unsafe { &mut *s.0.as_ptr() };
         h.len = len;
         h.device = device;
-        h.owner = Some(memory);
+        *h.owner.get_mut() = Box::into_raw(Box::new(Owner::Other(memory)));
         Ok(s)
+    }
+
+    /// A storage of `len` bytes on a device that gets its memory when it is first used: Note [Deferred storages].
+    ///
+    /// # Errors
+    /// `RuntimeError` if the machine does not have as much memory.
+    pub fn deferred(device: Device, len: usize) -> Result<Storage> {
+        expect_room::<u8>(len)?;
+        let s = Storage::new(0)?;
+        // SAFETY: the handle is unique, so nobody else reads the header.
+        let h = unsafe { &mut *s.0.as_ptr() };
+        *h.data.get_mut() = std::ptr::null_mut();
+        h.host = if device == Device::Cpu { len } else { 0 };
+        h.len = len;
+        h.device = device;
+        *h.waits.get_mut() = MISSING;
+        Ok(s)
+    }
+
+    /// Another storage over the memory of this one, for deferred operations that write it: Note [Deferred storages].
+    pub fn alias(&self) -> Result<Storage> {
+        let s = Storage::new(0)?;
+        // SAFETY: the handle is unique, so nobody else reads the header.
+        let h = unsafe { &mut *s.0.as_ptr() };
+        let of = self.header();
+        *h.data.get_mut() = of.data.load(Ordering::Acquire);
+        (h.host, h.len, h.readonly, h.device) = (of.host, of.len, of.readonly, of.device);
+        *h.owner.get_mut() = Box::into_raw(Box::new(Owner::Storage(self.clone())));
+        Ok(s)
+    }
+
+    /// Makes the memory of `other`, which has the same size, that of this storage, unless it has memory.
+    pub fn adopt(&self, other: Storage) {
+        let (h, data) = (self.header(), other.header().data.load(Ordering::Acquire));
+        if h.device != other.device() || h.len > other.len() {
+            return;
+        }
+        if !self.is_missing() {
+            return;
+        }
+        let owner = Box::into_raw(Box::new(Owner::Storage(other)));
+        let set = h.owner.compare_exchange(std::ptr::null_mut(), owner, Ordering::AcqRel, Ordering::Acquire);
+        if set.is_err() {
+            // SAFETY: made above, and nobody else has it.
+            drop(unsafe { Box::from_raw(owner) });
+            return;
+        }
+        h.data.store(data, Ordering::Release);
+        h.waits.fetch_and(!MISSING, Ordering::Release);
+    }
+
+    /// Whether the storage has no memory yet.
+    pub fn is_missing(&self) -> bool {
+        self.header().waits.load(Ordering::Acquire) & MISSING != 0
+    }
+
+    /// Whether a deferred operation is about to write the memory, or there is none yet.
+    #[inline(always)]
+    pub fn is_awaited(&self) -> bool {
+        self.header().waits.load(Ordering::Acquire) & UNREADABLE != 0
+    }
+
+    /// Whether a deferred operation is about to write the memory.
+    pub fn is_written_later(&self) -> bool {
+        self.header().waits.load(Ordering::Acquire) & (READ - 1) != 0
+    }
+
+    /// Whether there are deferred operations on the memory.
+    pub fn is_used_later(&self) -> bool {
+        self.header().waits.load(Ordering::Acquire) & !MISSING != 0
+    }
+
+    /// Notes a deferred operation; false if there are too many.
+    pub fn wait(&self, access: Access) -> bool {
+        let before = self.header().waits.fetch_add(access.one(), Ordering::AcqRel);
+        let half = if access == Access::Write { before & (READ - 1) } else { (before & !MISSING) >> 16 };
+        if half < 0x7000 {
+            return true;
+        }
+        self.unwait(access);
+        false
+    }
+
+    /// Takes back one [`Storage::wait`].
+    pub fn unwait(&self, access: Access) {
+        self.header().waits.fetch_sub(access.one(), Ordering::AcqRel);
+    }
+
+    /// Runs what is deferred, for a reader (or a writer) of the memory.
+    #[inline(always)]
+    pub fn settle(&self, access: Access) {
+        let waits = self.header().waits.load(Ordering::Acquire);
+        if waits != 0 && (access == Access::Write || waits & UNREADABLE != 0) {
+            self.settle_now();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_now(&self) {
+        if let Some(settle) = SETTLE.get() {
+            settle(self);
+        }
+    }
+
+    #[inline(always)]
+    fn owner(&self) -> Option<&Owner> {
+        // SAFETY: set once to a box that lives as long as the header; null otherwise.
+        unsafe { self.header().owner.load(Ordering::Acquire).as_ref() }
     }
 
     #[inline(always)]
@@ -140,10 +303,16 @@ impl Storage {
         self.header().device
     }
 
-    /// The backend's handle that was given to [`Storage::on_device`].
+    /// The backend's handle that was given to [`Storage::on_device`]. Runs all deferred operations on the memory.
     pub fn memory(&self) -> Option<&(dyn Any + Send + Sync)> {
-        let h = self.header();
-        if h.device == Device::Cpu { None } else { h.owner.as_deref() }
+        if self.device() == Device::Cpu {
+            return None;
+        }
+        self.settle(Access::Write);
+        match self.owner()? {
+            Owner::Other(memory) => Some(&**memory),
+            Owner::Storage(s) => s.memory(),
+        }
     }
 
     #[inline(always)]
@@ -152,9 +321,17 @@ impl Storage {
         unsafe { self.0.as_ref() }
     }
 
+    /// The address of the memory, for reading and writing.
     #[inline(always)]
     pub fn data_ptr(&self) -> *mut u8 {
-        self.header().data
+        self.settle(Access::Write);
+        self.header().data.load(Ordering::Acquire)
+    }
+
+    /// The address of the memory as a number, for comparisons; 0 if there is no memory yet.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        self.header().data.load(Ordering::Acquire) as usize
     }
 
     /// Bytes of data.
@@ -172,10 +349,20 @@ impl Storage {
         self.header().readonly
     }
 
-    /// Whether there is an owner: borrowed memory, or memory of a device.
+    /// Whether there is another owner: borrowed memory, or memory of a device.
     #[inline]
     pub fn is_borrowed(&self) -> bool {
-        self.header().owner.is_some()
+        matches!(self.owner(), Some(Owner::Other(_)))
+    }
+
+    /// A number that no other live storage has.
+    pub fn id(&self) -> usize {
+        self.0.addr().get()
+    }
+
+    /// Whether nobody reads or writes the memory without a handle to this storage.
+    pub fn is_private(&self) -> bool {
+        (!self.is_borrowed() || self.device() != Device::Cpu) && !self.header().shown.load(Ordering::Relaxed)
     }
 
     /// Whether this crate allocated the memory and no NumPy array shows it, so that a larger block can replace it.
@@ -192,7 +379,7 @@ impl Storage {
     #[inline]
     pub fn is_unique(&self) -> bool {
         let h = self.header();
-        h.refs.load(Ordering::Acquire) == 1 && (h.owner.is_none() || h.device != Device::Cpu)
+        h.refs.load(Ordering::Acquire) == 1 && (h.device != Device::Cpu || !self.is_borrowed())
     }
 
     pub fn same(&self, other: &Storage) -> bool {
@@ -209,9 +396,17 @@ impl Storage {
     /// Whether the address ranges of two host storages intersect.
     #[cold]
     fn meets(&self, other: &Storage) -> bool {
-        let range = |h: &Header| (h.data as usize, h.data as usize + h.host);
-        let ((a, a_end), (b, b_end)) = (range(self.header()), range(other.header()));
+        let range = |s: &Storage| (s.address(), s.address() + s.header().host);
+        let ((a, a_end), (b, b_end)) = (range(self), range(other));
         a.max(b) < a_end.min(b_end)
+    }
+
+    /// The number of handles that no deferred operation has. More while another thread defers or runs operations on it.
+    pub fn owners(&self) -> usize {
+        let waits = || self.header().waits.load(Ordering::Acquire) & !MISSING;
+        let (before, handles, after) = (waits(), self.handles(), waits());
+        let deferred = if before == after { (after & (READ - 1)) + after / READ } else { 0 };
+        handles.saturating_sub(deferred as usize)
     }
 
     /// The reference count.
@@ -256,19 +451,27 @@ impl Storage {
     /// borrowed memory may start at any address.
     #[inline(always)]
     pub fn is_aligned(&self, size: usize) -> bool {
-        self.header().data as usize & (size - 1) == 0
+        self.address() & (size - 1) == 0
     }
 
     /// All elements as `T`; empty when the memory is not aligned for `T`, or not on the host.
     #[inline(always)]
     pub fn slice<T: Element>(&self) -> &[T] {
+        self.settle(Access::Read);
         let h = self.header();
-        if !self.is_aligned(align_of::<T>()) {
+        let data = h.data.load(Ordering::Acquire).cast_const();
+        if data as usize & (align_of::<T>() - 1) != 0 || data.is_null() {
             return &[];
         }
         // SAFETY: the memory is valid for `host` bytes, aligned, and every bit pattern is a T (Pod). For concurrent
         // writers see Note [Tensor data and aliasing].
-        unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), h.host / size_of::<T>()) }
+        unsafe { std::slice::from_raw_parts(data.cast(), h.host / size_of::<T>()) }
+    }
+
+    /// As [`Storage::slice`], but empty where a reader would have to run deferred operations.
+    #[inline(always)]
+    pub fn slice_now<T: Element>(&self) -> &[T] {
+        if self.is_awaited() { &[] } else { self.slice() }
     }
 
     /// All elements, writable; None unless this is the only handle to memory that this crate allocated.
@@ -277,10 +480,13 @@ impl Storage {
         if !self.is_unique() {
             return None;
         }
-        let h = self.header();
+        let data = self.data_ptr();
+        if data.is_null() {
+            return None;
+        }
         // SAFETY: allocated memory is valid for `host` bytes, aligned for every element type, and every bit pattern is
         // a T. The only handle is mutably borrowed, so that no other slice of this memory exists.
-        Some(unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.host / size_of::<T>()) })
+        Some(unsafe { std::slice::from_raw_parts_mut(data.cast(), self.header().host / size_of::<T>()) })
     }
 }
 
@@ -307,13 +513,16 @@ fn release(p: NonNull<Header>) {
     // the block is freed once.
     unsafe {
         let h = p.as_ptr();
-        let (len, device, owner) = ((*h).len, (*h).device, (&raw const (*h).owner).read());
+        let (len, device, owner) = ((*h).len, (*h).device, *(*h).owner.get_mut());
+        let missing = *(*h).waits.get_mut() & MISSING != 0;
         drop((&raw const (*h).counter).read());
-        // When there is an owner, the block holds only the header.
-        alloc::free(h.cast(), HEADER + if owner.is_some() { 0 } else { len });
-        if owner.is_some() {
+        // When there is an owner, or no memory, the block holds only the header.
+        alloc::free(h.cast(), HEADER + if owner.is_null() && !missing { len } else { 0 });
+        if !owner.is_null() {
+            let owner = Box::from_raw(owner);
+            let borrowed = matches!(*owner, Owner::Other(_)) && device == Device::Cpu;
             drop(owner);
-            BORROWED.fetch_sub((device == Device::Cpu) as usize, Ordering::Relaxed);
+            BORROWED.fetch_sub(borrowed as usize, Ordering::Relaxed);
         }
     }
 }

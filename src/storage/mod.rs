@@ -4,4 +4,4 @@ pub mod alloc;
 mod cpu;
 pub mod shared;
 
-pub use cpu::{Storage, anything_borrowed, empty_vec, expect_room, vec_of};
+pub use cpu::{Access, Storage, anything_borrowed, empty_vec, expect_room, set_settle, vec_of};

@@ -84,7 +84,7 @@ impl Tensor {
         }
         // When other tensors share this storage, they may be views of this tensor as it was, and a later in-place
         // write has to propagate through them.
-        let alone = !self.requires_grad() || self.storage().handles() <= 2;
+        let alone = !self.requires_grad() || self.storage().owners() <= 2;
         Ok(match new.meta() {
             _ if self.is_view() || !alone => new,
             Some(m) => new.with_meta(m),

@@ -189,7 +189,7 @@ impl Tensor {
     /// The address range of the elements; None when empty.
     fn bytes(&self) -> Option<(isize, isize)> {
         let (first, last) = self.layout().extent()?;
-        let (start, size) = (self.storage().data_ptr() as isize, self.dtype().size() as isize);
+        let (start, size) = (self.storage().address() as isize, self.dtype().size() as isize);
         Some((start + first * size, start + (last + 1) * size))
     }
 }

@@ -23,6 +23,22 @@ def _same_start():
     rgrad._C._set_grad_enabled(True)
 
 
+@pytest.fixture(autouse=True)
+def _region(_same_start, request):
+    """With `RGRAD_TEST_REGIONS=1` every test runs inside a region of deferred operations, `make slow` does so.
+
+    Tests that look at where a region begins and ends open their own: `own_region`.
+    """
+    if os.environ.get("RGRAD_TEST_REGIONS") != "1" or request.node.get_closest_marker("own_region"):
+        yield
+        return
+    rgrad._C._enter_region()
+    try:
+        yield
+    finally:
+        rgrad._C._exit_region()
+
+
 @pytest.fixture(scope="session")
 def corpus():
     """PyTorch's reference vectors: beside the project in ../shared/corpus, or where `RGRAD_CORPUS` says.

@@ -267,6 +267,7 @@ def test_norms_of_lanes_give_the_numbers_of_the_cpu(shape, make, dtype, affine):
         torch.testing.assert_close(on_gpu, on_cpu, **near)
 
 
+@pytest.mark.own_region
 def test_a_norm_of_lanes_is_one_launch_and_backward_two_with_two_sums():
     x, g = (torch.randn(64, 48, device="gpu", requires_grad=r) for r in (True, False))
     module = nn.LayerNorm(48).to("gpu")

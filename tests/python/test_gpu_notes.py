@@ -161,6 +161,7 @@ def test_software_is_refused_and_an_adapter_chosen_by_variables():
     assert count(RGRAD_GPU_ADAPTER="0")[0] == "1"
 
 
+@pytest.mark.own_region
 def test_a_gpu_says_what_it_is_and_what_it_holds():
     properties = torch.gpu.get_device_properties()
     assert {"name", "vendor", "driver", "backend", "type", "max_buffer_size", "max_binding_size"} <= set(properties)

@@ -106,6 +106,7 @@ def test_an_operation_in_wgsl_refuses_tensors_of_the_cpu_unless_it_is_told_what_
 # ---- times
 
 
+@pytest.mark.own_region
 def test_a_profile_times_every_launch_and_writes_a_trace(tmp_path):
     x = torch.ones(64, 64, device="gpu")
     with torch.gpu.profile() as profile:

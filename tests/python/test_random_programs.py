@@ -2,7 +2,8 @@
 
 Every line of a program is run twice: as rgrad code, and on jets, which carry a value together with its derivatives by
 every element of the leaves. A jet's arrays are NumPy's, so that a view of a jet is a view of its arrays and a write
-through one is seen by all, as it is with tensors. `RANDOM_PROGRAMS` in the environment says how many are run.
+through one is seen by all, as it is with tensors. Regions of deferred operations begin and end at random lines.
+`RANDOM_PROGRAMS` in the environment says how many are run.
 """
 
 from __future__ import annotations
@@ -187,9 +188,12 @@ class Var:
 class Program:
     seed: int
     lines: list[str] = field(default_factory=list)
+    in_region: bool = False
 
     def __post_init__(self) -> None:
         self.r = r = random.Random(self.seed)
+        # Where regions begin and end, apart from what the program does.
+        self.places = random.Random(~self.seed)
         self.order = 2 if r.random() < 0.2 else 1
         # In a careful program nothing that a node saved is written; in another, an error may say that it was.
         self.careful = r.random() < 0.85
@@ -218,8 +222,19 @@ class Program:
         self.tensor(Jet(parts), leaf=False)
 
     def run(self, line: str) -> None:
+        if self.places.random() < 0.15:
+            self.toggle_region()
         self.lines.append(line)
         exec(line, self.env)
+
+    def toggle_region(self) -> None:
+        """Opens or closes a region of deferred operations: `RGRAD_DEFER_FROM=1` says that small tensors wait too."""
+        self.lines.append("# the end of a region" if self.in_region else "# a region begins")
+        if self.in_region:
+            rgrad._C._exit_region()
+        else:
+            rgrad._C._enter_region()
+        self.in_region = not self.in_region
 
     def refused(self, line: str, message: str) -> None:
         self.lines.append(f"# refused: {line}")
@@ -641,3 +656,6 @@ def test_random_programs_have_the_gradients_that_need_no_tape(first):
                 raise AssertionError("\n".join([f"program {seed}", *program.lines])) from e
         except Exception as e:
             raise AssertionError("\n".join([f"program {seed}", *program.lines])) from e
+        finally:
+            if program.in_region:
+                program.toggle_region()

@@ -1,12 +1,12 @@
-"""`torch._dynamo` for packages that check whether they are being compiled: they never are."""
+"""`torch._dynamo` for packages that look into it: names of `torch.compiler`, compiled modules and errors."""
 
 from __future__ import annotations
 
 import types
 
-from rgrad._dynamo import eval_frame
+from rgrad._dynamo import eval_frame, exc
 from rgrad._dynamo.eval_frame import OptimizedModule
-from rgrad.compiler import allow_in_graph, assume_constant_result, disable, is_compiling, reset
+from rgrad.compiler import allow_in_graph, assume_constant_result, disable, is_compiling, list_backends, reset
 
 __all__ = [
     "OptimizedModule",
@@ -15,7 +15,9 @@ __all__ = [
     "config",
     "disable",
     "eval_frame",
+    "exc",
     "is_compiling",
+    "list_backends",
     "mark_dynamic",
     "mark_static_address",
     "reset",

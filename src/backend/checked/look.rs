@@ -331,7 +331,7 @@ fn same_elements(a: &View, b: &View) -> bool {
         let l = v.layout;
         l.shape.iter().copied().zip(l.strides.iter().copied()).filter(|(n, _)| *n != 1).collect()
     };
-    let start = |v: &View| v.storage.data_ptr() as usize + v.layout.offset * v.dtype.size();
+    let start = |v: &View| v.storage.address() + v.layout.offset * v.dtype.size();
     start(a) == start(b) && a.dtype.size() == b.dtype.size() && steps(a) == steps(b)
 }
 
@@ -341,7 +341,7 @@ fn share_elements(a: &View, b: &View) -> bool {
         return false;
     }
     // Addresses, as one buffer can be the memory of several storages.
-    let start = |v: &View| v.storage.data_ptr() as usize;
+    let start = |v: &View| v.storage.address();
     let (from, other) = (start(a), start(b));
     let mut taken = vec![false; a.storage.host_len()];
     shadow::runs(a, |bytes| taken[bytes].fill(true));

@@ -5,16 +5,17 @@ mod products;
 
 use super::parallel::for_chunks_mut;
 use super::{
-    Cpu, choice, conv, copy, index, inspect, interpret, norm, optim, order, pointwise, pool, random, reduce,
-    scan, softmax, sort, svd,
+    Cpu, choice, conv, copy, fused, index, inspect, interpret, norm, optim, order, pointwise, pool, random,
+    reduce, scan, softmax, sort, svd,
 };
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
+use crate::backend::group::Group;
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::inspect::Question;
 use crate::backend::interface::Backend;
 use crate::backend::norm::{Made, Stats};
-use crate::backend::optim::Group;
+use crate::backend::optim::Group as Optimized;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
@@ -99,6 +100,10 @@ impl Backend for Cpu {
         }
     }
 
+    fn fuses_rows(&self) -> bool {
+        true
+    }
+
     fn known(&self, question: Question, x: View) -> Result<Option<bool>> {
         Ok(Some(inspect::answer(question, x)))
     }
@@ -141,6 +146,10 @@ impl Backend for Cpu {
         let done = interpret::run(formula, primitives, compute, operands, params, outs)?;
         ensure!(done, NotImplemented, "a step of '{name}' is not defined in {}", compute.name());
         Ok(())
+    }
+
+    fn fused(&self, group: &Group) -> Result<bool> {
+        fused::run(group)
     }
 
     fn expect_divisors(&self, x: View) -> Result<()> {
@@ -617,7 +626,7 @@ impl Backend for Cpu {
         norm::follow(old, new, kept, taken, out)
     }
 
-    fn optimizer_step(&self, groups: &[Group]) -> Result<()> {
+    fn optimizer_step(&self, groups: &[Optimized]) -> Result<()> {
         optim::step(groups)
     }
 

@@ -6,6 +6,7 @@ pub mod conv;
 pub mod copy;
 mod entry;
 pub mod factor;
+mod fused;
 pub mod index;
 mod inspect;
 pub mod interpret;

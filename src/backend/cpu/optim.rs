@@ -167,7 +167,7 @@ fn are_apart<'a>(
     // Different storages of our own never overlap, and comparing them takes a fraction of the time.
     let views = || written.clone().into_iter().chain(read.clone());
     if !views().any(|v| v.storage.is_borrowed())
-        && are_distinct(views().map(|v| v.storage.data_ptr() as usize), views().count())
+        && are_distinct(views().map(|v| v.storage.address()), views().count())
     {
         return true;
     }

@@ -25,8 +25,11 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
-/// Maximum number of simultaneous claims; no kernel has that many outputs.
-const CLAIMS: usize = 12;
+/// Maximum number of simultaneous claims; no group of operations has that many outputs.
+const CLAIMS: usize = 64;
+
+/// Maximum number of views of [`with_parts`].
+const PARTS: usize = 12;
 
 /// The address ranges claimed by this thread: the first `count` entries.
 struct Claims {
@@ -234,16 +237,16 @@ pub fn with_parts<T: Element>(
     f: impl FnOnce(&mut [&mut [T]]),
 ) -> Result<()> {
     /// Releases the claims on the parts, even if `f` panics.
-    struct Taken<'a>(&'a Claims, [usize; CLAIMS], usize);
+    struct Taken<'a>(&'a Claims, [usize; PARTS], usize);
     impl Drop for Taken<'_> {
         fn drop(&mut self) {
             self.1[..self.2].iter().rev().for_each(|start| self.0.release(*start));
         }
     }
-    ensure!(views.len() <= CLAIMS, taken_twice());
+    ensure!(views.len() <= PARTS, taken_twice());
     TAKEN.with(|claims| {
-        let mut taken = Taken(claims, [0; CLAIMS], 0);
-        let mut parts: [&mut [T]; CLAIMS] = Default::default();
+        let mut taken = Taken(claims, [0; PARTS], 0);
+        let mut parts: [&mut [T]; PARTS] = Default::default();
         for (k, v) in views.iter().enumerate() {
             let first = first_of(v, range.clone(), T::DTYPE)?;
             claims.take(bytes_of(first, size_of::<T>() * range.len()))?;
@@ -316,10 +319,15 @@ impl<'a> Cells<'a> {
     /// # Errors
     /// `RuntimeError` if the memory is read-only, too short, or already claimed.
     pub fn of(v: View<'a>) -> Result<Self> {
+        Cells::between(v, v.layout.extent())
+    }
+
+    /// The elements from a lowest to a highest one.
+    fn between(v: View<'a>, extent: Option<(isize, isize)>) -> Result<Self> {
         let size = v.dtype.size();
         ensure!(!v.storage.is_readonly(), read_only());
         let data = v.storage.data_ptr();
-        let Some((lo, hi)) = v.layout.extent() else {
+        let Some((lo, hi)) = extent else {
             return Ok(Cells { data, lo: 0, len: 0, size, _claim: Claim::new(0..0)?, memory: PhantomData });
         };
         let inside = lo >= 0 && (hi as usize) < v.storage.host_len() / size;
@@ -328,6 +336,15 @@ impl<'a> Cells<'a> {
         let start = data as usize + lo * size;
         let claim = Claim::new(start..start + len * size)?;
         Ok(Cells { data, lo, len, size, _claim: claim, memory: PhantomData })
+    }
+
+    /// All elements of the storage of a view, as the type of its elements.
+    ///
+    /// # Errors
+    /// As for [`Cells::of`].
+    pub fn whole(v: View<'a>) -> Result<Self> {
+        let count = (v.storage.host_len() / v.dtype.size()) as isize;
+        Cells::between(v, (count > 0).then_some((0, count - 1)))
     }
 
     /// A pointer to `n` elements from `at` on.

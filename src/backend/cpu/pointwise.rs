@@ -277,8 +277,8 @@ pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
 
 #[inline(always)]
 fn pair<T: Element>(l: Loop<T, T>, n: usize, a: View, b: View) -> Option<Storage> {
-    // Slices of device memory are empty, so `get` fails.
-    let (x, y) = (a.storage.slice::<T>(), b.storage.slice::<T>());
+    // Slices of device memory, and of what is computed later, are empty, so `get` fails.
+    let (x, y) = (a.storage.slice_now::<T>(), b.storage.slice_now::<T>());
     let (x, y) = (x.get(a.layout.offset..a.layout.offset + n)?, y.get(b.layout.offset..b.layout.offset + n)?);
     let mut out = Storage::new(n * size_of::<T>()).ok()?;
     l.run(&[x, y], &[], out.slice_mut::<T>()?);
@@ -351,8 +351,8 @@ fn few_elements<'a, T: Lane>(v: &View<'a>, n: usize) -> Option<&'a [T]> {
     if v.dtype != T::Stored::DTYPE {
         return None;
     }
-    // Slices of device memory are empty, so `get` fails.
-    let elements = v.storage.slice::<T::Stored>().get(v.layout.offset..)?.get(..n)?;
+    // Slices of device memory, and of what is computed later, are empty, so `get` fails.
+    let elements = v.storage.slice_now::<T::Stored>().get(v.layout.offset..)?.get(..n)?;
     Some(bytemuck::cast_slice(elements))
 }
 

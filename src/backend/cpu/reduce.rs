@@ -8,6 +8,7 @@
 //! bit-identical on all machines with the same instruction set. Pairwise merging also bounds the rounding error of a
 //! sum by the block length plus the logarithm of the number of blocks.
 
+mod blocks;
 mod computed;
 mod extremum;
 mod fold;
@@ -22,6 +23,7 @@ use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
+pub(in crate::backend::cpu) use blocks::{BlockReduction, block_reduction};
 use computed::{Elements, Source};
 pub use extremum::{Ordered, extremum};
 pub use fold::formula;
@@ -45,7 +47,7 @@ pub(crate) fn rows_of(len: usize, n: usize) -> usize {
 }
 
 /// Maximum length of a contiguous run that is reduced without merging; two passes over it stay in the L1 cache.
-const RUN: usize = 1 << 13;
+pub(in crate::backend::cpu) const RUN: usize = 1 << 13;
 /// Minimum number of rows of a column block.
 const ROWS: usize = 128;
 /// Maximum width of a column tile; its accumulators fit in the L1 cache.

@@ -58,7 +58,7 @@ impl Softmax for f32 {
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    fn softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
+    pub(super) fn softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
             for (out, &x) in out.iter_mut().zip(x) {
@@ -74,7 +74,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    fn log_softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
+    pub(super) fn log_softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
             for (out, &x) in out.iter_mut().zip(x) {
@@ -369,6 +369,16 @@ pub fn softmax_backward<T: Softmax>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T
 /// The gradient of the input of [`log_softmax`], from its output `y` and the gradient `g` of the output.
 pub fn log_softmax_backward<T: Softmax>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
     backward(&OfLogSoftmax, g, y, d, dx);
+}
+
+/// [`softmax_backward`] of whole rows, on this thread.
+pub(super) fn softmax_backward_rows<T: Softmax>(g: &[T], y: &[T], n: usize, dx: &mut [T]) {
+    backward_rows(&OfSoftmax, g, y, n, dx);
+}
+
+/// [`log_softmax_backward`] of whole rows, on this thread.
+pub(super) fn log_softmax_backward_rows<T: Softmax>(g: &[T], y: &[T], n: usize, dx: &mut [T]) {
+    backward_rows(&OfLogSoftmax, g, y, n, dx);
 }
 
 /// The targets of a negative log likelihood: a class per position, class weights, and the ignored class.

@@ -230,6 +230,13 @@ impl Gpu {
         Ok(storage)
     }
 
+    /// Whether half of the memory that is left, and half of the largest buffer, hold so many bytes.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let pool = lock(&self.pool);
+        let left = pool.budget.saturating_sub(pool.usage.allocated);
+        bytes as u64 <= left.min(self.caps.max_binding) / 2
+    }
+
     #[cold]
     fn out_of_memory(&self, len: usize, why: &str) -> Error {
         let usage = self.usage();

@@ -39,6 +39,10 @@ impl Backend for Wgpu {
         device::gpu_of(device)?.allocate(bytes)
     }
 
+    fn has_room(&self, device: Device, bytes: usize) -> bool {
+        device::gpu_of(device).is_ok_and(|gpu| gpu.has_room(bytes))
+    }
+
     fn download(&self, src: View) -> Result<Storage> {
         copy::download(src)
     }

@@ -18,6 +18,11 @@ pub fn primitive(p: Prim) -> Option<Kernel> {
     prim_row(p).ok().map(|row| row.kernel)
 }
 
+/// As [`primitive`], with the recorded formula.
+pub fn step(p: Prim) -> Option<(Kernel, &'static Formula)> {
+    prim_row(p).ok().map(|row| (row.kernel, &row.plan().formula))
+}
+
 /// Applies a formula that computes in the type of `common` to broadcastable operands, without history: returns a new
 /// tensor of the requested dtype for each result. `name` is used in errors and profiles.
 pub fn evaluate(

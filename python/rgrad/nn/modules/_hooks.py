@@ -134,8 +134,34 @@ class HookMixin:
         self._has_hooks = True
         return add_hook(self._node_hooks, hook)
 
+    _compiled_call_impl: Callable[..., Any] | None = None
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Has calls of the module run compiled, hooks included: ``torch.compile`` without another module around it.
+
+        Args:
+            args: as those of :func:`torch.compile` after the function.
+            kwargs: as those of :func:`torch.compile`.
+
+        Example:
+            >>> import rgrad as torch
+            >>> layer = torch.nn.ReLU()
+            >>> layer.compile()
+            >>> layer(torch.tensor([-1.0, 2.0]))
+            tensor([0., 2.])
+        """
+        from rgrad.compiler import compile
+
+        self._compiled_call_impl = compile(HookMixin._call_hooked, *args, **kwargs)
+        self._has_hooks = True
+
     def _call_with_hooks(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Runs ``forward`` and all hooks around it. See Note [The hook flag]."""
+        """Runs a module that is compiled or has hooks. See Note [The hook flag]."""
+        compiled = self._compiled_call_impl
+        return self._call_hooked(args, kwargs) if compiled is None else compiled(self, args, kwargs)
+
+    def _call_hooked(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Runs ``forward`` and all hooks around it."""
         everywhere = global_hooks()
         full = everywhere._global_is_full_backward_hook
         pre_hooks = _both(everywhere._global_forward_pre_hooks, self._forward_pre_hooks)
@@ -144,7 +170,8 @@ class HookMixin:
         backward_hooks = _both(everywhere._global_backward_hooks if full else {}, self._backward_hooks)
         node_hooks = _both({} if full else everywhere._global_backward_hooks, self._node_hooks)
         if not (pre_hooks or hooks or backward_pre_hooks or backward_hooks or node_hooks):
-            self.__dict__.pop("_has_hooks", None)
+            if self._compiled_call_impl is None:
+                self.__dict__.pop("_has_hooks", None)
             return self.forward(*args, **kwargs)
         pending = {
             key: hook

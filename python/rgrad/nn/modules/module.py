@@ -570,6 +570,7 @@ class Module(HookMixin, StateMixin):
         for registry in REGISTRIES:
             if registry in state:
                 state[registry] = dict(state[registry])
+        state.pop("_compiled_call_impl", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,0 +1,56 @@
+//! Reductions of blocks that others computed: see Note [Groups].
+
+use std::marker::PhantomData as P;
+
+use super::{Greatest, Kernel, Ordered, Product, ReduceOp as Each, Sum, merge_in_pairs};
+use crate::backend::reduce::ReduceOp;
+use crate::dtype::Real;
+
+/// A reduction of the rows of a block, or of the runs of a long row, with the bits of the reduction of a tensor.
+pub(in crate::backend::cpu) struct BlockReduction<T> {
+    kernel: Box<dyn Kernel<T, T>>,
+    /// What is applied to a result.
+    finish: fn(T) -> T,
+}
+
+/// The reduction of an operation, if there is one.
+pub(in crate::backend::cpu) fn block_reduction<T: Real + Ordered>(op: ReduceOp) -> Option<BlockReduction<T>> {
+    let plain = |kernel| Some(BlockReduction { kernel, finish: |v| v });
+    match op {
+        ReduceOp::Sum => plain(Box::new(Each(Sum(P)))),
+        ReduceOp::Product => plain(Box::new(Each(Product(P)))),
+        ReduceOp::Max => {
+            let kernel = Box::new(Each(Greatest(P, T::turn(false))));
+            Some(BlockReduction { kernel, finish: |v| v.turned(T::turn(false)) })
+        }
+        ReduceOp::Min => {
+            let kernel = Box::new(Each(Greatest(P, T::turn(true))));
+            Some(BlockReduction { kernel, finish: |v| v.turned(T::turn(true)) })
+        }
+        _ => None,
+    }
+}
+
+impl<T: Real + Ordered> BlockReduction<T> {
+    /// Reduces each row of `n` elements, at most a run.
+    pub fn rows(&self, x: &[T], n: usize, out: &mut [T]) {
+        self.kernel.runs(x, n, 0, out);
+        out.iter_mut().for_each(|v| *v = (self.finish)(*v));
+    }
+
+    /// Reduces one run of at most [`super::RUN`] elements, without the end of the reduction.
+    pub fn run(&self, x: &[T]) -> T {
+        let mut out = [self.kernel.identity()];
+        self.kernel.runs(x, x.len(), 0, &mut out);
+        out[0]
+    }
+
+    /// The result of all runs, from those of each in order.
+    pub fn total(&self, runs: &mut [T]) -> T {
+        if runs.is_empty() {
+            return (self.finish)(self.kernel.identity());
+        }
+        merge_in_pairs(&*self.kernel, runs, 1);
+        (self.finish)(runs[0])
+    }
+}

@@ -1,0 +1,334 @@
+//! The [`Backend`] of a region: queues what can wait, and runs the queue before all else. See Note [Regions].
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use smallvec::{SmallVec, smallvec};
+
+use super::queue::{Entry, Held, In, Work};
+use super::{here, least, reserve, step};
+use crate::backend::View;
+use crate::backend::conv::{ConvShape, Product};
+use crate::backend::factor::Factor;
+use crate::backend::group::Group as Fused;
+use crate::backend::index::{Combine, Found, IndexGrid, Pick};
+use crate::backend::inspect::Question;
+use crate::backend::interface::{Backend, of_now};
+use crate::backend::norm::{Kind as Norm, Made, Stats};
+use crate::backend::optim::Group;
+use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
+use crate::backend::pointwise::{Kernel, Operand, Primitives, Program};
+use crate::backend::random::{Draw, Philox};
+use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
+use crate::backend::scan::Running;
+use crate::backend::softmax::{Kind, Targets, TotalWeight};
+use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
+use crate::backend::svd::Matrices;
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
+use crate::formula::Formula;
+use crate::formula::record::Prim;
+use crate::layout::Layout;
+use crate::storage::Storage;
+
+/// Defers the kernels of a backend.
+pub struct Deferred {
+    now: &'static dyn Backend,
+}
+
+/// What defers the kernels of a device.
+pub fn deferring(device: Device) -> Result<&'static dyn Backend> {
+    static CPU: LazyLock<Option<Deferred>> =
+        LazyLock::new(|| of_now(Device::Cpu).ok().map(|now| Deferred { now }));
+    static GPU: LazyLock<Option<Deferred>> =
+        LazyLock::new(|| of_now(Device::Gpu(0)).ok().map(|now| Deferred { now }));
+    let deferred = match device {
+        Device::Cpu => &*CPU,
+        Device::Gpu(_) => &*GPU,
+        Device::Meta => &None,
+    };
+    match deferred {
+        Some(deferred) => Ok(deferred),
+        None => of_now(device),
+    }
+}
+
+/// One copy of each formula that was deferred, by identity.
+fn kept(formula: &Formula) -> Arc<Formula> {
+    static KEPT: LazyLock<Mutex<HashMap<u128, Arc<Formula>>>> = LazyLock::new(Mutex::default);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.entry(formula.identity()).or_insert_with(|| Arc::new(formula.clone())).clone()
+}
+
+/// Whether operations on a view can wait: nobody else may read or write its memory without asking.
+fn can_wait(v: &View) -> bool {
+    v.storage.is_private()
+}
+
+/// Whether an operation on `n` positions is to be queued: it is large, or needs what is queued.
+fn is_worth<'a>(n: usize, views: impl Iterator<Item = View<'a>>) -> bool {
+    let mut worth = n >= least();
+    for v in views {
+        if !can_wait(&v) {
+            return false;
+        }
+        worth |= v.storage.is_written_later();
+    }
+    worth
+}
+
+impl Deferred {
+    /// Runs the queue, and returns the backend that runs at once.
+    fn settled(&self) -> Result<&'static dyn Backend> {
+        if let Some(queue) = here() {
+            queue.run("an operation that cannot wait")?;
+        }
+        Ok(self.now)
+    }
+
+    fn push(
+        &self,
+        name: &'static str,
+        work: Work,
+        compute: DType,
+        ins: SmallVec<[In; 3]>,
+        out: View,
+    ) -> Result<()> {
+        match here() {
+            Some(queue) => queue.push(Entry { name, work, compute, ins, out: Held::of(out) }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn held(v: View) -> In {
+    In::View(Held::of(v))
+}
+
+/// Methods that run the queue, then at once.
+macro_rules! at_once {
+    ($(fn $name:ident($($arg:ident: $t:ty),* $(,)?) -> $out:ty;)*) => { $(
+        fn $name(&self, $($arg: $t),*) -> Result<$out> {
+            self.settled()?.$name($($arg),*)
+        }
+    )* };
+}
+
+/// Methods that need no elements.
+macro_rules! asked {
+    ($(fn $name:ident($($arg:ident: $t:ty),*) -> $out:ty;)*) => { $(
+        fn $name(&self, $($arg: $t),*) -> $out {
+            self.now.$name($($arg),*)
+        }
+    )* };
+}
+
+impl Backend for Deferred {
+    fn allocate(&self, device: Device, bytes: usize) -> Result<Storage> {
+        reserve(device, bytes)
+    }
+
+    asked! {
+        fn computes(device: Device, dtype: DType) -> bool;
+        fn factor_dtype(a: View) -> Result<DType>;
+        fn svd_dtype(x: View) -> Result<DType>;
+        fn overwrites_factored() -> bool;
+        fn sort_dtype(dtype: DType) -> DType;
+        fn extremum_dtype(dtype: DType) -> DType;
+        fn truth_dtype(dtype: DType) -> DType;
+        fn accumulate_dtype(dtype: DType) -> DType;
+        fn has_room(device: Device, bytes: usize) -> bool;
+        fn folds_from() -> usize;
+        fn fuses_rows() -> bool;
+        // Writes new memory, which no entry knows.
+        fn random(draw: Draw, p: Philox, out: View) -> Result<()>;
+    }
+
+    fn pointwise(
+        &self,
+        program: &Program,
+        compute: DType,
+        operands: &[Operand],
+        params: &[Scalar],
+        out: View,
+    ) -> Result<bool> {
+        let views = operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None });
+        let floats = matches!(compute, DType::F32 | DType::F64) && program.kernel.computes(compute);
+        let reads = operands.iter().any(|o| !matches!(o, Operand::Unread));
+        if !floats || !reads || !is_worth(out.layout.numel(), views.chain([out])) {
+            return self.settled()?.pointwise(program, compute, operands, params, out);
+        }
+        let ins = operands
+            .iter()
+            .map(|o| match o {
+                Operand::View(v) => held(*v),
+                Operand::Number(s) => In::Number(*s),
+                Operand::Unread => In::Unread,
+            })
+            .collect();
+        let formula = kept((program.formula)());
+        let work = Work::Map { kernel: program.kernel, formula, params: SmallVec::from_slice(params) };
+        self.push(program.name, work, compute, ins, out)?;
+        Ok(true)
+    }
+
+    fn copy(&self, src: View, out: View) -> Result<()> {
+        let same = src.storage.same(out.storage);
+        let floats = matches!(out.dtype, DType::F32 | DType::F64);
+        if !floats || same || !is_worth(out.layout.numel(), [src, out].into_iter()) {
+            return self.settled()?.copy(src, out);
+        }
+        self.push("copy_", Work::Copy, out.dtype, smallvec![held(src)], out)
+    }
+
+    fn fill(&self, out: View, value: Scalar) -> Result<()> {
+        let floats = matches!(out.dtype, DType::F32 | DType::F64);
+        if !floats || !is_worth(out.layout.numel(), [out].into_iter()) {
+            return self.settled()?.fill(out, value);
+        }
+        self.push("fill_", Work::Copy, out.dtype, smallvec![In::Number(value)], out)
+    }
+
+    fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
+        let simple = matches!(op, ReduceOp::Sum | ReduceOp::Product | ReduceOp::Max | ReduceOp::Min)
+            && matches!(x.dtype, DType::F32 | DType::F64)
+            && out.dtype == x.dtype
+            && !d.is_empty();
+        if !simple || !is_worth(d.len(), [x, out].into_iter()) {
+            return self.settled()?.reduce(op, x, d, out);
+        }
+        self.push("reduction", Work::Reduce(op, d), x.dtype, smallvec![held(x)], out)
+    }
+
+    /// As its parts: the plan puts them together again.
+    fn reduce_formula(&self, fold: &Fold, out: View) -> Result<()> {
+        let of = &fold.of;
+        let views = of.views();
+        let plain = matches!(fold.compute, DType::F32 | DType::F64)
+            && fold.reduced() == fold.compute
+            && of.kernel.computes(fold.compute)
+            && matches!(of.kernel, Kernel::Same { .. })
+            && fold.then.as_ref().is_none_or(|a| a.kernel.computes(fold.compute));
+        if !plain || !is_worth(fold.dims.len(), views.chain([out])) {
+            return self.settled()?.reduce_formula(fold, out);
+        }
+        crate::backend::reduce::in_turn(self, fold, out)
+    }
+
+    fn softmax(&self, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
+        let floats = matches!(x.dtype, DType::F32 | DType::F64);
+        if !floats || d.is_empty() || !is_worth(d.len(), [x, out].into_iter()) {
+            return self.settled()?.softmax(kind, x, d, out);
+        }
+        self.push("softmax", Work::Softmax(kind, d), x.dtype, smallvec![held(x)], out)
+    }
+
+    fn softmax_backward(&self, kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
+        let floats = matches!(y.dtype, DType::F32 | DType::F64);
+        if !floats || d.is_empty() || !is_worth(d.len(), [g, y, out].into_iter()) {
+            return self.settled()?.softmax_backward(kind, g, y, d, out);
+        }
+        let work = Work::SoftmaxBackward(kind, d);
+        self.push("softmax_backward", work, y.dtype, smallvec![held(g), held(y)], out)
+    }
+
+    fn fill_masked(&self, out: View, mask: View, value: Scalar) -> Result<()> {
+        let floats = matches!(out.dtype, DType::F32 | DType::F64);
+        match step(Prim::Select).filter(|(kernel, _)| floats && kernel.computes(out.dtype)) {
+            Some((kernel, formula)) if is_worth(out.layout.numel(), [out, mask].into_iter()) => {
+                let work = Work::Map { kernel, formula: kept(formula), params: SmallVec::new() };
+                let ins = smallvec![held(mask), In::Number(value), held(out)];
+                self.push("masked_fill", work, out.dtype, ins, out)
+            }
+            _ => self.settled()?.fill_masked(out, mask, value),
+        }
+    }
+
+    /// The product with the scaled mask, as the formula of the kernel has it.
+    fn dropout(&self, x: View, mask: View, scale: f64, out: View) -> Result<()> {
+        let floats = matches!(out.dtype, DType::F32 | DType::F64);
+        match step(Prim::Mul).filter(|(kernel, _)| floats && kernel.computes(out.dtype)) {
+            Some((kernel, formula)) if is_worth(out.layout.numel(), [x, mask, out].into_iter()) => {
+                let mul = || Work::Map { kernel, formula: kept(formula), params: SmallVec::new() };
+                let scaled = self.allocate(out.device(), out.layout.numel() * out.dtype.size())?;
+                let layout = Layout::contiguous(out.layout.shape.clone());
+                let scaled = View { storage: &scaled, layout: &layout, dtype: out.dtype };
+                let ins = smallvec![held(mask), In::Number(Scalar::Float(scale))];
+                self.push("dropout", mul(), out.dtype, ins, scaled)?;
+                self.push("dropout", mul(), out.dtype, smallvec![held(x), held(scaled)], out)
+            }
+            _ => self.settled()?.dropout(x, mask, scale, out),
+        }
+    }
+
+    at_once! {
+        fn download(src: View) -> Storage;
+        fn upload(src: View, out: View) -> ();
+        fn synchronize(device: Device) -> ();
+        fn known(question: Question, x: View) -> Option<bool>;
+        fn accumulate(src: View, out: View) -> ();
+        fn pointwise_all(
+            name: &'static str, formula: &Formula, primitives: Primitives, compute: DType, operands: &[Operand],
+            params: &[Scalar], outs: &[View],
+        ) -> ();
+        fn fused(group: &Fused) -> bool;
+        fn expect_divisors(x: View) -> ();
+        fn integer_power(base: View, exponent: View, out: View) -> ();
+        fn bernoulli_each(p: Philox, probs: View, out: View) -> ();
+        fn pick_categories(weights: View, draws: View, replacement: bool, out: View) -> bool;
+        fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> ();
+        fn norm_of_all(order: f64, tensors: &[View], out: View) -> ();
+        fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> ();
+        fn moments(x: View, d: ReduceDims, mean: View, squares: View) -> ();
+        fn scan(what: Running, x: View, d: ReduceDims, reverse: bool, out: View) -> ();
+        fn scan_extremum(x: View, d: ReduceDims, largest: bool, values: View, indices: View) -> ();
+        fn sort(x: View, n: usize, descending: bool, values: View, indices: View) -> ();
+        fn topk(
+            x: View, n: usize, k: usize, largest: bool, sorted: bool, values: View, indices: View,
+        ) -> ();
+        fn kthvalue(x: View, n: usize, k: usize, values: View, indices: View) -> ();
+        fn searchsorted(
+            sorted: View, n: usize, sorter: Option<View>, values: View, m: usize, right: bool, out: View,
+        ) -> ();
+        fn order_statistic(statistic: Statistic, x: View, n: usize, values: View, indices: View) -> bool;
+        fn quantile_ranks(
+            sorted: View, d: ReduceDims, q: View, how: Interpolation, ignore_nan: bool, out: QuantileRanks,
+        ) -> bool;
+        fn nll(logp: View, d: ReduceDims, targets: Targets, losses: View) -> TotalWeight;
+        fn nll_backward(
+            g: View, logp: View, d: ReduceDims, targets: Targets, logits: bool, out: View,
+        ) -> ();
+        fn gather(x: View, grid: &IndexGrid, out: View) -> ();
+        fn scatter(x: View, grid: &IndexGrid, values: View, how: Combine) -> ();
+        fn gather_along(x: View, dim: usize, pick: Pick, out: View) -> ();
+        fn scatter_along(out: View, dim: usize, pick: Pick, src: View, how: Combine) -> ();
+        fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool, out: View) -> ();
+        fn find(mask: View) -> Found;
+        fn positions(mask: View, found: &Found, out: View) -> ();
+        fn compress(x: View, mask: View, found: &Found, out: View) -> ();
+        fn expand(values: View, mask: View, found: &Found, out: View) -> ();
+        fn unravel(positions: View, step: usize, size: usize, out: View) -> ();
+        fn first_outside(indices: View, n: i64) -> Option<i64>;
+        fn matmul(a: View, b: View, bias: Option<View>, out: View) -> ();
+        fn convolution(
+            which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View,
+        ) -> ();
+        fn convolution_bias(s: &ConvShape, g: View, out: View) -> ();
+        fn max_pool(s: &PoolShape, x: View, out: View, indices: View) -> ();
+        fn adaptive_max_pool(s: &ResizeShape, x: View, out: View, indices: View) -> ();
+        fn resample(map: &SpatialLinearMap, x: View, out: View) -> ();
+        fn resample_adjoint(map: &SpatialLinearMap, g: View, out: View) -> ();
+        fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> ();
+        fn svd(m: &Matrices, w: View, out: View) -> ();
+        fn norm_forward(
+            kind: Norm, x: View, affine: [Option<View>; 2], eps: f64, out: View, stats: Stats,
+        ) -> bool;
+        fn norm_backward(
+            kind: Norm, g: View, x: View, stats: [View; 2], weight: Option<View>, out: [View; 3],
+        ) -> Made;
+        fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> ();
+        fn optimizer_step(groups: &[Group]) -> ();
+        fn scale(tensors: &[View], factor: View, found: Option<View>) -> ();
+    }
+}

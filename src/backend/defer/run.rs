@@ -1,0 +1,285 @@
+//! Runs the entries of a queue, group by group.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+
+use smallvec::SmallVec;
+
+use super::plan::{Plan, Planned, plan};
+use super::queue::{Entry, Held, In, Work};
+use crate::backend::View;
+use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work as Computed};
+use crate::backend::interface::{Backend, of_now};
+use crate::backend::pointwise::{Operand, Program};
+use crate::error::Result;
+use crate::storage::Storage;
+
+thread_local!(static RUNNING: Cell<usize> = const { Cell::new(0) });
+
+/// Whether this thread runs deferred operations.
+pub fn is_running() -> bool {
+    RUNNING.get() > 0
+}
+
+struct Running;
+
+impl Running {
+    fn start() -> Running {
+        RUNNING.set(RUNNING.get() + 1);
+        Running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.set(RUNNING.get() - 1);
+    }
+}
+
+/// The memory that entries work on: for storages that they write, an alias or new memory, see Note [Deferred storages].
+struct Memory<'e> {
+    /// The storages that entries write.
+    written: HashSet<usize>,
+    /// All storages, and how many handles the entries have.
+    uses: HashMap<usize, (&'e Storage, usize)>,
+    made: HashMap<usize, Storage>,
+}
+
+impl<'e> Memory<'e> {
+    fn of(entries: &'e [Entry]) -> Memory<'e> {
+        let mut uses: HashMap<usize, (&Storage, usize)> = HashMap::new();
+        for (s, _) in entries.iter().flat_map(Entry::uses) {
+            uses.entry(s.id()).or_insert((s, 0)).1 += 1;
+        }
+        let written = entries.iter().map(|e| e.out.storage.id()).collect();
+        Memory { written, uses, made: HashMap::new() }
+    }
+
+    /// Whether somebody outside of the entries has the storage.
+    fn is_kept(&self, s: &Storage) -> bool {
+        self.uses.get(&s.id()).is_none_or(|(_, own)| s.handles() > *own)
+    }
+
+    /// Makes the memory of a view.
+    fn prepare(&mut self, v: &Held) -> Result<()> {
+        let id = v.storage.id();
+        if self.written.contains(&id) && !self.made.contains_key(&id) {
+            let made = match v.storage.is_missing() {
+                true => of_now(v.storage.device())?.allocate(v.storage.device(), v.storage.len())?,
+                false => v.storage.alias()?,
+            };
+            self.made.insert(id, made);
+        }
+        Ok(())
+    }
+
+    fn view<'m>(&'m self, v: &'m Held) -> View<'m> {
+        let storage = self.made.get(&v.storage.id()).unwrap_or(&v.storage);
+        View { storage, ..v.view() }
+    }
+}
+
+/// Computes all entries, and gives storages the memory of what was stored.
+pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
+    let _running = Running::start();
+    let backend = of_now(entries[0].out.storage.device())?;
+    let plan = plan(entries, backend.fuses_rows());
+    let mut memory = Memory::of(entries);
+    let mut done = Ok(());
+    // The last group that uses a storage.
+    let mut last = HashMap::new();
+    for (g, group) in plan.groups.iter().enumerate() {
+        for &at in &group.entries {
+            last.extend(entries[at].uses().map(|(s, _)| (s.id(), g)));
+        }
+    }
+    for (g, group) in plan.groups.iter().enumerate() {
+        done = run_group(entries, &plan, group, &mut memory, log);
+        if done.is_err() {
+            break;
+        }
+        // Memory that only later entries of the batch could have read is free for the next group.
+        for &at in &group.entries {
+            for (s, _) in entries[at].uses() {
+                if last.get(&s.id()) == Some(&g)
+                    && let Some(made) = memory.made.remove(&s.id())
+                    && memory.is_kept(s)
+                {
+                    s.adopt(made);
+                }
+            }
+        }
+    }
+    for (id, made) in memory.made.drain() {
+        if let Some((storage, _)) = memory.uses.get(&id) {
+            storage.adopt(made);
+        }
+    }
+    done
+}
+
+fn run_group(
+    entries: &[Entry],
+    plan: &Plan,
+    group: &Planned,
+    memory: &mut Memory,
+    log: &mut Option<Vec<String>>,
+) -> Result<()> {
+    let needed: SmallVec<[usize; 8]> = group.entries.iter().copied().filter(|&at| plan.stored[at]).collect();
+    if let Some(log) = log {
+        log.push(described(entries, plan, group));
+    }
+    // What nobody reads is not computed.
+    if needed.is_empty() {
+        return Ok(());
+    }
+    for &at in &group.entries {
+        for (v, passed) in entries[at].ins.iter().zip(&plan.passed[at]) {
+            if let (In::View(v), None) = (v, passed) {
+                memory.prepare(v)?;
+            }
+        }
+        if plan.stored[at] {
+            memory.prepare(&entries[at].out)?;
+        }
+    }
+    let device = entries[group.entries[0]].out.storage.device();
+    let backend = of_now(device)?;
+    if group.entries.len() > 1 && fuse(backend, entries, plan, group, memory)? {
+        return Ok(());
+    }
+    for &at in &group.entries {
+        let e = &entries[at];
+        e.ins.iter().filter_map(In::held).try_for_each(|v| memory.prepare(v))?;
+        memory.prepare(&e.out)?;
+        alone(backend, e, memory)?;
+    }
+    Ok(())
+}
+
+/// Has a backend compute a group together; false if it cannot.
+fn fuse(
+    backend: &dyn Backend,
+    entries: &[Entry],
+    plan: &Plan,
+    group: &Planned,
+    memory: &Memory,
+) -> Result<bool> {
+    let mut position = HashMap::new();
+    let mut operands: Vec<GroupOperand> = Vec::new();
+    let mut calls: Vec<Call> = Vec::new();
+    let mut results: Vec<(usize, View)> = Vec::new();
+    for (&at, &level) in group.entries.iter().zip(&group.levels) {
+        let e = &entries[at];
+        let takes_rows = level == Level::Rows && !matches!(e.work, Work::Reduce(..));
+        let level_of_operands = if takes_rows { Level::Rows } else { Level::Elements };
+        let values: SmallVec<[Option<Value>; 4]> = e
+            .ins
+            .iter()
+            .zip(&plan.passed[at])
+            .map(|(v, passed)| match (v, passed) {
+                (In::Unread, _) => None,
+                (In::Number(s), _) => Some(Value::Number(*s)),
+                (_, Some(writer)) => Some(Value::Call(position[writer])),
+                (In::View(v), None) => {
+                    let operand = GroupOperand { view: memory.view(v), level: level_of_operands };
+                    Some(Value::Operand(number_of(operand, &mut operands)))
+                }
+            })
+            .collect();
+        // Loops take all operands; one that is read stands in for those that are not.
+        let Some(read) = values.iter().find_map(|v| *v) else { return Ok(false) };
+        let args = values.iter().map(|v| v.unwrap_or(read)).collect();
+        let work = match &e.work {
+            Work::Map { kernel, formula, params } => Computed::Map { kernel: *kernel, formula, params },
+            Work::Copy => Computed::Pass,
+            Work::Reduce(op, _) => Computed::Reduce(*op),
+            Work::Softmax(kind, _) => Computed::Softmax(*kind),
+            Work::SoftmaxBackward(kind, _) => Computed::SoftmaxBackward(*kind),
+        };
+        position.insert(at, calls.len());
+        if plan.stored[at] {
+            results.push((calls.len(), memory.view(&e.out)));
+        }
+        calls.push(Call { name: e.name, work, level, args });
+    }
+    backend.fused(&Group {
+        compute: group.compute,
+        numel: group.numel,
+        n: group.n,
+        calls: &calls,
+        operands: &operands,
+        results: &results,
+    })
+}
+
+/// The position of an operand in a list, which it joins if it is not there.
+fn number_of<'m>(operand: GroupOperand<'m>, all: &mut Vec<GroupOperand<'m>>) -> usize {
+    let (v, level) = (operand.view, operand.level);
+    let same = |o: &GroupOperand| {
+        o.level == level
+            && o.view.dtype == v.dtype
+            && o.view.storage.same(v.storage)
+            && o.view.layout == v.layout
+    };
+    all.iter().position(same).unwrap_or_else(|| {
+        all.push(operand);
+        all.len() - 1
+    })
+}
+
+/// Runs one entry as an eager program would.
+fn alone(backend: &dyn Backend, e: &Entry, memory: &Memory) -> Result<()> {
+    let out = memory.view(&e.out);
+    let operands: SmallVec<[Operand; 3]> = e
+        .ins
+        .iter()
+        .map(|v| match v {
+            In::View(v) => Operand::View(memory.view(v)),
+            In::Number(s) => Operand::Number(*s),
+            In::Unread => Operand::Unread,
+        })
+        .collect();
+    let views: SmallVec<[View; 3]> =
+        operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None }).collect();
+    match (&e.work, &operands[..], &views[..]) {
+        (Work::Map { kernel, formula, params }, ..) => {
+            let formula = || &**formula;
+            let program = Program { name: e.name, kernel: *kernel, formula: &formula };
+            let done = backend.pointwise(&program, e.compute, &operands, params, out)?;
+            crate::ensure!(done, crate::error::Error::DtypeNotImplemented { op: e.name, dtype: e.compute });
+            Ok(())
+        }
+        (Work::Copy, [Operand::Number(s)], _) => backend.fill(out, *s),
+        (Work::Copy, _, [src]) => backend.copy(*src, out),
+        (Work::Reduce(op, d), _, [x]) => backend.reduce(*op, *x, *d, out),
+        (Work::Softmax(kind, d), _, [x]) => backend.softmax(*kind, *x, *d, out),
+        (Work::SoftmaxBackward(kind, d), _, [g, y]) => backend.softmax_backward(*kind, *g, *y, *d, out),
+        _ => Ok(()),
+    }
+}
+
+/// One line of what `explain` prints: names, size, and what is stored.
+fn described(entries: &[Entry], plan: &Plan, group: &Planned) -> String {
+    let names: Vec<&str> = group.entries.iter().map(|&at| entries[at].name).collect();
+    let stored = group.entries.iter().filter(|&&at| plan.stored[at]).count();
+    let saved: usize = group
+        .entries
+        .iter()
+        .filter(|&&at| !plan.stored[at])
+        .map(|&at| entries[at].out.layout.numel() * entries[at].out.dtype.size())
+        .sum();
+    let how = match (stored, group.entries.len()) {
+        (0, _) => "not computed, nobody reads it",
+        (_, 1) => "alone",
+        _ => "fused",
+    };
+    let rows = if group.n > 0 { format!(" in rows of {}", group.n) } else { String::new() };
+    format!(
+        "  {how}: {} | {} {} elements{rows}, {stored} of {} results stored, {saved} bytes without memory",
+        names.join(" → "),
+        group.numel,
+        group.compute.name(),
+        names.len()
+    )
+}

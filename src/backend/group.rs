@@ -1,0 +1,84 @@
+//! Groups of deferred operations that are computed together, block by block: the form between `defer` and a backend.
+//!
+//! Note [Groups] The elements of a group are viewed as rows of `n`. A call computes one value per element, per row
+//! ([`Level::Rows`]), or one for the group ([`Level::Total`]), from operands in memory and from results of earlier calls,
+//! element by element: a result in a group is used at the position where it was computed, and a result per row by all
+//! elements of the row. Results that nobody needs outside of the group are never stored. Every call is the loop of the
+//! operation on a block, so the bits are those of the operations one after the other; a reduction keeps its runs.
+
+use smallvec::SmallVec;
+
+use super::View;
+use super::pointwise::Kernel;
+use super::reduce::ReduceOp;
+use super::softmax::Kind;
+use crate::dtype::{DType, Scalar};
+use crate::formula::Formula;
+
+/// The longest rows that calls per row may have: one run of a reduction.
+pub const LONGEST_ROW: usize = 1 << 13;
+
+/// How many results a call has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    Elements,
+    Rows,
+    Total,
+}
+
+/// An argument of a call.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value {
+    /// In memory, by its position in [`Group::operands`].
+    Operand(usize),
+    /// The result of an earlier call.
+    Call(usize),
+    Number(Scalar),
+}
+
+/// What a call computes.
+#[derive(Clone, Copy)]
+pub enum Work<'a> {
+    /// A pointwise operation with a compiled loop.
+    Map {
+        kernel: Kernel,
+        formula: &'a Formula,
+        params: &'a [Scalar],
+    },
+    /// Its argument.
+    Pass,
+    /// A reduction of rows, or of all elements.
+    Reduce(ReduceOp),
+    Softmax(Kind),
+    /// From the gradient and the result.
+    SoftmaxBackward(Kind),
+}
+
+#[derive(Clone)]
+pub struct Call<'a> {
+    /// The operation's name, for messages and profiles.
+    pub name: &'static str,
+    pub work: Work<'a>,
+    pub level: Level,
+    pub args: SmallVec<[Value; 4]>,
+}
+
+/// An operand in memory: of the shape of the elements, or one element per row.
+#[derive(Clone, Copy)]
+pub struct GroupOperand<'a> {
+    pub view: View<'a>,
+    pub level: Level,
+}
+
+/// Calls in order; see Note [Groups].
+pub struct Group<'a> {
+    /// The dtype that all calls compute in.
+    pub compute: DType,
+    pub numel: usize,
+    /// Elements per row, which divide `numel`; 0 if there are no calls per row.
+    pub n: usize,
+    pub calls: &'a [Call<'a>],
+    pub operands: &'a [GroupOperand<'a>],
+    /// The calls whose results are stored, and where.
+    pub results: &'a [(usize, View<'a>)],
+}

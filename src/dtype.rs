@@ -118,10 +118,12 @@ impl DType {
         SIZES[self as usize] as usize
     }
 
+    #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self, F16 | BF16 | F32 | F64) || self.is_float8()
     }
 
+    #[inline]
     pub const fn is_float8(self) -> bool {
         self as u8 > U64 as u8
     }
@@ -129,21 +131,25 @@ impl DType {
     /// Whether this is one of the dtypes that PyTorch stores, copies and casts, but for which few operations are
     /// implemented: uint16, uint32, uint64 and the float8 types. No kernel is compiled for them: see
     /// Note [Casts through blocks].
+    #[inline]
     pub const fn is_limited(self) -> bool {
         self as u8 > F64 as u8
     }
 
     /// Whether this is an unsigned integer type whose operations are limited.
+    #[inline]
     pub const fn is_limited_int(self) -> bool {
         matches!(self, U16 | U32 | U64)
     }
 
     /// float16 or bfloat16, which are computed in float32 and rounded when stored.
+    #[inline]
     pub const fn is_half(self) -> bool {
         matches!(self, F16 | BF16)
     }
 
     /// The type to widen to in kernels that are compiled for few types: float32, float64, int64 or bool.
+    #[inline]
     pub const fn wide(self) -> DType {
         match self {
             F64 => F64,
@@ -154,6 +160,7 @@ impl DType {
     }
 
     /// The type in which the CPU compares elements: float32, float64 or int64.
+    #[inline]
     pub const fn ordered(self) -> DType {
         match self.wide() {
             Bool => I64,
@@ -162,10 +169,12 @@ impl DType {
     }
 
     /// Whether this is an integer type other than bool.
+    #[inline]
     pub const fn is_int(self) -> bool {
         matches!(self, U8 | I8 | I16 | I32 | I64 | U16 | U32 | U64)
     }
 
+    #[inline]
     pub const fn is_signed(self) -> bool {
         !matches!(self, Bool | U8 | U16 | U32 | U64 | F8E8M0FNU)
     }
@@ -467,7 +476,7 @@ fn cast_scalar<T: Element>(s: Scalar) -> T {
 /// `u64`, whose upper half `i64` lacks: see Note [Casts through blocks].
 #[inline(always)]
 pub fn cast<A: Element, B: Element>(a: A) -> B {
-    if A::DTYPE.is_float() { B::from_f64(a.to_f64()) } else { B::from_i64(a.to_i64()) }
+    if const { A::DTYPE.is_float() } { B::from_f64(a.to_f64()) } else { B::from_i64(a.to_i64()) }
 }
 
 /// Truncates like the x86 conversion that PyTorch compiles to: NaN and out-of-range values give the smallest `i64`.

@@ -3003,6 +3003,7 @@ _ConvBackend: Any
 _DisableTorchDispatch: Any
 _InputMetadata: Any
 _LinAlgError: Any
+_Region: Any
 _TensorMeta: Any
 _TorchFunctionState: Any
 _WeakTensorRef: Any
@@ -3014,6 +3015,7 @@ _backward: Any
 _batch_everywhere: Any
 _batch_value: Any
 _batched: Any
+_call_in_region: Any
 _call_torch_dispatch: Any
 _call_torch_function: Any
 _current_gpu: Any
@@ -3052,6 +3054,7 @@ _increment_version: Any
 _infer_size: Any
 _is_batched: Any
 _is_checkpoint_valid: Any
+_is_compiling: Any
 _is_deferring: Any
 _is_torch_function_enabled: Any
 _is_torch_function_mode_enabled: Any

@@ -7,11 +7,9 @@ when a value is read. So nothing is ever stale, and there are no graph breaks.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from rgrad import _C
@@ -45,13 +43,6 @@ _STANCES = (
 )
 
 _stance = "default"
-
-
-class _Here(threading.local):
-    depth = 0
-
-
-_here = _Here()
 
 
 def compile(
@@ -107,17 +98,18 @@ def compile(
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     if disable:
         return model
-    settings = {"fullgraph": fullgraph, "defers": defers}
     from rgrad.nn.modules.module import Module
 
     if isinstance(model, Module):
         from rgrad._dynamo.eval_frame import OptimizedModule
 
-        return OptimizedModule(model, settings)
+        return OptimizedModule(model, {"fullgraph": fullgraph, "defers": defers})
 
     @functools.wraps(model)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        return run(model, args, kwargs, settings)
+        if not defers or _stance == "force_eager":
+            return model(*args, **kwargs)
+        return _C._call_in_region(model, args, kwargs, fullgraph)
 
     compiled._torchdynamo_orig_callable = model  # type: ignore[attr-defined]
     return compiled
@@ -141,26 +133,13 @@ def run(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], setti
     """Calls a function in a region of deferred operations."""
     if not settings["defers"] or _stance == "force_eager":
         return function(*args, **kwargs)
-    _C._enter_region(False, settings["fullgraph"])
-    _here.depth += 1
-    try:
-        result = function(*args, **kwargs)
-    except BaseException:
-        _here.depth -= 1
-        # The first error is the one to see.
-        with contextlib.suppress(Exception):
-            _C._exit_region()
-        raise
-    _here.depth -= 1
-    _C._exit_region()
-    return result
+    return _C._call_in_region(function, args, kwargs, settings["fullgraph"])
 
 
-@contextlib.contextmanager
-def defer() -> Iterator[None]:
+class defer(_C._Region):
     """Defers the operations of a block, such as a whole training step, and computes them together.
 
-    The queue is run at the end of the block, and whenever a value is read.
+    The queue is run at the end of the block, and whenever a value is read. It is a decorator too.
 
     Example:
         >>> import rgrad as torch
@@ -170,14 +149,16 @@ def defer() -> Iterator[None]:
         >>> x.grad
         tensor([2., 2., 2.])
     """
-    _C._enter_region()
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(Exception):
-            _C._exit_region()
-        raise
-    _C._exit_region()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with its operations deferred."""
+
+        @functools.wraps(function)
+        def deferred(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return deferred
 
 
 def explain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,10 +172,10 @@ def explain(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Example:
         >>> import rgrad as torch
-        >>> x = torch.ones(100, 100)
+        >>> x = torch.ones(200, 200)
         >>> y = torch.explain(lambda x: (x * 2 + 1).tanh())(x)
         3 operations, run by the end of the region:
-          fused: mul → add → tanh | 10000 float32 elements, 1 of 3 results stored, 80000 bytes without memory
+          fused: mul → add → tanh | 40000 float32 elements, 1 of 3 results stored, 320000 bytes without memory
     """
 
     @functools.wraps(function)
@@ -250,20 +231,18 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     def eager(*args: Any, **kwargs: Any) -> Any:
         if not _C._is_deferring():
             return fn(*args, **kwargs)
-        depth, _here.depth = _here.depth, 0
         before = _C._pause_region(True)
         try:
             return fn(*args, **kwargs)
         finally:
             _C._pause_region(before)
-            _here.depth = depth
 
     return eager
 
 
 def is_compiling() -> bool:
     """Whether a compiled function is running on this thread."""
-    return _here.depth > 0
+    return _C._is_compiling()
 
 
 is_dynamo_compiling = is_compiling

@@ -60,6 +60,8 @@ pub struct Call<'a> {
     pub name: &'static str,
     pub work: Work<'a>,
     pub level: Level,
+    /// The half type that results are rounded to, although they are kept in the group's dtype.
+    pub rounded: Option<DType>,
     pub args: SmallVec<[Value; 4]>,
 }
 

@@ -121,7 +121,7 @@ pub struct Applied<'a> {
 }
 
 impl<'a> Applied<'a> {
-    pub fn views(&self) -> impl Iterator<Item = View<'a>> {
+    pub fn views(&self) -> impl Iterator<Item = View<'a>> + Clone {
         self.operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None })
     }
 }

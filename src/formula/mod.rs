@@ -15,6 +15,7 @@ pub(crate) use shader_text;
 
 pub mod blocks;
 pub mod coefficients;
+pub mod compose;
 mod ir;
 pub mod record;
 pub mod template;

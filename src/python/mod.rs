@@ -86,7 +86,9 @@ mod _C {
     #[pymodule_export]
     use super::object::swap_tensors;
     #[pymodule_export]
-    use super::region::{enter_region, exit_region, is_deferring, pause_region};
+    use super::region::{
+        Region, call_in_region, enter_region, exit_region, is_compiling, is_deferring, pause_region,
+    };
     #[pymodule_export]
     use super::safetensors::{index, save};
     #[pymodule_export]
@@ -116,6 +118,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     method::add_operations(m)?;
     optim::add_optim(m)?;
     node::observe_anomalies();
+    region::connect();
     gpu::add_gpu(m)?;
     crate::error::set_warn(|text| Python::attach(|py| error::warn(py, text)).map_err(error::foreign));
     hooks::watch_collections(m)?;

@@ -239,6 +239,7 @@ impl Storage {
     }
 
     /// Whether the storage has no memory yet.
+    #[inline]
     pub fn is_missing(&self) -> bool {
         self.header().waits.load(Ordering::Acquire) & MISSING != 0
     }
@@ -250,13 +251,24 @@ impl Storage {
     }
 
     /// Whether a deferred operation is about to write the memory.
+    #[inline]
     pub fn is_written_later(&self) -> bool {
         self.header().waits.load(Ordering::Acquire) & (READ - 1) != 0
     }
 
     /// Whether there are deferred operations on the memory.
+    #[inline]
     pub fn is_used_later(&self) -> bool {
         self.header().waits.load(Ordering::Acquire) & !MISSING != 0
+    }
+
+    /// Whether an operation that is not deferred would overtake one that is.
+    #[inline]
+    pub fn waits(&self, access: Access) -> bool {
+        match access {
+            Access::Read => self.is_written_later(),
+            Access::Write => self.is_used_later(),
+        }
     }
 
     /// Notes a deferred operation; false if there are too many.
@@ -361,6 +373,7 @@ impl Storage {
     }
 
     /// Whether nobody reads or writes the memory without a handle to this storage.
+    #[inline]
     pub fn is_private(&self) -> bool {
         (!self.is_borrowed() || self.device() != Device::Cpu) && !self.header().shown.load(Ordering::Relaxed)
     }

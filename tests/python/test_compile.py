@@ -18,7 +18,7 @@ import pytest
 import rgrad as torch
 
 F = torch.nn.functional
-SHAPE = (96, 128)
+SHAPE = (256, 128)
 
 
 def data(*shape: int, seed: int = 0, grad: bool = False) -> torch.Tensor:
@@ -190,7 +190,7 @@ def test_softmax_over_rows_is_fused_with_what_is_before_and_after():
 def test_small_tensors_are_computed_at_once():
     script = """
 import rgrad as torch
-for n in 8191, 8192:
+for n in 32767, 32768:
     torch._C._enter_region(True)
     y = torch.ones(n) * 2
     print(len(torch._C._exit_region()))
@@ -200,7 +200,21 @@ for n in 8191, 8192:
     assert done.stdout.split() == ["0", "2"]
 
 
-@pytest.mark.parametrize("sizes", [(1, 8192), (8193, 1), (3, 9001), (4099, 2), (2, 3, 5, 409)])
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_types_are_rounded_inside_of_a_group(dtype):
+    def f(x):
+        y = x.to(dtype) * 3 + 0.1
+        z = torch.softmax(y.float(), -1).to(dtype)
+        return (y.sigmoid() * z * x.to(dtype)).float() + x
+
+    x, kept = data(), []
+    assert same(torch.compile(f)(x), f(x))
+    lines = groups(log_of(lambda: kept.append(f(x))))
+    assert len(lines) == 1 and "1 of " in lines[0]
+
+
+@pytest.mark.parametrize("sizes", [(4, 8192), (32771, 1), (4, 9001), (16411, 2), (2, 3, 5, 1201)])
 def test_rows_of_every_length_are_right(sizes):
     x = data(*sizes)
 
@@ -317,6 +331,26 @@ def test_threads_that_take_turns_write_one_tensor_in_their_order():
         t.join()
     # Sums of whole numbers are exact in any order.
     assert same(total, sum(part.round() for part in parts) * 40)
+
+
+def test_defer_is_a_decorator_too():
+    x = data()
+    assert same(torch.defer()(gelu_chain)(x), gelu_chain(x))
+    with pytest.raises(KeyError), torch.defer():
+        raise KeyError
+
+
+@pytest.mark.own_region
+def test_operations_that_have_nothing_to_do_with_the_queue_leave_it_alone():
+    x, w, kept = data(), data(128, 8, seed=1), []
+
+    def f():
+        y = x * 2
+        kept.append(x @ w)
+        kept.append(y + 1)
+
+    lines = log_of(f)
+    assert len(groups(lines)) == 1 and "mul → add" in lines[1] and same(kept[0], x @ w)
 
 
 @pytest.mark.own_region
@@ -549,7 +583,7 @@ def test_whole_training_steps_give_the_same_parameters(kind):
         layers = torch.nn.GELU(), torch.nn.Dropout(0.1), torch.nn.LayerNorm(256)
         net = torch.nn.Sequential(torch.nn.Linear(128, 256), *layers, torch.nn.Linear(256, 10))
         optimizer = kind(net.parameters(), lr=1e-2)
-        x, target = data(), torch.arange(96) % 10
+        x, target = data(), torch.arange(256) % 10
         for _ in range(4):
             with torch.defer() if region else torch.enable_grad():
                 optimizer.zero_grad()
@@ -617,9 +651,9 @@ def test_a_compiled_module_is_still_the_module():
     assert not net.training
     seen = []
     net.register_forward_hook(lambda m, args, out: seen.append(out.shape))
-    assert same(compiled(data()), net(data())) and seen == [(96, 64)] * 2
+    assert same(compiled(data()), net(data())) and seen == [(256, 64)] * 2
     for other in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(torch.compile(torch.nn.Linear(128, 64))))):
-        assert type(other) is type(compiled) and other(data()).shape == (96, 64)
+        assert type(other) is type(compiled) and other(data()).shape == (256, 64)
 
 
 def test_a_module_compiles_its_own_calls():

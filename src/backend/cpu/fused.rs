@@ -8,9 +8,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytemuck::Zeroable;
+use half::{bf16, f16};
 use smallvec::SmallVec;
 
-use super::copy::{BLOCK, GRAIN, StridedCursor, Writer};
+use super::copy::{BLOCK, GRAIN, STAGE, StridedCursor, Writer, cast_run};
 use super::interpret::Interpreted;
 use super::math::Math;
 use super::output::{Cells, Output, write_one};
@@ -31,6 +32,7 @@ trait Grouped: Interpreted {
     fn reduction(op: crate::backend::reduce::ReduceOp) -> Option<BlockReduction<Self::Stored>>;
     fn softmax(kind: Kind) -> Option<Rows<Self, 1>>;
     fn softmax_backward(kind: Kind) -> Option<Rows<Self, 2>>;
+    fn round(to: DType, x: &[Self], out: &mut [Self]);
     fn total(r: &BlockReduction<Self::Stored>, runs: &mut [Self]) -> Self;
     fn run(r: &BlockReduction<Self::Stored>, x: &[Self]) -> Self;
     fn rows(r: &BlockReduction<Self::Stored>, x: &[Self], n: usize, out: &mut [Self]);
@@ -56,6 +58,12 @@ macro_rules! floats {
                 Kind::LogSoftmax => |[g, y], n, out| softmax::log_softmax_backward_rows(g, y, n, out),
             })
         }
+        fn round(to: DType, x: &[$t], out: &mut [$t]) {
+            match to {
+                DType::F16 => round_through::<$t, f16>(x, out),
+                _ => round_through::<$t, bf16>(x, out),
+            }
+        }
         fn total(r: &BlockReduction<$t>, runs: &mut [$t]) -> $t {
             r.total(runs)
         }
@@ -68,6 +76,16 @@ macro_rules! floats {
     })* };
 }
 floats!(f32 f64);
+
+/// Rounds numbers to those that a narrower type has.
+fn round_through<T: Element, H: Element>(x: &[T], out: &mut [T]) {
+    let mut narrow = [H::zeroed(); STAGE];
+    for (x, out) in x.chunks(STAGE).zip(out.chunks_mut(STAGE)) {
+        let narrow = &mut narrow[..x.len()];
+        cast_run(x, narrow);
+        cast_run(narrow, out);
+    }
+}
 
 /// The place of a value while a block is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +109,8 @@ enum Code<T: Grouped> {
     Run(usize),
     Softmax(Rows<T, 1>),
     SoftmaxBackward(Rows<T, 2>),
+    /// To the values of a half type.
+    Round(DType),
 }
 
 struct Instruction<T: Grouped> {
@@ -232,7 +252,7 @@ impl<T: Grouped> Builder<'_, '_, T> {
             return None;
         }
         let none = SmallVec::new();
-        Some(match call.work {
+        let place = match call.work {
             Work::Pass => match args[..] {
                 [place] => place,
                 _ => return None,
@@ -254,6 +274,10 @@ impl<T: Grouped> Builder<'_, '_, T> {
             Work::SoftmaxBackward(kind) => {
                 self.push(Code::SoftmaxBackward(T::softmax_backward(kind)?), args, none, false)
             }
+        };
+        Some(match call.rounded {
+            Some(to) => self.push(Code::Round(to), SmallVec::from_slice(&[place]), SmallVec::new(), per_row),
+            None => place,
         })
     }
 }
@@ -644,6 +668,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Code::Run(k) => runs[*k] = T::run(&program.totals[*k].1, ins[0]),
             Code::Softmax(rows) => rows([ins[0]], program.n, out),
             Code::SoftmaxBackward(rows) => rows([ins[0], ins[1]], program.n, out),
+            Code::Round(to) => T::round(*to, ins[0], out),
         }
         self.truth = truth;
     }

@@ -1,12 +1,13 @@
 //! The [`Backend`] of a region: queues what can wait, and runs the queue before all else. See Note [Regions].
 
-use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::{SmallVec, smallvec};
 
+use super::ids::ById;
 use super::queue::{Entry, Held, In, Work};
-use super::{here, least, reserve, step};
+use super::touches::Argument;
+use super::{least, push, reserve, run_here, step};
 use crate::backend::View;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
@@ -30,7 +31,7 @@ use crate::error::Result;
 use crate::formula::Formula;
 use crate::formula::record::Prim;
 use crate::layout::Layout;
-use crate::storage::Storage;
+use crate::storage::{Access, Storage};
 
 /// Defers the kernels of a backend.
 pub struct Deferred {
@@ -56,35 +57,29 @@ pub fn deferring(device: Device) -> Result<&'static dyn Backend> {
 
 /// One copy of each formula that was deferred, by identity.
 fn kept(formula: &Formula) -> Arc<Formula> {
-    static KEPT: LazyLock<Mutex<HashMap<u128, Arc<Formula>>>> = LazyLock::new(Mutex::default);
+    static KEPT: LazyLock<Mutex<ById<u128, Arc<Formula>>>> = LazyLock::new(Mutex::default);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.entry(formula.identity()).or_insert_with(|| Arc::new(formula.clone())).clone()
 }
 
-/// Whether operations on a view can wait: nobody else may read or write its memory without asking.
-fn can_wait(v: &View) -> bool {
-    v.storage.is_private()
-}
-
-/// Whether an operation on `n` positions is to be queued: it is large, or needs what is queued.
-fn is_worth<'a>(n: usize, views: impl Iterator<Item = View<'a>>) -> bool {
-    let mut worth = n >= least();
-    for v in views {
-        if !can_wait(&v) {
-            return false;
-        }
-        worth |= v.storage.is_written_later();
-    }
-    worth
+/// Whether an operation on `n` positions is to be queued: it is large, or needs what is queued, and nobody else may read
+/// or write its memory without asking.
+fn is_worth<'a>(n: usize, views: impl Iterator<Item = View<'a>> + Clone) -> bool {
+    (n >= least() || views.clone().any(|v| v.storage.is_written_later()))
+        && views.into_iter().all(|v| v.storage.is_private())
 }
 
 impl Deferred {
     /// Runs the queue, and returns the backend that runs at once.
     fn settled(&self) -> Result<&'static dyn Backend> {
-        if let Some(queue) = here() {
-            queue.run("an operation that cannot wait")?;
-        }
+        run_here("an operation that cannot wait")?;
         Ok(self.now)
+    }
+
+    /// The backend that runs at once, after the queue if that uses what is read or written.
+    fn free(&self, read: &[View], out: View) -> Result<&'static dyn Backend> {
+        let waits = read.waits(Access::Read) || out.waits(Access::Write);
+        if waits { self.settled() } else { Ok(self.now) }
     }
 
     fn push(
@@ -95,10 +90,7 @@ impl Deferred {
         ins: SmallVec<[In; 3]>,
         out: View,
     ) -> Result<()> {
-        match here() {
-            Some(queue) => queue.push(Entry { name, work, compute, ins, out: Held::of(out) }),
-            None => Ok(()),
-        }
+        push(Entry { name, work, compute, ins, out: Held::of(out) })
     }
 }
 
@@ -106,11 +98,14 @@ fn held(v: View) -> In {
     In::View(Held::of(v))
 }
 
-/// Methods that run the queue, then at once.
+/// Methods that run at once, after the queue if that uses what they use: arguments that are read, then those that are written.
 macro_rules! at_once {
-    ($(fn $name:ident($($arg:ident: $t:ty),* $(,)?) -> $out:ty;)*) => { $(
-        fn $name(&self, $($arg: $t),*) -> Result<$out> {
-            self.settled()?.$name($($arg),*)
+    ($(fn $name:ident($($read:ident: $r:ty),* ; $($written:ident: $w:ty),* $(,)?) -> $out:ty;)*) => { $(
+        fn $name(&self, $($read: $r,)* $($written: $w,)*) -> Result<$out> {
+            let waits = false
+                $(|| Argument::waits(&$read, Access::Read))*
+                $(|| Argument::waits(&$written, Access::Write))*;
+            if waits { self.settled()? } else { self.now }.$name($($read,)* $($written,)*)
         }
     )* };
 }
@@ -153,11 +148,16 @@ impl Backend for Deferred {
         params: &[Scalar],
         out: View,
     ) -> Result<bool> {
+        let waits = operands.waits(Access::Read) || out.waits(Access::Write);
+        if !waits && out.layout.numel() < least() {
+            return self.now.pointwise(program, compute, operands, params, out);
+        }
         let views = operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None });
         let floats = matches!(compute, DType::F32 | DType::F64) && program.kernel.computes(compute);
         let reads = operands.iter().any(|o| !matches!(o, Operand::Unread));
         if !floats || !reads || !is_worth(out.layout.numel(), views.chain([out])) {
-            return self.settled()?.pointwise(program, compute, operands, params, out);
+            return if waits { self.settled()? } else { self.now }
+                .pointwise(program, compute, operands, params, out);
         }
         let ins = operands
             .iter()
@@ -175,17 +175,18 @@ impl Backend for Deferred {
 
     fn copy(&self, src: View, out: View) -> Result<()> {
         let same = src.storage.same(out.storage);
-        let floats = matches!(out.dtype, DType::F32 | DType::F64);
+        let exact = matches!(src.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::Bool | DType::U8);
+        let floats = matches!(out.dtype, DType::F32 | DType::F64) || out.dtype.is_half() && exact;
         if !floats || same || !is_worth(out.layout.numel(), [src, out].into_iter()) {
-            return self.settled()?.copy(src, out);
+            return self.free(&[src], out)?.copy(src, out);
         }
-        self.push("copy_", Work::Copy, out.dtype, smallvec![held(src)], out)
+        self.push("copy_", Work::Copy, out.dtype.wide(), smallvec![held(src)], out)
     }
 
     fn fill(&self, out: View, value: Scalar) -> Result<()> {
         let floats = matches!(out.dtype, DType::F32 | DType::F64);
         if !floats || !is_worth(out.layout.numel(), [out].into_iter()) {
-            return self.settled()?.fill(out, value);
+            return self.free(&[], out)?.fill(out, value);
         }
         self.push("fill_", Work::Copy, out.dtype, smallvec![In::Number(value)], out)
     }
@@ -196,7 +197,7 @@ impl Backend for Deferred {
             && out.dtype == x.dtype
             && !d.is_empty();
         if !simple || !is_worth(d.len(), [x, out].into_iter()) {
-            return self.settled()?.reduce(op, x, d, out);
+            return self.free(&[x], out)?.reduce(op, x, d, out);
         }
         self.push("reduction", Work::Reduce(op, d), x.dtype, smallvec![held(x)], out)
     }
@@ -211,7 +212,9 @@ impl Backend for Deferred {
             && matches!(of.kernel, Kernel::Same { .. })
             && fold.then.as_ref().is_none_or(|a| a.kernel.computes(fold.compute));
         if !plain || !is_worth(fold.dims.len(), views.chain([out])) {
-            return self.settled()?.reduce_formula(fold, out);
+            let then = fold.then.as_ref().is_some_and(|a| a.operands.waits(Access::Read));
+            let waits = of.operands.waits(Access::Read) || then || out.waits(Access::Write);
+            return if waits { self.settled()? } else { self.now }.reduce_formula(fold, out);
         }
         crate::backend::reduce::in_turn(self, fold, out)
     }
@@ -219,7 +222,7 @@ impl Backend for Deferred {
     fn softmax(&self, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
         let floats = matches!(x.dtype, DType::F32 | DType::F64);
         if !floats || d.is_empty() || !is_worth(d.len(), [x, out].into_iter()) {
-            return self.settled()?.softmax(kind, x, d, out);
+            return self.free(&[x], out)?.softmax(kind, x, d, out);
         }
         self.push("softmax", Work::Softmax(kind, d), x.dtype, smallvec![held(x)], out)
     }
@@ -227,7 +230,7 @@ impl Backend for Deferred {
     fn softmax_backward(&self, kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
         let floats = matches!(y.dtype, DType::F32 | DType::F64);
         if !floats || d.is_empty() || !is_worth(d.len(), [g, y, out].into_iter()) {
-            return self.settled()?.softmax_backward(kind, g, y, d, out);
+            return self.free(&[g, y], out)?.softmax_backward(kind, g, y, d, out);
         }
         let work = Work::SoftmaxBackward(kind, d);
         self.push("softmax_backward", work, y.dtype, smallvec![held(g), held(y)], out)
@@ -241,7 +244,7 @@ impl Backend for Deferred {
                 let ins = smallvec![held(mask), In::Number(value), held(out)];
                 self.push("masked_fill", work, out.dtype, ins, out)
             }
-            _ => self.settled()?.fill_masked(out, mask, value),
+            _ => self.free(&[mask], out)?.fill_masked(out, mask, value),
         }
     }
 
@@ -258,77 +261,72 @@ impl Backend for Deferred {
                 self.push("dropout", mul(), out.dtype, ins, scaled)?;
                 self.push("dropout", mul(), out.dtype, smallvec![held(x), held(scaled)], out)
             }
-            _ => self.settled()?.dropout(x, mask, scale, out),
+            _ => self.free(&[x, mask], out)?.dropout(x, mask, scale, out),
         }
     }
 
     at_once! {
-        fn download(src: View) -> Storage;
-        fn upload(src: View, out: View) -> ();
-        fn synchronize(device: Device) -> ();
-        fn known(question: Question, x: View) -> Option<bool>;
-        fn accumulate(src: View, out: View) -> ();
+        fn download(src: View;) -> Storage;
+        fn upload(src: View; out: View) -> ();
+        fn synchronize(; device: Device) -> ();
+        fn known(question: Question, x: View;) -> Option<bool>;
+        fn accumulate(src: View; out: View) -> ();
         fn pointwise_all(
-            name: &'static str, formula: &Formula, primitives: Primitives, compute: DType, operands: &[Operand],
-            params: &[Scalar], outs: &[View],
+            name: &'static str, formula: &Formula, primitives: Primitives, compute: DType, operands: &[Operand], params: &[Scalar];
+            outs: &[View],
         ) -> ();
-        fn fused(group: &Fused) -> bool;
-        fn expect_divisors(x: View) -> ();
-        fn integer_power(base: View, exponent: View, out: View) -> ();
-        fn bernoulli_each(p: Philox, probs: View, out: View) -> ();
-        fn pick_categories(weights: View, draws: View, replacement: bool, out: View) -> bool;
-        fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> ();
-        fn norm_of_all(order: f64, tensors: &[View], out: View) -> ();
-        fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> ();
-        fn moments(x: View, d: ReduceDims, mean: View, squares: View) -> ();
-        fn scan(what: Running, x: View, d: ReduceDims, reverse: bool, out: View) -> ();
-        fn scan_extremum(x: View, d: ReduceDims, largest: bool, values: View, indices: View) -> ();
-        fn sort(x: View, n: usize, descending: bool, values: View, indices: View) -> ();
-        fn topk(
-            x: View, n: usize, k: usize, largest: bool, sorted: bool, values: View, indices: View,
-        ) -> ();
-        fn kthvalue(x: View, n: usize, k: usize, values: View, indices: View) -> ();
+        fn fused(; group: &Fused) -> bool;
+        fn expect_divisors(x: View;) -> ();
+        fn integer_power(base: View, exponent: View; out: View) -> ();
+        fn bernoulli_each(p: Philox, probs: View; out: View) -> ();
+        fn pick_categories(; weights: View, draws: View, replacement: bool, out: View) -> bool;
+        fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool; out: View) -> ();
+        fn norm_of_all(order: f64, tensors: &[View]; out: View) -> ();
+        fn extremum(largest: bool, x: View, d: ReduceDims; values: View, indices: View) -> ();
+        fn moments(x: View, d: ReduceDims; mean: View, squares: View) -> ();
+        fn scan(what: Running, x: View, d: ReduceDims, reverse: bool; out: View) -> ();
+        fn scan_extremum(x: View, d: ReduceDims, largest: bool; values: View, indices: View) -> ();
+        fn sort(x: View, n: usize, descending: bool; values: View, indices: View) -> ();
+        fn topk(x: View, n: usize, k: usize, largest: bool, sorted: bool; values: View, indices: View) -> ();
+        fn kthvalue(x: View, n: usize, k: usize; values: View, indices: View) -> ();
         fn searchsorted(
-            sorted: View, n: usize, sorter: Option<View>, values: View, m: usize, right: bool, out: View,
+            sorted: View, n: usize, sorter: Option<View>, values: View, m: usize, right: bool;
+            out: View,
         ) -> ();
-        fn order_statistic(statistic: Statistic, x: View, n: usize, values: View, indices: View) -> bool;
+        fn order_statistic(statistic: Statistic, x: View, n: usize; values: View, indices: View) -> bool;
         fn quantile_ranks(
-            sorted: View, d: ReduceDims, q: View, how: Interpolation, ignore_nan: bool, out: QuantileRanks,
+            sorted: View, d: ReduceDims, q: View, how: Interpolation, ignore_nan: bool;
+            out: QuantileRanks,
         ) -> bool;
-        fn nll(logp: View, d: ReduceDims, targets: Targets, losses: View) -> TotalWeight;
-        fn nll_backward(
-            g: View, logp: View, d: ReduceDims, targets: Targets, logits: bool, out: View,
-        ) -> ();
-        fn gather(x: View, grid: &IndexGrid, out: View) -> ();
-        fn scatter(x: View, grid: &IndexGrid, values: View, how: Combine) -> ();
-        fn gather_along(x: View, dim: usize, pick: Pick, out: View) -> ();
-        fn scatter_along(out: View, dim: usize, pick: Pick, src: View, how: Combine) -> ();
-        fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool, out: View) -> ();
-        fn find(mask: View) -> Found;
-        fn positions(mask: View, found: &Found, out: View) -> ();
-        fn compress(x: View, mask: View, found: &Found, out: View) -> ();
-        fn expand(values: View, mask: View, found: &Found, out: View) -> ();
-        fn unravel(positions: View, step: usize, size: usize, out: View) -> ();
-        fn first_outside(indices: View, n: i64) -> Option<i64>;
-        fn matmul(a: View, b: View, bias: Option<View>, out: View) -> ();
-        fn convolution(
-            which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View,
-        ) -> ();
-        fn convolution_bias(s: &ConvShape, g: View, out: View) -> ();
-        fn max_pool(s: &PoolShape, x: View, out: View, indices: View) -> ();
-        fn adaptive_max_pool(s: &ResizeShape, x: View, out: View, indices: View) -> ();
-        fn resample(map: &SpatialLinearMap, x: View, out: View) -> ();
-        fn resample_adjoint(map: &SpatialLinearMap, g: View, out: View) -> ();
-        fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> ();
-        fn svd(m: &Matrices, w: View, out: View) -> ();
-        fn norm_forward(
-            kind: Norm, x: View, affine: [Option<View>; 2], eps: f64, out: View, stats: Stats,
-        ) -> bool;
+        fn nll(logp: View, d: ReduceDims, targets: Targets; losses: View) -> TotalWeight;
+        fn nll_backward(g: View, logp: View, d: ReduceDims, targets: Targets, logits: bool; out: View) -> ();
+        fn gather(x: View, grid: &IndexGrid; out: View) -> ();
+        fn scatter(; x: View, grid: &IndexGrid, values: View, how: Combine) -> ();
+        fn gather_along(x: View, dim: usize, pick: Pick; out: View) -> ();
+        fn scatter_along(; out: View, dim: usize, pick: Pick, src: View, how: Combine) -> ();
+        fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool; out: View) -> ();
+        fn find(mask: View;) -> Found;
+        fn positions(mask: View; found: &Found, out: View) -> ();
+        fn compress(x: View, mask: View; found: &Found, out: View) -> ();
+        fn expand(values: View, mask: View; found: &Found, out: View) -> ();
+        fn unravel(positions: View, step: usize, size: usize; out: View) -> ();
+        fn first_outside(indices: View, n: i64;) -> Option<i64>;
+        fn matmul(a: View, b: View, bias: Option<View>; out: View) -> ();
+        fn convolution(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>; out: View) -> ();
+        fn convolution_bias(s: &ConvShape, g: View; out: View) -> ();
+        fn max_pool(s: &PoolShape, x: View; out: View, indices: View) -> ();
+        fn adaptive_max_pool(s: &ResizeShape, x: View; out: View, indices: View) -> ();
+        fn resample(map: &SpatialLinearMap, x: View; out: View) -> ();
+        fn resample_adjoint(map: &SpatialLinearMap, g: View; out: View) -> ();
+        fn factor(op: &'static str, what: Factor, n: usize; a: View, out: View) -> ();
+        fn svd(m: &Matrices; w: View, out: View) -> ();
+        fn norm_forward(kind: Norm, x: View, affine: [Option<View>; 2], eps: f64; out: View, stats: Stats) -> bool;
         fn norm_backward(
-            kind: Norm, g: View, x: View, stats: [View; 2], weight: Option<View>, out: [View; 3],
+            kind: Norm, g: View, x: View, stats: [View; 2], weight: Option<View>;
+            out: [View; 3],
         ) -> Made;
-        fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> ();
-        fn optimizer_step(groups: &[Group]) -> ();
-        fn scale(tensors: &[View], factor: View, found: Option<View>) -> ();
+        fn follow(old: View, new: View, kept: f64, taken: f64; out: View) -> ();
+        fn optimizer_step(; groups: &[Group]) -> ();
+        fn scale(; tensors: &[View], factor: View, found: Option<View>) -> ();
     }
 }

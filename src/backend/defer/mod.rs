@@ -10,13 +10,15 @@
 //! [`plan`] divides the entries into groups (Note [Groups]), [`run`] has them computed.
 
 mod entry;
+mod ids;
 mod plan;
 mod queue;
 mod run;
+mod touches;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Once, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use super::interface::{Backend, of_now};
 use super::pointwise::Kernel;
@@ -25,19 +27,18 @@ use crate::error::Result;
 use crate::formula::Formula;
 use crate::formula::record::Prim;
 use crate::storage::{Storage, set_settle};
-use queue::Queue;
+use queue::{Entry, Queue};
 
 /// Elements from which an operation is queued although its operands are there: below, what is saved is less than what
 /// queueing costs.
-const LEAST: usize = 1 << 13;
+const LEAST: usize = 1 << 15;
 
 /// [`LEAST`], or what tests set so that they queue small operations too.
+static FROM: AtomicUsize = AtomicUsize::new(LEAST);
+
+#[inline]
 fn least() -> usize {
-    static SET: LazyLock<usize> = LazyLock::new(|| {
-        let set = std::env::var("RGRAD_DEFER_FROM").ok().and_then(|v| v.parse().ok());
-        set.unwrap_or(LEAST)
-    });
-    *SET
+    FROM.load(Ordering::Relaxed)
 }
 
 /// The pointwise operation that computes a single step of formulas; the operations belong to a layer above.
@@ -66,14 +67,30 @@ fn step(p: Prim) -> Option<(Kernel, &'static Formula)> {
 static REGIONS: AtomicUsize = AtomicUsize::new(0);
 
 struct Region {
-    queue: Arc<Queue>,
+    /// Made for the first operation.
+    queue: Option<Arc<Queue>>,
+    log: bool,
+    whole: bool,
     /// Regions inside of each other share the queue; the outermost runs it at its end.
     depth: usize,
-    /// Whether the innermost code has turned deferring off.
-    paused: bool,
 }
 
-thread_local!(static REGION: RefCell<Option<Region>> = const { RefCell::new(None) });
+impl Drop for Region {
+    fn drop(&mut self) {
+        REGIONS.fetch_sub(1, Ordering::Release);
+        if let Some(queue) = &self.queue {
+            queue.close();
+        }
+    }
+}
+
+thread_local! {
+    static REGION: RefCell<Option<Region>> = const { RefCell::new(None) };
+    /// Whether this thread is in a region that is not paused.
+    static DEFERS: Cell<bool> = const { Cell::new(false) };
+    /// Whether the queue of this thread's region may have entries.
+    static PENDING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Whether any thread is in a region.
 #[inline(always)]
@@ -89,27 +106,48 @@ fn are_several() -> bool {
 /// The backend of a device, or what defers its kernels if this thread is in a region.
 #[cold]
 pub fn backend_of(device: Device) -> Result<&'static dyn Backend> {
-    match here() {
-        Some(_) => entry::deferring(device),
-        None => of_now(device),
-    }
+    if DEFERS.get() { entry::deferring(device) } else { of_now(device) }
 }
 
 /// The queue of this thread's region.
 fn here() -> Option<Arc<Queue>> {
-    REGION.with_borrow(|r| r.as_ref().filter(|r| !r.paused).map(|r| r.queue.clone()))
+    REGION.with_borrow(|r| r.as_ref().and_then(|r| r.queue.clone()))
+}
+
+/// Queues an operation of this thread.
+fn push(entry: Entry) -> Result<()> {
+    let queue = REGION.with_borrow_mut(|r| {
+        let r = r.as_mut()?;
+        Some(r.queue.get_or_insert_with(|| Queue::open(r.log, r.whole)).clone())
+    });
+    PENDING.set(true);
+    queue.map_or(Ok(()), |queue| queue.push(entry))
+}
+
+/// Runs the queue of this thread.
+fn run_here(why: &'static str) -> Result<()> {
+    match PENDING.replace(false) {
+        true => here().map_or(Ok(()), |queue| queue.run(why)),
+        false => Ok(()),
+    }
 }
 
 /// Opens a region on this thread. `log` collects what is computed together and why; in a `whole` region a value that is
 /// needed before the end is an error.
 pub fn enter(log: bool, whole: bool) {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| set_settle(settle));
+    ONCE.call_once(|| {
+        set_settle(settle);
+        if let Some(set) = std::env::var("RGRAD_DEFER_FROM").ok().and_then(|v| v.parse().ok()) {
+            FROM.store(set, Ordering::Relaxed);
+        }
+    });
     REGION.with_borrow_mut(|region| match region {
         Some(region) => region.depth += 1,
         None => {
             REGIONS.fetch_add(1, Ordering::Relaxed);
-            *region = Some(Region { queue: Queue::open(log, whole), depth: 1, paused: false });
+            *region = Some(Region { queue: None, log, whole, depth: 1 });
+            DEFERS.set(true);
         }
     });
 }
@@ -125,10 +163,10 @@ pub fn exit() -> Result<Vec<String>> {
         if open.depth == 0 { region.take() } else { None }
     });
     let Some(region) = closed else { return Ok(Vec::new()) };
-    let done = region.queue.run("the end of the region");
-    REGIONS.fetch_sub(1, Ordering::Release);
-    region.queue.close();
-    done.map(|()| region.queue.take_log())
+    DEFERS.set(false);
+    PENDING.set(false);
+    let Some(queue) = &region.queue else { return Ok(Vec::new()) };
+    queue.run("the end of the region").map(|()| queue.take_log())
 }
 
 /// A region that ends with this value.
@@ -162,21 +200,20 @@ impl Drop for Entered {
 
 /// Turns deferring off or on for this thread's region; returns whether it was off. Runs the queue.
 pub fn pause(on: bool) -> Result<bool> {
-    if let Some(queue) = here() {
-        queue.run("a part of the region that runs at once")?;
-    }
-    Ok(REGION.with_borrow_mut(|r| r.as_mut().is_some_and(|r| std::mem::replace(&mut r.paused, on))))
+    run_here("a part of the region that runs at once")?;
+    let is_open = REGION.with_borrow(Option::is_some);
+    Ok(is_open && !DEFERS.replace(!on))
 }
 
 /// Whether this thread defers.
 pub fn is_deferring() -> bool {
-    any_region() && here().is_some()
+    DEFERS.get()
 }
 
 /// New memory, reserved when it is needed.
 fn reserve(device: Device, len: usize) -> Result<Storage> {
     let now = of_now(device)?;
-    if here().is_none() || len < 4 * least() || device == Device::Meta || !now.has_room(device, len) {
+    if len < 4 * least() || !DEFERS.get() || device == Device::Meta || !now.has_room(device, len) {
         return now.allocate(device, len);
     }
     Storage::deferred(device, len)

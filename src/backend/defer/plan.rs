@@ -7,10 +7,11 @@
 //! offset, or a slice is read from memory after its group. A result is stored if somebody outside still has its
 //! storage, or an entry reads it from memory.
 
-use std::collections::HashMap;
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::ids::ById;
 use super::queue::{Entry, Held, In, Work};
 use crate::backend::group::{LONGEST_ROW, Level};
 use crate::backend::pointwise::Kernel;
@@ -29,6 +30,19 @@ pub struct Planned {
     has_total: bool,
     /// Whether no entry may join.
     closed: bool,
+}
+
+impl Planned {
+    /// The first and the last entries of two and more, each as a group.
+    pub fn halves(&self) -> (Planned, Planned) {
+        let middle = self.entries.len() / 2;
+        let part = |range: Range<usize>| Planned {
+            entries: self.entries[range.clone()].to_vec(),
+            levels: self.levels[range].to_vec(),
+            ..*self
+        };
+        (part(0..middle), part(middle..self.entries.len()))
+    }
 }
 
 pub struct Plan {
@@ -55,7 +69,7 @@ struct Use {
 
 struct Planner<'e> {
     entries: &'e [Entry],
-    uses: HashMap<usize, Vec<Use>>,
+    uses: ById<usize, SmallVec<[Use; 4]>>,
     plan: Plan,
     /// By entry: its group and its position there.
     group_of: Vec<(usize, Level)>,
@@ -65,7 +79,7 @@ struct Planner<'e> {
 pub fn plan(entries: &[Entry], rows: bool) -> Plan {
     let mut planner = Planner {
         entries,
-        uses: HashMap::new(),
+        uses: ById::default(),
         plan: Plan { groups: Vec::new(), stored: vec![false; entries.len()], passed: Vec::new() },
         group_of: Vec::new(),
     };
@@ -133,7 +147,15 @@ impl Entry {
     /// Whether its result is what a reader of its memory would find.
     fn is_exact(&self) -> bool {
         let truth = matches!(self.work, Work::Map { kernel: Kernel::Truth { .. }, .. });
-        if truth { self.out.dtype == DType::Bool } else { self.out.dtype == self.compute }
+        match self.out.dtype {
+            DType::Bool => truth,
+            dtype => !truth && (dtype == self.compute || self.rounded().is_some()),
+        }
+    }
+
+    /// The half type that its result is rounded to.
+    pub fn rounded(&self) -> Option<DType> {
+        Some(self.out.dtype).filter(|d| d.is_half() && self.compute == DType::F32)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The queue of a region: operations in program order.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use smallvec::SmallVec;
@@ -87,8 +86,8 @@ const MOST: usize = 256;
 #[derive(Default)]
 struct State {
     entries: Vec<Entry>,
-    /// The storages of the entries that some thread runs now.
-    running: Option<HashSet<usize>>,
+    /// The ids of the storages of the entries that some thread runs now.
+    running: Option<Vec<usize>>,
     log: Option<Vec<String>>,
     /// Whether nothing may be run before the end.
     whole: bool,

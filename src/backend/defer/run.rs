@@ -1,10 +1,10 @@
 //! Runs the entries of a queue, group by group.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
 
 use smallvec::SmallVec;
 
+use super::ids::ById;
 use super::plan::{Plan, Planned, plan};
 use super::queue::{Entry, Held, In, Work};
 use crate::backend::View;
@@ -39,20 +39,20 @@ impl Drop for Running {
 /// The memory that entries work on: for storages that they write, an alias or new memory, see Note [Deferred storages].
 struct Memory<'e> {
     /// The storages that entries write.
-    written: HashSet<usize>,
+    written: ById<usize, ()>,
     /// All storages, and how many handles the entries have.
-    uses: HashMap<usize, (&'e Storage, usize)>,
-    made: HashMap<usize, Storage>,
+    uses: ById<usize, (&'e Storage, usize)>,
+    made: ById<usize, Storage>,
 }
 
 impl<'e> Memory<'e> {
     fn of(entries: &'e [Entry]) -> Memory<'e> {
-        let mut uses: HashMap<usize, (&Storage, usize)> = HashMap::new();
+        let mut uses: ById<usize, (&Storage, usize)> = ById::default();
         for (s, _) in entries.iter().flat_map(Entry::uses) {
             uses.entry(s.id()).or_insert((s, 0)).1 += 1;
         }
-        let written = entries.iter().map(|e| e.out.storage.id()).collect();
-        Memory { written, uses, made: HashMap::new() }
+        let written = entries.iter().map(|e| (e.out.storage.id(), ())).collect();
+        Memory { written, uses, made: ById::default() }
     }
 
     /// Whether somebody outside of the entries has the storage.
@@ -63,12 +63,8 @@ impl<'e> Memory<'e> {
     /// Makes the memory of a view.
     fn prepare(&mut self, v: &Held) -> Result<()> {
         let id = v.storage.id();
-        if self.written.contains(&id) && !self.made.contains_key(&id) {
-            let made = match v.storage.is_missing() {
-                true => of_now(v.storage.device())?.allocate(v.storage.device(), v.storage.len())?,
-                false => v.storage.alias()?,
-            };
-            self.made.insert(id, made);
+        if self.written.contains_key(&id) && !self.made.contains_key(&id) {
+            self.made.insert(id, written(&v.storage)?);
         }
         Ok(())
     }
@@ -79,22 +75,50 @@ impl<'e> Memory<'e> {
     }
 }
 
+/// What entries that write a storage work on.
+fn written(s: &Storage) -> Result<Storage> {
+    if s.is_missing() { of_now(s.device())?.allocate(s.device(), s.len()) } else { s.alias() }
+}
+
+/// As [`run`], for one entry.
+fn run_one(e: &Entry) -> Result<()> {
+    let s = &e.out.storage;
+    // What nobody reads is not computed.
+    if s.handles() <= e.uses().filter(|(used, _)| used.same(s)).count() {
+        return Ok(());
+    }
+    let made = written(s)?;
+    let done = alone(of_now(s.device())?, e, &|v| match v.storage.same(s) {
+        true => View { storage: &made, ..v.view() },
+        false => v.view(),
+    });
+    s.adopt(made.clone());
+    done
+}
+
 /// Computes all entries, and gives storages the memory of what was stored.
 pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
     let _running = Running::start();
+    if let ([e], None) = (entries, &log) {
+        return run_one(e);
+    }
     let backend = of_now(entries[0].out.storage.device())?;
-    let plan = plan(entries, backend.fuses_rows());
+    let mut plan = plan(entries, backend.fuses_rows());
     let mut memory = Memory::of(entries);
     let mut done = Ok(());
     // The last group that uses a storage.
-    let mut last = HashMap::new();
+    let mut last: ById<usize, usize> = ById::default();
     for (g, group) in plan.groups.iter().enumerate() {
         for &at in &group.entries {
             last.extend(entries[at].uses().map(|(s, _)| (s.id(), g)));
         }
     }
-    for (g, group) in plan.groups.iter().enumerate() {
-        done = run_group(entries, &plan, group, &mut memory, log);
+    let groups = std::mem::take(&mut plan.groups);
+    for (g, group) in groups.iter().enumerate() {
+        if let Some(log) = log {
+            log.push(described(entries, &plan, group));
+        }
+        done = run_group(entries, &mut plan, group, &mut memory);
         if done.is_err() {
             break;
         }
@@ -118,19 +142,10 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
     done
 }
 
-fn run_group(
-    entries: &[Entry],
-    plan: &Plan,
-    group: &Planned,
-    memory: &mut Memory,
-    log: &mut Option<Vec<String>>,
-) -> Result<()> {
-    let needed: SmallVec<[usize; 8]> = group.entries.iter().copied().filter(|&at| plan.stored[at]).collect();
-    if let Some(log) = log {
-        log.push(described(entries, plan, group));
-    }
+/// Computes a group together, or if the backend cannot, in two halves.
+fn run_group(entries: &[Entry], plan: &mut Plan, group: &Planned, memory: &mut Memory) -> Result<()> {
     // What nobody reads is not computed.
-    if needed.is_empty() {
+    if !group.entries.iter().any(|&at| plan.stored[at]) {
         return Ok(());
     }
     for &at in &group.entries {
@@ -145,16 +160,22 @@ fn run_group(
     }
     let device = entries[group.entries[0]].out.storage.device();
     let backend = of_now(device)?;
-    if group.entries.len() > 1 && fuse(backend, entries, plan, group, memory)? {
+    if let [at] = group.entries[..] {
+        return alone(backend, &entries[at], &|v| memory.view(v));
+    }
+    if fuse(backend, entries, plan, group, memory)? {
         return Ok(());
     }
-    for &at in &group.entries {
-        let e = &entries[at];
-        e.ins.iter().filter_map(In::held).try_for_each(|v| memory.prepare(v))?;
-        memory.prepare(&e.out)?;
-        alone(backend, e, memory)?;
+    let (first, second) = group.halves();
+    for &at in &second.entries {
+        for passed in &mut plan.passed[at] {
+            if let Some(writer) = passed.take_if(|w| first.entries.contains(w)) {
+                plan.stored[writer] = true;
+            }
+        }
     }
-    Ok(())
+    run_group(entries, plan, &first, memory)?;
+    run_group(entries, plan, &second, memory)
 }
 
 /// Has a backend compute a group together; false if it cannot.
@@ -165,7 +186,7 @@ fn fuse(
     group: &Planned,
     memory: &Memory,
 ) -> Result<bool> {
-    let mut position = HashMap::new();
+    let mut position: ById<usize, usize> = ById::default();
     let mut operands: Vec<GroupOperand> = Vec::new();
     let mut calls: Vec<Call> = Vec::new();
     let mut results: Vec<(usize, View)> = Vec::new();
@@ -201,7 +222,7 @@ fn fuse(
         if plan.stored[at] {
             results.push((calls.len(), memory.view(&e.out)));
         }
-        calls.push(Call { name: e.name, work, level, args });
+        calls.push(Call { name: e.name, work, level, rounded: e.rounded(), args });
     }
     backend.fused(&Group {
         compute: group.compute,
@@ -229,13 +250,13 @@ fn number_of<'m>(operand: GroupOperand<'m>, all: &mut Vec<GroupOperand<'m>>) -> 
 }
 
 /// Runs one entry as an eager program would.
-fn alone(backend: &dyn Backend, e: &Entry, memory: &Memory) -> Result<()> {
-    let out = memory.view(&e.out);
+fn alone<'m>(backend: &dyn Backend, e: &'m Entry, view: &dyn Fn(&'m Held) -> View<'m>) -> Result<()> {
+    let out = view(&e.out);
     let operands: SmallVec<[Operand; 3]> = e
         .ins
         .iter()
         .map(|v| match v {
-            In::View(v) => Operand::View(memory.view(v)),
+            In::View(v) => Operand::View(view(v)),
             In::Number(s) => Operand::Number(*s),
             In::Unread => Operand::Unread,
         })

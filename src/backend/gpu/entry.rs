@@ -3,9 +3,10 @@
 use super::{
     conv, copy, device, divide, factor, index, mask, matmul, plane, pointwise, random, reduce, scan, softmax,
 };
-use super::{fused, norm, optim, sort, svd, triangle};
+use super::{fused, group, norm, optim, sort, svd, triangle};
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
+use crate::backend::group::Group as Fused;
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::interface::Backend;
 use crate::backend::norm::{self as norms, Made, Stats};
@@ -119,6 +120,10 @@ impl Backend for Wgpu {
             }
             _ => fused::run(name, formula, compute, operands, params, outs),
         }
+    }
+
+    fn fused(&self, group: &Fused) -> Result<bool> {
+        group::run(group)
     }
 
     fn expect_divisors(&self, x: View) -> Result<()> {

@@ -43,6 +43,7 @@ mod entry;
 mod error;
 pub mod factor;
 pub mod fused;
+mod group;
 pub mod index;
 pub mod instance;
 pub mod lower_int64;

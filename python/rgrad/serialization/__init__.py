@@ -133,8 +133,10 @@ def load(
         map_location: where to put storages: a device, a dict of devices, or a function of a storage and its
             location that returns the storage to leave it there, or None for the location in the file.
         pickle_module: with `weights_only=False`, another module with an `Unpickler`.
-        weights_only: whether to refuse everything but tensors and plain data; True by default. With False,
-            the file can execute any code: use it only with files that you trust.
+        weights_only: whether to refuse everything but tensors and plain data; True by default, unless
+            `pickle_module` is given. With False, the file can execute any code: use it only with files that you trust.
+            A truthy `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` in the environment changes the default to False, a truthy
+            `TORCH_FORCE_WEIGHTS_ONLY_LOAD` makes every call one with True.
         mmap: map the file and read storages only when they are used; `f` must be a path.
         **pickle_load_args: `encoding`, of the strings of Python 2: "utf-8" by default, "bytes" leaves them bytes. With
             `weights_only=False`, also the other options of an `Unpickler`.
@@ -144,8 +146,7 @@ def load(
     """
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
-    if weights_only is None:
-        weights_only = True
+    weights_only = _only_weights(weights_only, pickle_module)
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     start = 0 if isinstance(f, (str, os.PathLike)) or not hasattr(f, "tell") else f.tell()
@@ -174,6 +175,26 @@ def load(
         return full_unpickler(pickle_module or pickle, io.BytesIO(data), storages, pickle_load_args).load()
     with _weights_errors():
         return WeightsUnpickler(bytes(data), storages, encoding=encoding).load()
+
+
+def _only_weights(asked: bool | None, pickle_module: Any) -> bool:
+    """Whether `load` takes only weights: what a call asks for, unless the environment decides."""
+    forced, released = (
+        os.environ.get(name, "0").lower() in ("1", "y", "yes", "true")
+        for name in ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    )
+    if forced and released:
+        raise RuntimeError(
+            "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be set"
+        )
+    if forced or asked is not None:
+        return forced or bool(asked)
+    if released:
+        warnings.warn(
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set: torch.load is called without `weights_only`, and takes False",
+            stacklevel=3,
+        )
+    return not released and pickle_module is None
 
 
 def get_unsafe_globals_in_checkpoint(f: PathOrFile) -> list[str]:

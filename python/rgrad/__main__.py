@@ -58,9 +58,11 @@ def main(arguments: list[str]) -> None:
         sys.argv[:] = arguments
         if not sys.flags.safe_path:
             sys.path[0] = os.path.dirname(os.path.realpath(kind))
-        with open(kind, "rb") as file:
-            code = compile(file.read(), kind, "exec")
-        _as_main(code, kind)
+        # Python makes the path of a script absolute, so that it still holds when the program changes directory.
+        path = os.path.abspath(kind)
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec")
+        _as_main(code, path)
 
 
 if __name__ == "__main__":

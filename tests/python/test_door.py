@@ -112,6 +112,16 @@ def test_a_script_runs_as_the_program_with_its_arguments(tmp_path):
     assert done.returncode == 3
 
 
+def test_the_file_of_a_script_is_an_absolute_path_as_python_makes_it(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, sys\nos.chdir('/')\nassert sys.argv[0] == 'train.py'\n"
+        "print(__file__, (lambda: 0).__code__.co_filename, os.path.isfile(__file__))\n"
+    )
+    done = _run("-m", "rgrad", "train.py", cwd=tmp_path)
+    assert done.stdout.split() == [str(script), str(script), "True"], done.stderr
+
+
 def test_a_module_and_code_run_as_the_program(tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("import torch\n")

@@ -185,3 +185,31 @@ def test_muon_can_follow_the_ratio_of_sides_without_a_limit():
 
     torch.testing.assert_close(step((3, 12), "spectral_unclamped"), step((3, 12), "original") / 2)
     torch.testing.assert_close(step((12, 3), "spectral_unclamped"), step((12, 3), "original"))
+
+
+CAPTURABLE = ["ASGD", "Adadelta", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop"]
+
+
+@pytest.mark.parametrize("name", CAPTURABLE)
+def test_steps_of_parameters_on_the_cpu_cannot_be_captured(name):
+    w = torch.nn.Parameter(torch.ones(2))
+    optimizer = getattr(torch.optim, name)([w], capturable=True)
+    optimizer.step()
+    w.grad = torch.ones(2)
+    with pytest.raises(AssertionError, match="If capturable=True, params and state_steps must be on supported devices"):
+        optimizer.step()
+    assert w.tolist() == [1, 1]
+    optimizer.param_groups[0]["capturable"] = False
+    optimizer.step()
+    assert w.tolist() != [1, 1]
+
+
+def test_fused_steps_and_functions_ask_for_the_device_as_well():
+    w = torch.nn.Parameter(torch.ones(2))
+    w.grad = torch.ones(2)
+    torch.optim.Adam([w], fused=True, capturable=True).step()
+    assert w.tolist() != [1, 1]
+    lists = ([torch.ones(2)], [torch.zeros(2)], [torch.zeros(2)], [torch.zeros(())])
+    settings = {"step_size_min": 0.1, "step_size_max": 1.0, "etaminus": 0.5, "etaplus": 1.2, "maximize": False}
+    with pytest.raises(AssertionError, match="on the CPU"):
+        torch.optim.functional.rprop([w], *lists, capturable=True, **settings)

@@ -20,7 +20,7 @@ class Adadelta(GroupOptimizer):
         eps: added to the averages before the square root.
         weight_decay: L2 penalty.
         foreach: accepted; every step is one call for all parameters anyway.
-        capturable: accepted, without effect.
+        capturable: accepted for parameters on a GPU, without effect.
         maximize: go up the gradient.
         differentiable: whether autograd records the step; see Note [Differentiable steps].
     """

@@ -23,7 +23,7 @@ class Adam(GroupOptimizer):
         amsgrad: use the largest average of squares so far.
         foreach: accepted; every step is one call for all parameters anyway.
         maximize: go up the gradient.
-        capturable: accepted, without effect.
+        capturable: accepted for parameters on a GPU, without effect.
         differentiable: whether autograd records the step; see Note [Differentiable steps].
         fused: accepted, like `foreach`.
         decoupled_weight_decay: decay the parameters themselves, as AdamW does.

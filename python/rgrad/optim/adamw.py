@@ -21,7 +21,7 @@ class AdamW(Adam):
         amsgrad: use the largest average of squares so far.
         maximize: go up the gradient.
         foreach: accepted; every step is one call for all parameters anyway.
-        capturable: accepted, without effect.
+        capturable: accepted for parameters on a GPU, without effect.
         differentiable: whether autograd records the step; see Note [Differentiable steps].
         fused: accepted, like `foreach`.
     """

@@ -24,7 +24,7 @@ class ASGD(GroupOptimizer):
         foreach: accepted, without effect.
         maximize: go up the gradient.
         differentiable: whether autograd records the step; see Note [Differentiable steps].
-        capturable: accepted, without effect.
+        capturable: accepted for parameters on a GPU, without effect.
     """
 
     _formula = staticmethod(_recorded.asgd)

@@ -1,8 +1,8 @@
 """The optimizers as functions of lists of parameters, gradients and state, which they update in place.
 
-Entry i of every list belongs to parameter i, and the settings are those of the classes. `foreach`, `fused`,
-`capturable` and `has_complex` are accepted, without effect. For steps that autograd records there are the classes, with
-`differentiable=True`.
+Entry i of every list belongs to parameter i, and the settings are those of the classes. `foreach`, `fused` and
+`has_complex` are accepted, without effect, as is `capturable` for parameters on a GPU. For steps that autograd records
+there are the classes, with `differentiable=True`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import rgrad
 from rgrad import _C, Tensor
 from rgrad.optim import _functional
 from rgrad.optim.muon import update_matrices
-from rgrad.optim.optimizer import number
+from rgrad.optim.optimizer import check_capturable, number
 
 Tensors = list[Tensor]
 
@@ -35,7 +35,9 @@ __all__ = [
 ]
 
 
-def _check(differentiable: bool = False, grad_scale: Any = None, found_inf: Any = None) -> None:
+def _check(differentiable: bool = False, grad_scale: Any = None, found_inf: Any = None, captured: Any = None) -> None:
+    if captured:
+        check_capturable(captured)
     if differentiable:
         raise NotImplementedError("differentiable=True: steps are recorded by the classes of rgrad.optim")
     if grad_scale is not None or found_inf is not None:
@@ -101,7 +103,7 @@ def adam(
     maximize: bool,
 ) -> None:
     """Updates parameters as :class:`Adam`."""
-    _check(differentiable, grad_scale, found_inf)
+    _check(differentiable, grad_scale, found_inf, captured=params if capturable and not fused else None)
     _C._optim.adam(
         params,
         grads,
@@ -137,7 +139,7 @@ def adamw(
     **settings: Any,
 ) -> None:
     """Updates parameters as :class:`AdamW`; the settings are those of :func:`adam`."""
-    _check(differentiable, grad_scale, found_inf)
+    _check(differentiable, grad_scale, found_inf, captured=params if capturable and not fused else None)
     lists = (params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps)
     adam(*lists, decoupled_weight_decay=True, **settings)
 
@@ -163,7 +165,7 @@ def rmsprop(
     centered: bool,
 ) -> None:
     """Updates parameters as :class:`RMSprop`."""
-    _check(differentiable)
+    _check(differentiable, captured=params if capturable else None)
     _C._optim.rmsprop(
         params,
         grads,
@@ -217,7 +219,7 @@ def adadelta(
     **settings: Any,
 ) -> None:
     """Updates parameters as :class:`Adadelta`; the settings are `rho`, `eps`, `weight_decay` and `maximize`."""
-    _check(differentiable)
+    _check(differentiable, captured=params if capturable else None)
     _C._optim.adadelta(params, grads, square_avgs, acc_deltas, state_steps, lr=number(lr), **settings)
 
 
@@ -238,7 +240,7 @@ def adamax(
     **settings: Any,
 ) -> None:
     """Updates parameters as :class:`Adamax`; the settings are `eps`, `beta1`, `beta2` and `weight_decay`."""
-    _check(differentiable)
+    _check(differentiable, captured=params if capturable else None)
     _functional.adamax(params, grads, exp_avgs, exp_infs, state_steps, lr=number(lr), maximize=maximize, **settings)
 
 
@@ -261,7 +263,7 @@ def nadam(
     **settings: Any,
 ) -> None:
     """Updates parameters as :class:`NAdam`; the settings are the betas, `weight_decay`, `momentum_decay`, `eps`."""
-    _check(differentiable)
+    _check(differentiable, captured=params if capturable else None)
     lists = (params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps)
     _functional.nadam(*lists, lr=number(lr), decoupled=decoupled_weight_decay, maximize=maximize, **settings)
 
@@ -284,7 +286,7 @@ def radam(
     **settings: Any,
 ) -> None:
     """Updates parameters as :class:`RAdam`; the settings are `beta1`, `beta2`, `weight_decay` and `eps`."""
-    _check(differentiable)
+    _check(differentiable, captured=params if capturable else None)
     lists = (params, grads, exp_avgs, exp_avg_sqs, state_steps)
     _functional.radam(*lists, lr=number(lr), decoupled=decoupled_weight_decay, maximize=maximize, **settings)
 
@@ -307,7 +309,7 @@ def asgd(
     **settings: Any,
 ) -> None:
     """Updates parameters as :class:`ASGD`; the settings are `lambd`, `t0`, `alpha` and `weight_decay`."""
-    _check(differentiable)
+    _check(differentiable, captured=params if capturable else None)
     _functional.asgd(params, grads, axs, mus, etas, state_steps, lr=number(lr), maximize=maximize, **settings)
 
 
@@ -330,7 +332,7 @@ def rprop(
     etaplus: float,
 ) -> None:
     """Updates parameters as :class:`Rprop`."""
-    _check(differentiable)
+    _check(differentiable, captured=params if capturable else None)
     bounds = (step_size_min, step_size_max)
     etas = (etaminus, etaplus)
     _functional.rprop(params, grads, prevs, step_sizes, state_steps, etas=etas, step_sizes=bounds, maximize=maximize)

@@ -432,6 +432,8 @@ class GroupOptimizer(Optimizer):
         loss = self._evaluate(closure)
         for group in self.param_groups:
             params, grads = self._with_grad(group)
+            if group.get("capturable") and not group.get("fused"):
+                check_capturable(params)
             if self._formula is not None and group.get("differentiable"):
                 record_step(self._formula, group, params, grads, self._states(group, params))
             else:
@@ -461,6 +463,15 @@ class GroupOptimizer(Optimizer):
         """Returns a function that returns the named entry of the state for all parameters, as a list."""
         states = self._states(group, params)
         return lambda key: list(map(itemgetter(key), states))
+
+
+def check_capturable(params: list[Tensor]) -> None:
+    """Refuses `capturable=True` for parameters on the CPU: only the work of a GPU can be captured."""
+    if any(param.is_cpu for param in params):
+        raise AssertionError(
+            "If capturable=True, params and state_steps must be on supported devices: a GPU, but one of them is on "
+            "the CPU. Without capturable, steps are the same."
+        )
 
 
 def _split_names(params: Any) -> dict[str, list[Any]]:

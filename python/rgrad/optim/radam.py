@@ -23,7 +23,7 @@ class RAdam(GroupOptimizer):
         decoupled_weight_decay: decay the parameters themselves, as AdamW does.
         foreach: accepted, without effect.
         maximize: go up the gradient.
-        capturable: accepted, without effect.
+        capturable: accepted for parameters on a GPU, without effect.
         differentiable: whether autograd records the step; see Note [Differentiable steps].
     """
 

@@ -22,7 +22,7 @@ class RMSprop(GroupOptimizer):
         weight_decay: L2 penalty.
         momentum: factor of the previous update.
         centered: divide by the gradient's standard deviation instead.
-        capturable: accepted, without effect.
+        capturable: accepted for parameters on a GPU, without effect.
         foreach: accepted; every step is one call for all parameters anyway.
         maximize: go up the gradient.
         differentiable: whether autograd records the step; see Note [Differentiable steps].

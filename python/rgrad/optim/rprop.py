@@ -19,7 +19,7 @@ class Rprop(GroupOptimizer):
         lr: the initial step size.
         etas: factors of the step size after a sign change, and after none.
         step_sizes: the smallest and the largest step size.
-        capturable: accepted, without effect.
+        capturable: accepted for parameters on a GPU, without effect.
         foreach: accepted, without effect.
         maximize: go up the gradient.
         differentiable: whether autograd records the step; see Note [Differentiable steps].

@@ -129,6 +129,24 @@ def _attributes(tensor: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return dict(vars(tensor)), {name: getattr(tensor, name) for name in names if hasattr(tensor, name)}
 
 
+def state_of(tensor: Any) -> Any:
+    """What pickles keep of a tensor besides its numbers: what its class says, or its attributes; None without any."""
+    of_class = getattr(type(tensor), "__getstate__", None)
+    if of_class is not getattr(object, "__getstate__", None):
+        return tensor.__getstate__()
+    in_dict, in_slots = _attributes(tensor)
+    return (in_dict or None, in_slots) if in_slots else in_dict or None
+
+
+def set_state(tensor: Any, state: Any) -> None:
+    """The inverse of `state_of`, without a call of what the attributes of the class may call."""
+    in_dict, in_slots = state if isinstance(state, tuple) else (state, {})
+    vars(tensor).update(in_dict or {})
+    for name in copyreg._slotnames(type(tensor)):  # type: ignore[attr-defined]
+        if name in in_slots:
+            setattr(tensor, name, in_slots[name])
+
+
 def _rebuild_wrapper_subclass(
     cls: Any,
     dtype: Any,
@@ -150,6 +168,13 @@ def _rebuild_wrapper_subclass(
         dtype=dtype,
         requires_grad=requires_grad,
     )
+
+
+def _rebuild_parameter_with_state(data: Any, requires_grad: bool, backward_hooks: Any, state: Any) -> Any:
+    """A parameter of a tensor's numbers, with attributes; the third argument is always empty."""
+    result = rgrad.nn.Parameter(data, requires_grad)
+    set_state(result, state)
+    return result
 
 
 def _rebuild_from_type_v2(func: Any, new_type: type, args: tuple[Any, ...], state: Any) -> Any:

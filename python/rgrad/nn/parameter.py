@@ -66,7 +66,8 @@ class Parameter(_C.Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
+        parts = (self.data, self.requires_grad, OrderedDict())
+        return (_rebuild_parameter, parts, dict(vars(self))) if vars(self) else (_rebuild_parameter, parts)
 
 
 def _rebuild_parameter(data: _C.Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:

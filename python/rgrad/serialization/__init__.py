@@ -28,16 +28,9 @@ from typing import IO, Any
 from rgrad import _C
 from rgrad.serialization._legacy_file import load_legacy, save_legacy
 from rgrad.serialization._pickler import TensorPickler
+from rgrad.serialization._safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from rgrad.serialization._storages import Storages
-from rgrad.serialization._weights_unpickler import (
-    WeightsUnpickler,
-    add_safe_globals,
-    clear_safe_globals,
-    full_unpickler,
-    get_safe_globals,
-    safe_globals,
-    unsafe_names,
-)
+from rgrad.serialization._weights_unpickler import WeightsUnpickler, full_unpickler, unsafe_names
 from rgrad.serialization._zip_file import Archive, PyTorchFileReader, ZipWriter
 
 __all__ = [

@@ -7,7 +7,8 @@ from collections import OrderedDict
 from typing import IO, Any
 
 import rgrad
-from rgrad._utils import dtype_name, is_wrapper, reduce_wrapper
+from rgrad import _C
+from rgrad._utils import dtype_name, is_wrapper, reduce_wrapper, state_of
 from rgrad.serialization._weights_unpickler import BYTE_STORED
 from rgrad.storage import TypedStorage, UntypedStorage, elements_of
 
@@ -44,6 +45,8 @@ _REBUILD_TENSOR_OF_BYTES = _TorchGlobal("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_FROM_TYPE = _TorchGlobal("torch._tensor", "_rebuild_from_type_v2")
 _REBUILD_WRAPPER = _TorchGlobal("torch._utils", "_rebuild_wrapper_subclass")
 _REBUILD_PARAMETER = _TorchGlobal("torch._utils", "_rebuild_parameter")
+_REBUILD_PARAMETER_WITH_STATE = _TorchGlobal("torch._utils", "_rebuild_parameter_with_state")
+_TENSOR = _TorchGlobal("torch", "Tensor")
 _REBUILD_META = _TorchGlobal("torch._utils", "_rebuild_meta_tensor_no_storage")
 _SIZE = _TorchGlobal("torch", "Size")
 _DEVICE = _TorchGlobal("torch", "device")
@@ -92,21 +95,10 @@ class TensorPickler(_PythonPickler):
     dispatch[_TorchGlobal] = _save_torch_global
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, rgrad.Tensor) and is_wrapper(obj):
-            _, (_, cls, arguments, state) = reduce_wrapper(obj)
-            return _REBUILD_FROM_TYPE, (_REBUILD_WRAPPER, cls, arguments, state)
-        if isinstance(obj, rgrad.nn.Parameter):
-            return _REBUILD_PARAMETER, (obj.detach(), obj.requires_grad, OrderedDict())
         if isinstance(obj, rgrad.Tensor):
-            if obj.requires_grad and not obj.is_leaf:
-                obj = obj.detach().requires_grad_()
-            if obj.is_meta:
-                return _REBUILD_META, (obj.dtype, tuple(obj.shape), tuple(obj.stride()), obj.requires_grad)
-            layout = (obj.storage_offset(), tuple(obj.shape), tuple(obj.stride()), obj.requires_grad)
-            if dtype_name(obj.dtype) in BYTE_STORED:
-                storage = self._storage(elements_of(obj.untyped_storage()), _UNTYPED_STORAGE)
-                return _REBUILD_TENSOR_OF_BYTES, (storage, *layout, OrderedDict(), obj.dtype)
-            return _REBUILD_TENSOR, (self._storage(obj), *layout, OrderedDict())
+            # A class that pickles its objects itself is left to it.
+            own = (rgrad.Tensor.__reduce_ex__, rgrad.nn.Parameter.__reduce_ex__)
+            return self._reduced(obj) if type(obj).__reduce_ex__ in own else NotImplemented
         if isinstance(obj, rgrad.Size):
             return _SIZE, (tuple(obj),)
         if isinstance(obj, rgrad.device):
@@ -115,6 +107,35 @@ class TensorPickler(_PythonPickler):
             # save_reduce cannot express a bare global, so `save` below handles dtypes at the top level.
             raise pickle.PicklingError(f"can't pickle {obj}")
         return NotImplemented
+
+    def _reduced(self, obj: Any) -> tuple[Any, ...]:
+        """A function and its arguments that rebuild a tensor with its class and its attributes."""
+        cls = type(obj)
+        if is_wrapper(obj):
+            _, (_, _, arguments, state) = reduce_wrapper(obj)
+            return _REBUILD_FROM_TYPE, (_REBUILD_WRAPPER, cls, arguments, state)
+        state = state_of(obj)
+        if issubclass(cls, rgrad.nn.Parameter):
+            parts = (obj.detach(), obj.requires_grad, OrderedDict())
+            return (_REBUILD_PARAMETER, parts) if state is None else (_REBUILD_PARAMETER_WITH_STATE, (*parts, state))
+        with _C.DisableTorchFunctionSubclass():
+            function, arguments = self._plain(obj)
+        if cls is rgrad.Tensor and state is None:
+            return function, arguments
+        kind = _TENSOR if cls is rgrad.Tensor else cls
+        return _REBUILD_FROM_TYPE, (function, kind, arguments, {} if state is None else state)
+
+    def _plain(self, obj: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The function and the arguments that rebuild a tensor without its class and its attributes."""
+        if obj.requires_grad and not obj.is_leaf:
+            obj = obj.detach().requires_grad_()
+        if obj.is_meta:
+            return _REBUILD_META, (obj.dtype, tuple(obj.shape), tuple(obj.stride()), obj.requires_grad)
+        layout = (obj.storage_offset(), tuple(obj.shape), tuple(obj.stride()), obj.requires_grad)
+        if dtype_name(obj.dtype) in BYTE_STORED:
+            storage = self._storage(elements_of(obj.untyped_storage()), _UNTYPED_STORAGE)
+            return _REBUILD_TENSOR_OF_BYTES, (storage, *layout, OrderedDict(), obj.dtype)
+        return _REBUILD_TENSOR, (self._storage(obj), *layout, OrderedDict())
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
         if isinstance(obj, rgrad.dtype):

@@ -21,57 +21,12 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal
 
 import rgrad
+from rgrad._utils import set_state
+from rgrad.serialization._safe_globals import _safe_globals, is_safe
 from rgrad.serialization._zip_file import ByteReader
 from rgrad.storage import TypedStorage
 
 _OPCODES = {opcode.code: opcode for opcode in pickletools.opcodes}
-
-_safe_globals: dict[str, Any] = {}
-
-
-def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Allows classes and functions in files loaded with `weights_only=True`.
-
-    Args:
-        safe_globals: the objects, or pairs of an object and its full name in files.
-    """
-    for entry in safe_globals:
-        if isinstance(entry, tuple):
-            _safe_globals[entry[1]] = entry[0]
-        else:
-            # Functions of the core have no module: pickle looks for one that has them, when it writes as here.
-            module = entry.__module__ or pickle.whichmodule(entry, entry.__qualname__)  # type: ignore[attr-defined]
-            _safe_globals[f"{module}.{entry.__qualname__}"] = entry
-
-
-def get_safe_globals() -> list[Any]:
-    """The objects that `add_safe_globals` has allowed."""
-    return list(_safe_globals.values())
-
-
-class safe_globals:
-    """A context manager that allows further functions and classes in `weights_only` files.
-
-    Args:
-        safe_globals: as for `add_safe_globals`.
-    """
-
-    def __init__(self, safe_globals: list[Any]) -> None:
-        self._entries = safe_globals
-
-    def __enter__(self) -> None:
-        self._before = dict(_safe_globals)
-        add_safe_globals(self._entries)
-
-    def __exit__(self, *exc: object) -> None:
-        _safe_globals.clear()
-        _safe_globals.update(self._before)
-
-
-def clear_safe_globals() -> None:
-    """Undoes all calls of `add_safe_globals`."""
-    _safe_globals.clear()
-
 
 @dataclass(frozen=True)
 class StorageType:
@@ -185,6 +140,51 @@ def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any = None)
     return rgrad.nn.Parameter(data, requires_grad)
 
 
+def rebuild_parameter_with_state(data: Any, requires_grad: Any, backward_hooks: Any, state: Any) -> Any:
+    """A `Parameter` with a tensor's data, and with attributes."""
+    result = rebuild_parameter(data, requires_grad, backward_hooks)
+    set_state(result, _checked_state(state))
+    return result
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Represents the name `torch.Tensor`, which files give as the class of a tensor; it can't be called."""
+
+
+def rebuild_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> Any:
+    """A tensor of a class, with attributes.
+
+    Args:
+        function: one of those in this file that rebuild a tensor.
+        kind: `TensorType`, or a class of tensors that `add_safe_globals` has allowed.
+        arguments: of the function.
+        state: the attributes, or what the `__setstate__` of the class takes.
+    """
+    if function not in (rebuild_tensor, rebuild_tensor_of_bytes, rebuild_meta_tensor):
+        raise pickle.UnpicklingError(f"malformed tensor: it can't be rebuilt by {function!r}"[:300])
+    result = function(*arguments)
+    if isinstance(kind, TensorType):
+        set_state(result, _checked_state(state))
+        return result
+    if not (isinstance(kind, type) and is_safe(kind) and issubclass(kind, rgrad.Tensor)):
+        raise pickle.UnpicklingError(f"malformed tensor: {kind!r} is not its class"[:300])
+    result = result.as_subclass(kind)
+    if hasattr(kind, "__setstate__"):
+        result.__setstate__(state)
+    else:
+        set_state(result, _checked_state(state))
+    return result
+
+
+def _checked_state(state: Any) -> Any:
+    """A dictionary of attributes, or a pair of one and of another for slots."""
+    for part in state if isinstance(state, tuple) and len(state) == 2 else (state,):
+        if part is not None and not (type(part) is dict and all(type(name) is str for name in part)):
+            raise pickle.UnpicklingError("malformed tensor: its attributes are no dictionary")
+    return state
+
+
 def _encode(text: Any, encoding: Any) -> bytes:
     """Rebuilds bytes, which protocol 2 writes as encoded text."""
     if not isinstance(text, str) or encoding != "latin1":
@@ -243,6 +243,7 @@ def _known_globals() -> dict[str, Any]:
         "torch._utils._rebuild_tensor_v3": rebuild_tensor_of_bytes,
         "torch.storage.UntypedStorage": StorageType("uint8"),
         "torch._utils._rebuild_parameter": rebuild_parameter,
+        "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
         "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
         "torch.Size": lambda items=(): rgrad.Size(_tuple(items)),
         "torch.device": lambda *parts: rgrad.device(*parts),
@@ -262,6 +263,15 @@ def _known_globals() -> dict[str, Any]:
     for dtype in (*_STORAGE_TYPES.values(), *BYTE_STORED):
         known[f"torch.{dtype}"] = getattr(rgrad, dtype)
     return known
+
+
+def _restricted_globals() -> dict[str, Any]:
+    """The names of a file of weights. Without restrictions, those of classes are imported instead."""
+    return {
+        **_known_globals(),
+        "torch._tensor._rebuild_from_type_v2": rebuild_from_type,
+        "torch.Tensor": TensorType(),
+    }
 
 
 def _key(value: Any, depth: int = 8) -> Any:
@@ -307,7 +317,7 @@ def _full_name(module: Any, name: Any) -> str:
 
 def unsafe_names(data: bytes) -> list[str]:
     """The names in a pickle that are neither known nor allowed."""
-    allowed = {*_known_globals(), *_safe_globals}
+    allowed = {*_restricted_globals(), *_safe_globals}
     found: dict[str, None] = {}
     strings: list[str] = []
     for opcode, argument, _ in pickletools.genops(data):
@@ -344,7 +354,7 @@ class WeightsUnpickler:
         self._start = start
         self._encoding = encoding
         self._persistent_load = persistent_load
-        self._globals = _known_globals()
+        self._globals = _restricted_globals()
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
         self.end = 0
@@ -425,7 +435,7 @@ class WeightsUnpickler:
 
     def _allowed(self, function: Any) -> bool:
         known = any(function is entry for entry in self._globals.values()) and callable(function)
-        return known or any(function is entry for entry in _safe_globals.values())
+        return known or is_safe(function)
 
     def _reduce(self, _: None) -> None:
         function, arguments = self._take(2)
@@ -437,7 +447,7 @@ class WeightsUnpickler:
 
     def _new_object(self, _: None) -> None:
         cls, arguments = self._take(2)
-        if not (isinstance(cls, type) and any(cls is entry for entry in _safe_globals.values())):
+        if not (isinstance(cls, type) and is_safe(cls)):
             # Of the table's entries, only classes like OrderedDict are instantiated by this opcode.
             if not (self._allowed(cls) and arguments == ()):
                 raise pickle.UnpicklingError(f"Trying to create new object for unrecognized class {cls!r}"[:300])
@@ -453,7 +463,7 @@ class WeightsUnpickler:
             if not isinstance(state, dict) or not set(state) <= {"_metadata"}:
                 raise pickle.UnpicklingError("only the _metadata of an OrderedDict may be set")
             target.__dict__.update(state)
-        elif any(type(target) is entry for entry in _safe_globals.values()):
+        elif is_safe(type(target)):
             if hasattr(target, "__setstate__"):
                 target.__setstate__(_with_numpy_dtypes(state))
             else:

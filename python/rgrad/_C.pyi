@@ -3000,6 +3000,7 @@ OutOfMemoryError: Any
 TensorBase: Any
 Value: Any
 _ConvBackend: Any
+_DisableFuncTorch: Any
 _DisableTorchDispatch: Any
 _InputMetadata: Any
 _LinAlgError: Any

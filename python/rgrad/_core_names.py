@@ -36,6 +36,17 @@ def _are_functorch_transforms_active() -> bool:
     return bool(_C._vmap_levels())
 
 
+class _DisableFuncTorch:
+    """A context without transforms of `torch.func`. There is nothing to disable unless a `vmap` runs."""
+
+    def __enter__(self) -> None:
+        if _are_functorch_transforms_active():
+            raise NotImplementedError("torch._C._DisableFuncTorch: the transform that runs can't be disabled")
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
 def _get_default_device() -> str:
     """The type of the device that new tensors are made on."""
     from rgrad._defaults import get_default_device
@@ -52,6 +63,7 @@ def install() -> None:
     """Puts them into the core's module."""
     for name in ("Graph", "Value"):  # annotations of functions that describe operations to an exporter
         setattr(_C, name, absent_class(f"torch._C.{name}", "models are exported to no other format"))
+    _C._DisableFuncTorch = _DisableFuncTorch  # type: ignore[attr-defined]
     for function in (
         _get_tracing_state,
         _are_functorch_transforms_active,

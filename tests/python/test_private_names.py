@@ -1,6 +1,7 @@
 """Names that PyTorch keeps to itself and packages use all the same."""
 
 import math
+import os
 
 import pytest
 
@@ -263,3 +264,31 @@ def test_a_function_of_cuda_code_is_refused_when_it_is_called():
     function = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x) { return x; }")
     with pytest.raises(NotImplementedError, match="no compiler for CUDA"):
         function(torch.ones(1))
+
+
+def test_transforms_are_disabled_where_there_are_none():
+    def double(x):
+        with _C._DisableFuncTorch():
+            return x * 2
+
+    assert double(torch.ones(2)).tolist() == [2, 2]
+    assert torch.func.grad(lambda x: double(x).sum())(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises(NotImplementedError, match="_DisableFuncTorch"):
+        torch.vmap(double)(torch.ones(2, 3))
+
+
+def test_a_path_that_cannot_be_written_is_replaced_by_a_new_folder(tmp_path):
+    from rgrad import _utils_internal as internal
+
+    file = tmp_path / "log.txt"
+    file.write_text("")
+    assert internal.get_writable_path(str(file)) == str(file)
+    assert internal.get_writable_path(str(tmp_path)) == str(tmp_path)
+    made = internal.get_writable_path(str(tmp_path / "none" / "traces"))
+    assert os.path.isdir(made) and made.endswith("traces") and not os.path.exists(tmp_path / "none")
+    os.rmdir(made)
+    assert os.path.isfile(internal.get_file_path("rgrad", "version.py"))
+    assert internal.get_file_path_2("a", "b", "c") == os.path.join("a", "b", "c")
+    os.symlink(file, tmp_path / "link")
+    assert internal.resolve_library_path(str(tmp_path / "link")) == os.path.realpath(file)
+    internal.prepare_multiprocessing_environment(str(tmp_path))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import platform
+import subprocess
+import sys
 
 import pytest
 
@@ -121,3 +124,43 @@ def test_settings_of_the_precision_of_float32_are_kept():
         assert library.fp32_precision == "ieee"
         library.fp32_precision = before
     assert not backends.xnnpack.enabled
+
+
+def test_global_flags_can_be_disabled_for_the_rest_of_the_process():
+    code = """
+import rgrad as torch
+from rgrad import backends
+backends.cudnn.benchmark = True
+assert not backends.flags_frozen()
+backends.disable_global_flags()
+backends.disable_global_flags()
+assert backends.flags_frozen()
+for module, name in ((backends, "fp32_precision"), (backends.cudnn, "benchmark"), (backends.mkldnn, "enabled")):
+    try:
+        setattr(module, name, False)
+    except RuntimeError as error:
+        assert "not allowed to set torch.backends" in str(error) and "flags()" in str(error), error
+    else:
+        raise SystemExit(f"{name} was set")
+with backends.cudnn.flags(benchmark=False):
+    assert backends.cudnn.benchmark is False
+with backends.flags(fp32_precision="ieee"):
+    assert backends.fp32_precision == "ieee"
+backends.cudnn.another = 3
+assert backends.cudnn.benchmark is True and backends.fp32_precision == "none" and backends.cudnn.another == 3
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_capabilities_of_the_processor_agree_with_what_the_core_uses():
+    found = torch.cpu.get_capabilities()
+    assert found["architecture"] == platform.machine() and found["num_logical_cores"] >= 1
+    assert found is torch.cpu.get_capabilities()
+    with pytest.raises(TypeError):
+        found["avx2"] = True
+    if "avx2" in found:
+        assert found["avx2"] or torch.cpu.get_cpu_capability() == "baseline"
+        assert found["avx512_f"] or torch.cpu.get_cpu_capability() != "avx512"
+        assert 1 <= found["num_physical_cores"] <= found["num_logical_cores"]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
 from . import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum, xnnpack
 
@@ -52,3 +55,41 @@ def flags(fp32_precision: str = "none") -> Iterator[None]:
         yield
     finally:
         settings["fp32_precision"] = before
+
+
+def flags_frozen() -> bool:
+    """Whether `disable_global_flags` was called."""
+    return getattr(sys.modules[__name__].__class__, "_frozen", False)
+
+
+def disable_global_flags() -> None:
+    """Makes assignments to the settings of `torch.backends`, `cudnn` and `mkldnn` errors, for the rest of the process.
+
+    The contexts `flags()` of these modules change settings as before.
+
+    >>> rgrad.backends.disable_global_flags()
+    >>> rgrad.backends.flags_frozen()
+    True
+    """
+    if flags_frozen():
+        return
+    _freeze(sys.modules[__name__], "torch.backends", ("fp32_precision",))
+    _freeze(cudnn, "torch.backends.cudnn", cudnn._SETTINGS)
+    _freeze(mkldnn, "torch.backends.mkldnn", mkldnn._SETTINGS)
+
+
+def _freeze(module: ModuleType, name: str, settings: tuple[str, ...]) -> None:
+    """Gives a module a class that refuses assignments to some of its names."""
+
+    class Frozen(type(module)):
+        _frozen = True
+
+        def __setattr__(self, key: str, value: Any) -> None:
+            if key in settings:
+                raise RuntimeError(
+                    f"not allowed to set {name} flags: disable_global_flags() was called, so that {name}.flags() sets "
+                    "them, for a block"
+                )
+            super().__setattr__(key, value)
+
+    module.__class__ = Frozen

@@ -74,3 +74,39 @@ def test_a_made_tensor_is_as_it_was_asked_for():
     assert make_tensor(100, dtype=torch.int8, device="cpu", low=0, high=2, exclude_zero=True).eq(1).all()
     with pytest.raises(ValueError, match="`low` must be less than `high`, but got 3 >= 2"):
         make_tensor(1, dtype=torch.float32, device="cpu", low=3, high=2)
+
+
+def test_files_of_the_package_have_the_paths_of_pytorch():
+    from rgrad.testing import _comparison, _creation
+
+    assert _comparison.assert_close is assert_close and _creation.make_tensor is make_tensor
+    assert assert_close.__module__.endswith("testing._comparison")
+    assert make_tensor.__module__.endswith("testing._creation")
+
+
+def test_tolerances_are_the_widest_of_the_dtypes():
+    from rgrad.testing._comparison import default_tolerances, get_tolerances
+
+    assert default_tolerances(torch.float32) == (1.3e-6, 1e-5) and default_tolerances(torch.int64) == (0, 0)
+    assert default_tolerances(torch.ones(2), torch.float64, torch.float16) == (1e-3, 1e-5)
+    assert default_tolerances(torch.float64, torch.int8, dtype_precisions={torch.int8: (2.0, 3.0)}) == (2, 3)
+    with pytest.raises(TypeError, match="Expected a torch.Tensor or a torch.dtype"):
+        default_tolerances(1.0)
+    assert get_tolerances(torch.float16, rtol=None, atol=None) == (1e-3, 1e-5)
+    assert get_tolerances(torch.float16, rtol=1, atol=0) == (1, 0)
+    with pytest.raises(ValueError, match=r"got no atol for item \[0\]\['a'\]"):
+        get_tolerances(torch.float16, rtol=1, atol=None, id=(0, "a"))
+
+
+def test_random_numbers_of_a_test_leave_others_as_they_were():
+    from rgrad.testing._utils import freeze_rng_state, wrapper_set_seed
+
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    first = wrapper_set_seed(torch.rand, 4)
+    with freeze_rng_state():
+        torch.rand(5)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first, wrapper_set_seed(lambda n: torch.rand(n), n=4))
+    torch.manual_seed(42)
+    assert torch.equal(first, torch.rand(4))

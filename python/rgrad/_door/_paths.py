@@ -179,6 +179,9 @@ _ROWS = {
         "LambdaLR LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau SequentialLR StepLR",
     ),
     "storage": ("storage", "UntypedStorage"),
+    "testing._comparison": ("testing._comparison", "assert_allclose assert_close default_tolerances get_tolerances"),
+    "testing._creation": ("testing._creation", "make_tensor"),
+    "testing._utils": ("testing._utils", "freeze_rng_state wrapper_set_seed"),
     "utils.checkpoint": ("utils._recompute", "CheckpointError"),
     "utils.data._utils": ("utils.data._workers", "MP_STATUS_CHECK_INTERVAL"),
     "utils.data._utils.collate": (

@@ -1,4 +1,4 @@
-"""Creation and comparison of tensors in tests."""
+"""Comparison of tensors in tests."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import rgrad
-from rgrad._absent import absent_class
 from rgrad._C import Tensor
 
-__all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
+__all__ = ["assert_allclose", "assert_close", "default_tolerances", "get_tolerances"]
 
 # (rtol, atol) by dtype; integers and bools must be equal.
 _TOLERANCE = {
@@ -23,6 +22,64 @@ _TOLERANCE = {
 }
 
 _Message = str | Callable[[str], str] | None
+
+
+def default_tolerances(
+    *inputs: Tensor | rgrad.dtype, dtype_precisions: Mapping[rgrad.dtype, tuple[float, float]] | None = None
+) -> tuple[float, float]:
+    """The tolerances of `assert_close` for inputs: the widest of those of their dtypes.
+
+    Args:
+        inputs: tensors or dtypes.
+        dtype_precisions: the relative and the absolute tolerance of dtypes; those without are compared exactly.
+
+    Returns:
+        The relative and the absolute tolerance.
+
+    Raises:
+        TypeError: an input is neither a tensor nor a dtype.
+
+    >>> rgrad.testing._comparison.default_tolerances(rgrad.float16, rgrad.ones(2))
+    (0.001, 1e-05)
+    """
+    known = _TOLERANCE if dtype_precisions is None else dtype_precisions
+    pairs = []
+    for value in inputs:
+        if not isinstance(value, (Tensor, rgrad.dtype)):
+            raise TypeError(f"Expected a torch.Tensor or a torch.dtype, but got {type(value)} instead.")
+        pairs.append(known.get(value.dtype if isinstance(value, Tensor) else value, (0.0, 0.0)))
+    return max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
+
+
+def get_tolerances(
+    *inputs: Tensor | rgrad.dtype, rtol: float | None, atol: float | None, id: tuple[Any, ...] = ()
+) -> tuple[float, float]:
+    """The given tolerances, or the default ones of the inputs if both are None.
+
+    Args:
+        inputs: tensors or dtypes.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        id: the keys that lead to the inputs in containers, for the error.
+
+    Returns:
+        The relative and the absolute tolerance.
+
+    Raises:
+        ValueError: only one of them is given.
+
+    >>> rgrad.testing._comparison.get_tolerances(rgrad.float32, rtol=0.1, atol=0)
+    (0.1, 0)
+    """
+    if rtol is None and atol is None:
+        return default_tolerances(*inputs)
+    if rtol is None or atol is None:
+        missing, where = "atol" if atol is None else "rtol", "".join(f"[{key!r}]" for key in id)
+        raise ValueError(
+            f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}"
+            + (f" for item {where}." if where else ".")
+        )
+    return rtol, atol
 
 
 class _Comparison:
@@ -40,10 +97,7 @@ class _Comparison:
         raise AssertionError(text)
 
     def tolerances(self, *dtypes: Any) -> tuple[float, float]:
-        if self.tolerance is not None:
-            return self.tolerance
-        pairs = [_TOLERANCE.get(dtype, (0.0, 0.0)) for dtype in dtypes]
-        return max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
+        return default_tolerances(*dtypes) if self.tolerance is None else self.tolerance
 
     def compare(self, actual: Any, expected: Any) -> None:
         if self._containers(actual, expected):
@@ -217,11 +271,9 @@ def assert_close(
     >>> import rgrad
     >>> rgrad.testing.assert_close(rgrad.ones(2), rgrad.ones(2) + 1e-7)
     """
-    if (rtol is None) != (atol is None):
-        missing = "atol" if atol is None else "rtol"
-        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
+    given = rtol is not None or atol is not None
     comparison = _Comparison(
-        None if rtol is None or atol is None else (rtol, atol),
+        get_tolerances(rtol=rtol, atol=atol) if given else None,
         msg,
         allow_subclasses=allow_subclasses,
         equal_nan=equal_nan,
@@ -232,94 +284,6 @@ def assert_close(
     )
     comparison.compare(actual, expected)
 
-
-def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, float]:
-    """The range of values, restricted to that of the dtype."""
-    floating = dtype.is_floating_point
-    if dtype is rgrad.bool:
-        default, lowest, highest = (0, 2), 0, 2
-    elif floating:
-        info = rgrad.finfo(dtype)
-        default, lowest, highest = (-9, 9), info.min, info.max
-    else:
-        info = rgrad.iinfo(dtype)
-        default, lowest, highest = (0 if dtype is rgrad.uint8 else -9, 10), info.min, info.max
-    given = (default[0] if low is None else low, default[1] if high is None else high)
-    if any(math.isnan(bound) for bound in given):
-        raise ValueError(f"`low` and `high` cannot be NaN, but got low={low!r} and high={high!r}")
-    if floating and given[0] == given[1]:
-        warnings.warn(
-            "Passing `low==high` to `torch.testing.make_tensor` for floating types is deprecated: `torch.full` is the "
-            "function that fills with one value.",
-            FutureWarning,
-            stacklevel=3,
-        )
-    elif given[0] >= given[1]:
-        raise ValueError(f"`low` must be less than `high`, but got {given[0]} >= {given[1]}")
-    bounds = max(given[0], lowest), min(given[1], highest)
-    return bounds if floating else (math.ceil(bounds[0]), math.ceil(bounds[1]))
-
-
-def make_tensor(
-    *shape: Any,
-    dtype: Any,
-    device: Any,
-    low: float | None = None,
-    high: float | None = None,
-    requires_grad: bool = False,
-    noncontiguous: bool = False,
-    exclude_zero: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """A tensor of random values in [low, high), by default -9 to 9, restricted to the range of the dtype.
-
-    Args:
-        shape: shape of the tensor, as one sequence or as several numbers.
-        dtype: dtype of the tensor.
-        device: device of the tensor.
-        low: the lowest value.
-        high: the upper bound (exclusive).
-        requires_grad: whether gradients are recorded for it.
-        noncontiguous: whether the elements are not contiguous in memory; no effect with fewer than two elements.
-        exclude_zero: whether zeros are replaced by the smallest positive value.
-        memory_format: the order of the dimensions in memory.
-
-    >>> import rgrad
-    >>> rgrad.testing.make_tensor((2, 3), dtype=rgrad.float32, device="cpu").shape
-    torch.Size([2, 3])
-    """
-    if not isinstance(dtype, rgrad.dtype):
-        raise TypeError(f"The requested dtype '{dtype}' is not supported by rgrad.testing.make_tensor().")
-    if noncontiguous and memory_format is not None:
-        raise ValueError(
-            "The parameters `noncontiguous` and `memory_format` are mutually exclusive: each decides the strides. Got "
-            f"noncontiguous={noncontiguous!r} and memory_format={memory_format!r}"
-        )
-    if requires_grad and not dtype.is_floating_point:
-        raise ValueError(
-            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype!r}"
-        )
-    size = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-    lowest, bound = _bounds(dtype, low, high)
-    numel = math.prod(size)
-    apart = 2 if noncontiguous and numel > 1 else 1
-    whole = (*size[:-1], apart * size[-1]) if size else size
-    if dtype.is_floating_point:
-        # Interpolated, because the difference of the bounds may overflow.
-        x = rgrad.rand(whole, dtype=rgrad.float64)
-        result = (x * bound + (1 - x) * lowest).to(dtype)
-    else:
-        result = rgrad.randint(int(lowest), int(bound), whole).to(dtype)
-    result = result[..., ::apart].to(device) if apart > 1 else result.to(device)
-    if memory_format is not None:
-        result = result.clone(memory_format=memory_format)
-    if exclude_zero:
-        smallest = rgrad.finfo(dtype).tiny if dtype.is_floating_point else 1
-        result[result == 0] = smallest
-    return result.requires_grad_(requires_grad) if requires_grad else result
-
-
-FileCheck = absent_class("torch.testing.FileCheck", "it reads the code of compilers")
 
 _OLDER_TOLERANCES = {rgrad.float16: (1e-3, 1e-3), rgrad.float32: (1e-4, 1e-5), rgrad.float64: (1e-5, 1e-8)}
 

@@ -470,15 +470,6 @@ def test_indices_with_replacement_are_drawn_in_blocks():
     assert drawn == [i for n in (32, 32, 6) for i in torch.randint(0, 50, (n,), generator=generator).tolist()]
 
 
-def test_data_pipes_are_only_names():
-    from rgrad.utils.data import IterDataPipe, functional_datapipe
-
-    assert not isinstance(torch.utils.data.TensorDataset(torch.ones(1)), IterDataPipe)
-    for use in (IterDataPipe, lambda: functional_datapipe("name")):
-        with pytest.raises(NotImplementedError, match="data pipes are no longer developed"):
-            use()
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_iterators_take_loaders_of_other_packages(workers):
     class Loader:

@@ -1,11 +1,9 @@
 """Datasets, samplers and the loader that turns them into batches."""
 
 from rgrad.utils.data._collate import default_collate, default_convert
-from rgrad.utils.data._datapipes import (
-    DataChunk,
-    DFIterDataPipe,
-    IterDataPipe,
-    MapDataPipe,
+from rgrad.utils.data._workers import WorkerInfo, get_worker_info
+from rgrad.utils.data.dataloader import DataLoader
+from rgrad.utils.data.datapipes._decorator import (
     argument_validation,
     functional_datapipe,
     guaranteed_datapipes_determinism,
@@ -13,8 +11,7 @@ from rgrad.utils.data._datapipes import (
     runtime_validation,
     runtime_validation_disabled,
 )
-from rgrad.utils.data._workers import WorkerInfo, get_worker_info
-from rgrad.utils.data.dataloader import DataLoader
+from rgrad.utils.data.datapipes.datapipe import DataChunk, DFIterDataPipe, IterDataPipe, MapDataPipe
 from rgrad.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import rgrad
 from rgrad.utils.data._collate import default_collate
+from rgrad.utils.data._workers import get_worker_info
 
 
 class MapFetcher:
@@ -71,3 +75,32 @@ class StreamFetcher:
         if not samples or (self.drop_last and len(samples) < len(index)):
             raise StopIteration
         return self.collate(samples)
+
+
+_local = threading.local()
+
+
+class PipeFetcher(StreamFetcher):
+    """Fetches batches from a pipe: in a worker its part of the samples, in an order that all workers share.
+
+    Args:
+        dataset: an `IterDataPipe`.
+        generator: of the seeds, in a loader without workers; the default one if None.
+        options: those of `StreamFetcher`.
+    """
+
+    def __init__(self, dataset: Any, generator: Any = None, **options: Any) -> None:
+        from rgrad.utils.data.graph_settings import apply_random_seed, apply_sharding
+
+        info = get_worker_info()
+        if info is not None:
+            if info.worker_method == "thread":
+                dataset = copy.deepcopy(dataset)
+            apply_sharding(dataset, info.num_workers, info.id)
+            # The seed of the first worker, changed in each pass of the same workers.
+            passes = _local.passes = getattr(_local, "passes", -1) + 1
+            generator = rgrad.Generator()
+            generator.manual_seed((info.seed - info.id + passes) % 2**63)
+        if generator is not None:
+            apply_random_seed(dataset, generator)
+        super().__init__(dataset, **options)

@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 from rgrad import _C, Generator
 from rgrad.utils.data._collate import default_collate, default_convert
-from rgrad.utils.data._fetch import MapFetcher, StreamFetcher
+from rgrad.utils.data._fetch import MapFetcher, PipeFetcher, StreamFetcher
 from rgrad.utils.data._workers import (
     Exhausted,
     Job,
@@ -28,6 +28,7 @@ from rgrad.utils.data._workers import (
     WorkerGone,
     WorkerInfo,
 )
+from rgrad.utils.data.datapipes.datapipe import IterDataPipe
 from rgrad.utils.data.dataset import Dataset, IterableDataset
 from rgrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, random_seed
 
@@ -100,7 +101,7 @@ class DataLoader(Generic[T]):
     Args:
         dataset: a dataset with `__getitem__` and `__len__`, or an `IterableDataset`.
         batch_size: samples in a batch; None to yield single samples.
-        shuffle: whether to use a new random order in each pass.
+        shuffle: whether to use a new random order in each pass. Of a pipe, whether each `shuffle` in it is on.
         sampler: yields indices, instead of `shuffle`.
         batch_sampler: yields lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
         num_workers: number of workers that prefetch batches; 0 to fetch in this process.
@@ -154,6 +155,10 @@ class DataLoader(Generic[T]):
     ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_type)
         self._dataset_kind = _DatasetKind.Iterable if isinstance(dataset, IterableDataset) else _DatasetKind.Map
+        if isinstance(dataset, IterDataPipe) and shuffle is not None:
+            from rgrad.utils.data.graph_settings import apply_shuffle_settings
+
+            dataset, shuffle = apply_shuffle_settings(dataset, shuffle), None
         self._check_sampling(batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset: Any = dataset
         self.generator = generator
@@ -247,6 +252,9 @@ class DataLoader(Generic[T]):
 def _fetcher_maker(loader: Any) -> Callable[[Any], Callable[[Any], Any]]:
     """Returns the function that makes a fetcher of a loader's dataset."""
     options: dict[str, Any] = {"batched": loader._auto_collation, "collate": loader.collate_fn}
+    if isinstance(loader.dataset, IterDataPipe):
+        generator = None if loader.num_workers else loader.generator
+        return functools.partial(PipeFetcher, **options, drop_last=loader.drop_last, generator=generator)
     if loader._dataset_kind == _DatasetKind.Iterable:
         return functools.partial(StreamFetcher, **options, drop_last=loader.drop_last)
     return functools.partial(MapFetcher, **options)

@@ -1,0 +1,58 @@
+"""Pipes of samples in another order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from rgrad.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
+from rgrad.utils.data.sampler import random_seed
+
+
+class ShufflerIterDataPipe(IterDataPipe[Any]):
+    """The samples of a map in random order, as a stream; the method `shuffle` of maps.
+
+    Args:
+        datapipe: the source.
+        indices: the indices or keys of its samples; those from 0 on by default.
+
+    Example:
+        >>> from rgrad.utils.data.datapipes.map import SequenceWrapper
+        >>> sorted(SequenceWrapper("abc").shuffle())
+        ['a', 'b', 'c']
+    """
+
+    def __init__(self, datapipe: MapDataPipe[Any], *, indices: list[Any] | None = None) -> None:
+        self.datapipe: Any = datapipe
+        self.indices = list(range(len(self.datapipe))) if indices is None else indices
+        self._enabled = True
+        self._seed: int | None = None
+        self._random = random.Random()
+
+    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
+        """Turns shuffling on or off, and returns the pipe."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
+        """Sets the seed of the next pass, and returns the pipe."""
+        self._seed = seed
+        return self
+
+    def reset(self) -> None:
+        """Seeds the random numbers of a pass."""
+        if self._enabled:
+            self._random.seed(random_seed() if self._seed is None else self._seed)
+            self._seed = None
+
+    def __iter__(self) -> Iterator[Any]:
+        order = self._random.sample(self.indices, len(self.indices))[::-1] if self._enabled else self.indices
+        for index in order:
+            yield self.datapipe[index]
+
+    def __len__(self) -> int:
+        return len(self.datapipe)
+
+
+MapDataPipe.register_datapipe_as_function("shuffle", ShufflerIterDataPipe)

@@ -182,7 +182,7 @@ def test_a_pipe_has_one_iterator():
         second = iter(pipe)
         next(first)
         next(second)
-        with pytest.raises(RuntimeError, match="This iterator has been invalidated because another iterator"):
+        with pytest.raises(RuntimeError, match="This iterator has been invalidated: a newer one"):
             next(first)
         assert len(list(second)) == 4
 

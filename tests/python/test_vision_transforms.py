@@ -38,3 +38,27 @@ def test_transforms_print_their_settings():
     assert repr(transforms.RandomRotation(3)) == (
         "RandomRotation(degrees=[-3.0, 3.0], interpolation=nearest, expand=False, fill=0)"
     )
+
+
+def test_crops_draw_their_rectangle_by_a_function_that_programs_call_for_pairs_of_images():
+    image = torch.arange(600).view(1, 20, 30)
+    torch.manual_seed(3)
+    top, left, height, width = transforms.RandomCrop.get_params(image, output_size=(5, 6))
+    torch.manual_seed(3)
+    assert torch.equal(transforms.RandomCrop((5, 6))(image), image[:, top : top + 5, left : left + 6])
+    assert (height, width) == (5, 6) and transforms.RandomCrop.get_params(image, (20, 30)) == (0, 0, 20, 30)
+    with pytest.raises(ValueError, match="larger than input image size"):
+        transforms.RandomCrop.get_params(image, (21, 6))
+    torch.manual_seed(4)
+    top, left, height, width = transforms.RandomResizedCrop.get_params(image, [0.1, 0.5], [0.75, 1.5])
+    assert 0.08 < height * width / 600 < 0.55 and 0.6 < width / height < 1.8
+    torch.manual_seed(4)
+    again = transforms.RandomResizedCrop((height, width), (0.1, 0.5), (0.75, 1.5))(image.float())
+    assert torch.equal(again, image[:, top : top + height, left : left + width].float())
+
+    class Corner(transforms.RandomCrop):
+        @staticmethod
+        def get_params(img, output_size):
+            return 0, 0, *output_size
+
+    assert torch.equal(Corner(3)(image), image[:, :3, :3])

@@ -304,6 +304,24 @@ class RandomCrop(_Simple):
         self.fill = fill
         self.padding_mode = padding_mode
 
+    @staticmethod
+    def get_params(img: Any, output_size: tuple[int, int]) -> tuple[int, int, int, int]:
+        """Draws the rectangle: top, left, height and width.
+
+        Args:
+            img: the image that it is cut out of.
+            output_size: height and width.
+
+        Raises:
+            ValueError: the image is smaller.
+        """
+        (height, width), (rows, columns) = F.height_and_width(img), output_size
+        if height < rows or width < columns:
+            raise ValueError(f"Required crop size {(rows, columns)} is larger than input image size {(height, width)}")
+        if (height, width) == (rows, columns):
+            return 0, 0, rows, columns
+        return _draw.integer(0, height - rows + 1), _draw.integer(0, width - columns + 1), rows, columns
+
     def forward(self, picture: Any) -> Any:
         """Returns the transformed image."""
         if self.padding is not None:
@@ -315,12 +333,8 @@ class RandomCrop(_Simple):
                 if any(missing):
                     picture = F.pad(picture, missing, self.fill, self.padding_mode)
             height, width = F.height_and_width(picture)
-        if height < rows or width < columns:
-            raise ValueError(f"Required crop size {(rows, columns)} is larger than input image size {(height, width)}")
-        if (height, width) == (rows, columns):
-            return picture
-        top, left = _draw.integer(0, height - rows + 1), _draw.integer(0, width - columns + 1)
-        return F.crop(picture, top, left, rows, columns)
+        top, left, rows, columns = self.get_params(picture, (rows, columns))
+        return picture if (height, width) == (rows, columns) else F.crop(picture, top, left, rows, columns)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(size={self.size}, padding={self.padding})"
@@ -352,12 +366,21 @@ class RandomResizedCrop(_Simple):
         self.interpolation = interpolation
         self.antialias = antialias
 
-    def _window(self, height: int, width: int) -> tuple[int, int, int, int]:
-        low, high = self.ratio
+    @staticmethod
+    def get_params(img: Any, scale: Sequence[float], ratio: Sequence[float]) -> tuple[int, int, int, int]:
+        """Draws the rectangle: top, left, height and width.
+
+        Args:
+            img: the image that it is cut out of.
+            scale: smallest and largest fraction of the image's area.
+            ratio: smallest and largest ratio of width to height.
+        """
+        height, width = F.height_and_width(img)
+        low, high = ratio
         for _ in range(10):
-            area = height * width * _draw.uniform(self.scale[0], self.scale[1])
-            ratio = rgrad.tensor(_draw.uniform(math.log(low), math.log(high))).exp().item()
-            columns, rows = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
+            area = height * width * _draw.uniform(scale[0], scale[1])
+            proportion = rgrad.tensor(_draw.uniform(math.log(low), math.log(high))).exp().item()
+            columns, rows = round((area * proportion) ** 0.5), round((area / proportion) ** 0.5)
             if 0 < columns <= width and 0 < rows <= height:
                 return _draw.integer(0, height - rows + 1), _draw.integer(0, width - columns + 1), rows, columns
         # No random rectangle fitted: use the largest centered one with an allowed ratio.
@@ -370,7 +393,7 @@ class RandomResizedCrop(_Simple):
 
     def forward(self, picture: Any) -> Any:
         """Returns the transformed image."""
-        picture = F.crop(picture, *self._window(*F.height_and_width(picture)))
+        picture = F.crop(picture, *self.get_params(picture, self.scale, self.ratio))
         return F.resize(picture, self.size, self.interpolation, None, bool(self.antialias))
 
     def __repr__(self) -> str:

@@ -90,9 +90,8 @@ def _one_at_a_time(function: Callable[[Any], Iterator[Any]]) -> Callable[[Any], 
         while True:
             if self._iterator_number != number:
                 raise RuntimeError(
-                    "This iterator has been invalidated because another iterator has been created from the same "
-                    f"IterDataPipe: {describe(self)}. A pipe has one iterator at a time: copies of it, which fork() "
-                    "makes, have one each."
+                    f"This iterator has been invalidated: a newer one yields the samples of {describe(self)}. A pipe "
+                    "has one iterator at a time: copies of it, which fork() makes, have one each."
                 )
             try:
                 item = next(items)

@@ -219,8 +219,8 @@ class _ChildDataPipe(IterDataPipe[Any]):
         while True:
             if splitter.passes != number:
                 raise RuntimeError(
-                    "This iterator has been invalidated, because a new iterator has been created from one of the "
-                    f"ChildDataPipes of {describe(splitter)}."
+                    "This iterator has been invalidated: one of the pipes that share its source began again, by "
+                    f"{describe(splitter)}."
                 )
             try:
                 sample = splitter.take(self.instance_id)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import rgrad as torch
+from rgrad.nn import functional as F
 
 A = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
 B = torch.ones(2)
@@ -231,3 +234,61 @@ def test_a_copy_takes_any_shape_or_dtype_whatever_the_strides():
     assert torch.view_copy(turned, torch.int32).equal(turned.contiguous().view(torch.int32))
     with pytest.raises(RuntimeError, match=r"shape '\[5\]' is invalid for input of size 6"):
         torch.view_copy(turned, (5,))
+
+
+ACTIVATIONS = ["elu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "mish", "silu"]
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_operations_of_activations_write_to_an_output(name):
+    operation = getattr(torch.ops.aten, name)
+    x = torch.linspace(-2, 2, 12).view(3, 4)
+    expected, out = operation(x), torch.empty(0)
+    torch.testing.assert_close(expected, getattr(F, name.replace("_sig", "sig"))(x))
+    assert operation.out(x, out=out) is out and torch.equal(out, expected)
+    with pytest.raises(RuntimeError, match="dtype"):
+        operation.out(x, out=torch.empty(0, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        operation.out(x.clone().requires_grad_(), out=out)
+
+
+LOSSES = {
+    "binary_cross_entropy": (None,),
+    "huber_loss": (),
+    "l1_loss": (),
+    "mse_loss": (),
+    "multi_margin_loss": (1, 0.5, None),
+    "multilabel_margin_loss": (),
+    "nll_loss": (None,),
+    "smooth_l1_loss": (),
+    "soft_margin_loss": (),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_operations_of_losses_take_the_number_of_a_reduction_and_write_to_an_output(name):
+    operation, before = getattr(torch.ops.aten, name), LOSSES[name]
+    x, target = torch.linspace(0.1, 0.9, 6).view(2, 3), torch.tensor([[0.0, 1.0, 0.5], [1.0, 0.0, 0.25]])
+    if name in ("multi_margin_loss", "nll_loss"):
+        target = torch.tensor([2, 0])
+    elif name == "multilabel_margin_loss":
+        target = torch.tensor([[0, 1, -1], [2, -1, 0]])
+    options = {"margin": 0.5} if name == "multi_margin_loss" else {}
+    for number, reduction in enumerate(["none", "mean", "sum"]):
+        expected = getattr(F, name)(x, target, reduction=reduction, **options)
+        assert torch.equal(operation(x, target, *before, number), expected)
+        out = torch.empty(0, dtype=torch.float64)
+        assert operation(x, target, *before, reduction=number, out=out) is out
+        torch.testing.assert_close(out, expected.double())
+    assert torch.equal(operation(self=x, target=target, **options), getattr(F, name)(x, target, **options))
+    with pytest.raises(TypeError, match="at most"):
+        operation(x, target, *before, 1, 2, 3, 4)
+
+
+def test_the_operation_elu_scales_its_two_sides():
+    x = torch.tensor([-1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    y = torch.ops.aten.elu(x, 0.5, 2.0, 3.0)
+    torch.testing.assert_close(y, torch.tensor([2 * 0.5 * math.expm1(-3), 4.0], dtype=torch.float64))
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(grad, torch.tensor([3 * math.exp(-3), 2.0], dtype=torch.float64))
+    assert torch.ops.aten.elu(torch.tensor([200.0, -200.0])).tolist() == [200, -1]

@@ -12,6 +12,7 @@ from rgrad._absent import absent_function
 from rgrad._C import Tensor
 from rgrad._ops import OpOverload as _OpOverload
 from rgrad._ops import OpOverloadPacket as _OpOverloadPacket
+from rgrad._out import write_exactly, write_out
 
 _FAMILIES = ("linalg", "special", "fft")
 
@@ -68,6 +69,40 @@ def _pools(dims: int) -> Callable[..., Any]:
     return lambda self, output_size: getattr(rgrad.nn.functional, f"adaptive_avg_pool{dims}d")(self, output_size)
 
 
+def _elu(self: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
+    return scale * rgrad.where(self > 0, self, alpha * (self.clamp(max=0) * input_scale).expm1())
+
+
+def _loss(name: str, *between: str) -> Callable[..., Any]:
+    """A loss whose reduction is a number, as operations have it: 0 for none, 1 for the mean, 2 for the sum.
+
+    Args:
+        name: of the function in `torch.nn.functional`.
+        between: the parameters after the target, in the order of the operation.
+    """
+    names = between or ("reduction",)
+
+    def function(self: Tensor, target: Tensor, *args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+        if len(args) > len(names):
+            raise TypeError(f"aten::{name} takes at most {2 + len(names)} arguments, but {2 + len(args)} were given")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        given["reduction"] = ("none", "mean", "sum")[given.get("reduction", 1)]
+        value = getattr(rgrad.nn.functional, name)(self, target, **given)
+        return value if out is None else write_out(name, value, out)
+
+    return function
+
+
+def _with_out(name: str, function: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A function of `torch.nn.functional` that writes its result to `out`, too."""
+
+    def call(self: Tensor, *args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+        value = (function or getattr(rgrad.nn.functional, name))(self, *args, **kwargs)
+        return value if out is None else write_exactly(name, value, out)
+
+    return call
+
+
 # Operations that policies of selective checkpointing compare with (`_library.calls`), which have more results than the
 # functions that compute them here; the functions of `torch.nn.functional` to call in their place.
 _ONLY_COMPARED = {
@@ -100,6 +135,18 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "convolution": _convolution,
     "_local_scalar_dense": Tensor.item,
     **{f"_{name}": _normalized(name) for name in ("softmax", "log_softmax")},
+    "elu": _with_out("elu", _elu),
+    "log_sigmoid": _with_out("logsigmoid"),
+    **{
+        name: _with_out(name)
+        for name in ("glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "silu")
+    },
+    **{name: _loss(name) for name in ("l1_loss", "mse_loss", "multilabel_margin_loss", "soft_margin_loss")},
+    "binary_cross_entropy": _loss("binary_cross_entropy", "weight", "reduction"),
+    "huber_loss": _loss("huber_loss", "reduction", "delta"),
+    "multi_margin_loss": _loss("multi_margin_loss", "p", "margin", "weight", "reduction"),
+    "nll_loss": _loss("nll_loss", "weight", "reduction", "ignore_index"),
+    "smooth_l1_loss": _loss("smooth_l1_loss", "reduction", "beta"),
     "alias": _alias,
     "index": _index,
     "rsub": _rsub,
@@ -137,7 +184,7 @@ class OpOverload(_OpOverload):
         suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
         return f"aten::{self._overloadpacket.__name__}{suffix}"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if handled.calls and handled.calls[-1][0] is self:
             return handled.calls[-1][1](*args, **kwargs)
         return self._overloadpacket(*args, **kwargs)
@@ -167,7 +214,7 @@ class OpOverloadPacket(_OpOverloadPacket):
         made = vars(self)[name] = OpOverload(self, name)
         return made
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -340,3 +342,20 @@ def test_samples_are_divided_once():
     loader = DataLoader(stream().sharding_filter().map(double).sharding_filter(), batch_size=None, num_workers=2)
     with pytest.raises(RuntimeError, match="Sharding twice"):
         list(loader)
+
+
+def test_pipes_are_loaded_when_a_program_uses_one():
+    code = """
+import sys
+import rgrad as torch
+from rgrad.utils.data import DataLoader, IterDataPipe
+assert len(list(DataLoader(range(3)))) == 3 and not any("datapipes.iter" in name for name in sys.modules)
+
+class Letters(IterDataPipe):
+    def __iter__(self):
+        yield from "ab"
+
+print(list(Letters().map(str.upper)), list(torch.utils.data.datapipes.map.SequenceWrapper([1]).map()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "['A', 'B'] [1]\n", done.stderr

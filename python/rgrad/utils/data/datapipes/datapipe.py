@@ -10,11 +10,18 @@ calls `reset`, if the class has it, before each pass.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from rgrad._absent import absent_class
 from rgrad.utils.data.dataset import Dataset, IterableDataset, T
+
+
+def _load_pipes() -> None:
+    """Loads the pipes that this package has, so that they are among the methods."""
+    for name in ("iter", "map"):
+        importlib.import_module(f"rgrad.utils.data.datapipes.{name}")
 
 
 class _Functional:
@@ -43,6 +50,7 @@ class _Functional:
             cls_to_register: the class; its first argument is the pipe.
             enable_df_api_tracing: accepted; there are no pipes of data frames.
         """
+        _load_pipes()
         if function_name in cls.functions:
             raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")
 
@@ -53,6 +61,9 @@ class _Functional:
         cls.register_function(function_name, made)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        _load_pipes()
         function = type(self).functions.get(name)
         if function is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
@@ -62,6 +73,7 @@ class _Functional:
         return type(self).__qualname__
 
     def __dir__(self) -> list[str]:
+        _load_pipes()
         return sorted({*super().__dir__(), *type(self).functions})
 
 

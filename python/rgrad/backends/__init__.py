@@ -58,7 +58,11 @@ def flags(fp32_precision: str = "none") -> Iterator[None]:
 
 
 def flags_frozen() -> bool:
-    """Whether `disable_global_flags` was called."""
+    """Whether `disable_global_flags` was called.
+
+    >>> rgrad.backends.flags_frozen()
+    False
+    """
     return getattr(sys.modules[__name__].__class__, "_frozen", False)
 
 
@@ -66,10 +70,6 @@ def disable_global_flags() -> None:
     """Makes assignments to the settings of `torch.backends`, `cudnn` and `mkldnn` errors, for the rest of the process.
 
     The contexts `flags()` of these modules change settings as before.
-
-    >>> rgrad.backends.disable_global_flags()
-    >>> rgrad.backends.flags_frozen()
-    True
     """
     if flags_frozen():
         return

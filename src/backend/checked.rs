@@ -22,6 +22,7 @@ use look::{
 };
 
 use super::View;
+use super::attention::Attention;
 use super::conv::{ConvShape, Product};
 use super::cpu::Cpu;
 use super::cpu::pointwise::SMALL_NUMEL;
@@ -119,6 +120,7 @@ impl Backend for Checked {
         fn extremum_dtype(dtype: DType) -> DType;
         fn truth_dtype(dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
+        fn attends(dtype: DType) -> bool;
     }
 
     checked! {
@@ -274,6 +276,17 @@ impl Backend for Checked {
             [a, b].map(|v| strided(v).of(out.dtype).ascending()),
             bias.map(|v| dense(v).of(out.dtype).count(columns(b))),
             result(out).count(lanes(a) * columns(b)),
+        ];
+        fn attention(a: &Attention, out: View, lse: View) -> Result<bool> = [
+            a.views().map(strided), strided_result(out).of(a.query.dtype).count(lanes(a.query) * columns(a.value)),
+            result(lse).of(a.query.dtype).count(lanes(a.query)),
+        ];
+        fn attention_backward(
+            a: &Attention, out: View, lse: View, grad: View, grads: [View; 3],
+        ) -> Result<bool> = [
+            a.views().map(strided), [out, grad].map(|v| strided(v).count(lanes(a.query) * columns(a.value))),
+            [dense(lse).count(lanes(a.query))],
+            [a.query, a.key, a.value].into_iter().zip(grads).map(|(v, g)| result(g).of(v.dtype).shaped(v)),
         ];
         fn convolution(
             which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View,

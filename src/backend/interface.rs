@@ -4,6 +4,7 @@
 //! them does not depend on the device. The views passed to a method are therefore on the backend's devices unless
 //! stated otherwise.
 
+use super::attention::Attention;
 use super::conv::{ConvShape, Product};
 use super::factor::Factor;
 use super::group::Group as Fused;
@@ -122,6 +123,11 @@ pub trait Backend: Sync {
 
     /// Whether [`Backend::fused`] computes values per row and totals.
     fn fuses_rows(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Backend::attention`] and its backward compute in `dtype`.
+    fn attends(&self, _: DType) -> bool {
         false
     }
 
@@ -292,6 +298,19 @@ pub trait Backend: Sync {
     // ---- products, windows, matrices
 
     fn matmul(&self, a: View, b: View, bias: Option<View>, out: View) -> Result<()>;
+    fn attention(&self, _: &Attention, _out: View, _lse: View) -> Result<bool> {
+        Ok(false)
+    }
+    fn attention_backward(
+        &self,
+        _: &Attention,
+        _out: View,
+        _lse: View,
+        _grad: View,
+        _grads: [View; 3],
+    ) -> Result<bool> {
+        Ok(false)
+    }
     fn convolution(
         &self,
         which: Product,

@@ -3,6 +3,7 @@
 //! Each family has a module here, which checks that all operands are on one device and calls the [`Backend`] of that
 //! device.
 
+pub mod attention;
 pub mod calling;
 mod checked;
 pub mod conv;

@@ -5,9 +5,10 @@ mod products;
 
 use super::parallel::for_chunks_mut;
 use super::{
-    Cpu, choice, conv, copy, fused, index, inspect, interpret, norm, optim, order, pointwise, pool, random,
-    reduce, scan, softmax, sort, svd,
+    Cpu, attention, choice, conv, copy, fused, index, inspect, interpret, norm, optim, order, pointwise,
+    pool, random, reduce, scan, softmax, sort, svd,
 };
+use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
 use crate::backend::group::Group;
@@ -498,6 +499,25 @@ impl Backend for Cpu {
 
     fn matmul(&self, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
         products::matmul(a, b, bias, out)
+    }
+
+    fn attends(&self, dtype: DType) -> bool {
+        attention::attends(dtype)
+    }
+
+    fn attention(&self, a: &Attention, out: View, lse: View) -> Result<bool> {
+        real!("attention", out, T => attention::forward::<T>(a, out, lse))
+    }
+
+    fn attention_backward(
+        &self,
+        a: &Attention,
+        out: View,
+        lse: View,
+        grad: View,
+        grads: [View; 3],
+    ) -> Result<bool> {
+        real!("attention_backward", out, T => attention::backward::<T>(a, out, lse, grad, grads))
     }
 
     fn convolution(

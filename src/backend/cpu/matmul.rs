@@ -541,7 +541,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
 /// A cache line of scratch memory.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+pub(super) struct Line([u8; 64]);
 
 type Scratch = LocalKey<Cell<Vec<Line>>>;
 
@@ -553,7 +553,11 @@ thread_local! {
 }
 
 /// Calls `f` with a thread-local scratch buffer of `len` elements with unspecified values.
-fn with_scratch<T: GemmElem, R>(scratch: &'static Scratch, len: usize, f: impl FnOnce(&mut [T]) -> R) -> R {
+pub(super) fn with_scratch<T: GemmElem, R>(
+    scratch: &'static Scratch,
+    len: usize,
+    f: impl FnOnce(&mut [T]) -> R,
+) -> R {
     if len == 0 {
         return f(&mut []);
     }

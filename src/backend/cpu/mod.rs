@@ -1,5 +1,6 @@
 //! The CPU backend: plain loops compiled per instruction set, and one thread pool.
 
+mod attention;
 mod casts;
 mod choice;
 pub mod conv;

@@ -9,6 +9,7 @@ use super::queue::{Entry, Held, In, Work};
 use super::touches::Argument;
 use super::{least, push, reserve, run_here, step};
 use crate::backend::View;
+use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
 use crate::backend::group::Group as Fused;
@@ -136,6 +137,7 @@ impl Backend for Deferred {
         fn has_room(device: Device, bytes: usize) -> bool;
         fn folds_from() -> usize;
         fn fuses_rows() -> bool;
+        fn attends(dtype: DType) -> bool;
         // Writes new memory, which no entry knows.
         fn random(draw: Draw, p: Philox, out: View) -> Result<()>;
     }
@@ -312,6 +314,8 @@ impl Backend for Deferred {
         fn unravel(positions: View, step: usize, size: usize; out: View) -> ();
         fn first_outside(indices: View, n: i64;) -> Option<i64>;
         fn matmul(a: View, b: View, bias: Option<View>; out: View) -> ();
+        fn attention(a: &Attention; out: View, lse: View) -> bool;
+        fn attention_backward(a: &Attention, out: View, lse: View, grad: View; grads: [View; 3]) -> bool;
         fn convolution(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>; out: View) -> ();
         fn convolution_bias(s: &ConvShape, g: View; out: View) -> ();
         fn max_pool(s: &PoolShape, x: View; out: View, indices: View) -> ();

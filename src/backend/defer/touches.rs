@@ -1,6 +1,7 @@
 //! Which arguments of a kernel deferred operations are about to read or write.
 
 use crate::backend::View;
+use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
 use crate::backend::group::Group as Fused;
@@ -68,6 +69,12 @@ impl Argument for Pick<'_> {
 impl Argument for &IndexGrid<'_> {
     fn waits(&self, access: Access) -> bool {
         self.picks.waits(access)
+    }
+}
+
+impl Argument for &Attention<'_> {
+    fn waits(&self, access: Access) -> bool {
+        self.views().any(|v| v.waits(access))
     }
 }
 

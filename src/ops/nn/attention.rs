@@ -1,4 +1,6 @@
-//! Scaled dot product attention, composed of matrix products and a softmax.
+//! Scaled dot product attention: in one kernel where the device has it, else composed of matrix products and a softmax.
+
+mod fused;
 
 use crate::backend::copy;
 use crate::backend::inspect::{Question, known};
@@ -55,6 +57,14 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, o: Options) -> Result<Tenso
         "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
     );
     q.expect_float("scaled_dot_product_attention")?;
+    match fused::attention(q, k, v, o)? {
+        Some(out) => Ok(out),
+        None => composed(q, k, v, o),
+    }
+}
+
+/// The same, composed of operations.
+fn composed(q: &Tensor, k: &Tensor, v: &Tensor, o: Options) -> Result<Tensor> {
     // Half types are rounded only once.
     let compute = super::number_compute(q.dtype());
     let wide = |t: &Tensor| arith::to_dtype(t, compute);
@@ -71,16 +81,21 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, o: Options) -> Result<Tenso
     if let Some(mask) = mask {
         scores = masked(&scores, mask)?;
     }
-    // With a causal mask every query attends at least to the first key.
-    let weights = match o.mask.filter(|_| !o.causal).map(|_| blind_queries(&scores)).transpose()?.flatten() {
-        None => softmax(&scores, -1)?,
-        Some(blind) => {
-            let zeroed = |t: &Tensor| rows::select_where.call(&[(&blind).into(), 0.0.into(), t.into()], &[]);
-            zeroed(&softmax(&zeroed(&scores)?, -1)?)?
-        }
-    };
+    let weights = probabilities(&scores, o.mask.is_some())?;
     let weights = if o.dropout > 0.0 { super::dropout(&weights, o.dropout)? } else { weights };
     arith::to_dtype(&matmul(&weights, &value)?, q.dtype())
+}
+
+/// The softmax of scores. Under a mask, queries that attend to no key have probabilities of zero; with a causal mask every
+/// query attends at least to the first key.
+fn probabilities(scores: &Tensor, masked: bool) -> Result<Tensor> {
+    match if masked { blind_queries(scores)? } else { None } {
+        None => softmax(scores, -1),
+        Some(blind) => {
+            let zeroed = |t: &Tensor| rows::select_where.call(&[(&blind).into(), 0.0.into(), t.into()], &[]);
+            zeroed(&softmax(&zeroed(scores)?, -1)?)
+        }
+    }
 }
 
 /// Keys or values with each head repeated for the query heads that share it.

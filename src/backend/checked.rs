@@ -35,6 +35,7 @@ use super::optim::Group;
 use super::plane::{PoolShape, ResizeShape, SpatialLinearMap, volume};
 use super::pointwise::{Operand, Primitives, Program};
 use super::random::{Draw, Philox};
+use super::recurrent::{Recurrence, Steps};
 use super::reduce::{Fold, ReduceDims, ReduceOp};
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
@@ -121,6 +122,7 @@ impl Backend for Checked {
         fn truth_dtype(dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
         fn attends(dtype: DType) -> bool;
+        fn recurs(dtype: DType) -> bool;
     }
 
     checked! {
@@ -276,6 +278,21 @@ impl Backend for Checked {
             [a, b].map(|v| strided(v).of(out.dtype).ascending()),
             bias.map(|v| dense(v).of(out.dtype).count(columns(b))),
             result(out).count(lanes(a) * columns(b)),
+        ];
+        fn lstm(r: Recurrence, input: View, weight: View, steps: Steps) -> Result<bool> = [
+            [dense(input).count(4 * r.steps * r.batch * r.hidden), dense(weight).count(4 * r.hidden * r.hidden)],
+            [result(steps.gates).of(input.dtype).count(4 * r.steps * r.batch * r.hidden)],
+            // The first states are given.
+            [steps.cell, steps.out].map(|v| overwritten(v).of(input.dtype).count((r.steps + 1) * r.batch * r.hidden)),
+        ];
+        fn lstm_backward(
+            r: Recurrence, grad: View, weight: View, steps: Steps, slopes: View, states: [View; 2],
+        ) -> Result<bool> = [
+            [dense(grad).count(r.steps * r.batch * r.hidden), dense(weight).count(4 * r.hidden * r.hidden)],
+            [dense(steps.gates).count(4 * r.steps * r.batch * r.hidden)],
+            [dense(steps.cell).count((r.steps + 1) * r.batch * r.hidden)],
+            [result(slopes).of(grad.dtype).count(4 * r.steps * r.batch * r.hidden)],
+            [result(states[0]).of(grad.dtype).count(r.batch * r.hidden), updated(states[1]).of(grad.dtype)],
         ];
         fn attention(a: &Attention, out: View, lse: View) -> Result<bool> = [
             a.views().map(strided), strided_result(out).of(a.query.dtype).count(lanes(a.query) * columns(a.value)),

@@ -15,6 +15,7 @@ use super::optim::Group;
 use super::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use super::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use super::random::{Draw, Philox};
+use super::recurrent::{Recurrence, Steps};
 use super::reduce::{self, Fold, ReduceDims, ReduceOp};
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
@@ -128,6 +129,11 @@ pub trait Backend: Sync {
 
     /// Whether [`Backend::attention`] and its backward compute in `dtype`.
     fn attends(&self, _: DType) -> bool {
+        false
+    }
+
+    /// Whether [`Backend::lstm`] and its backward compute in `dtype`.
+    fn recurs(&self, _: DType) -> bool {
         false
     }
 
@@ -308,6 +314,20 @@ pub trait Backend: Sync {
         _lse: View,
         _grad: View,
         _grads: [View; 3],
+    ) -> Result<bool> {
+        Ok(false)
+    }
+    fn lstm(&self, _: Recurrence, _input: View, _weight: View, _: Steps) -> Result<bool> {
+        Ok(false)
+    }
+    fn lstm_backward(
+        &self,
+        _: Recurrence,
+        _grad: View,
+        _weight: View,
+        _: Steps,
+        _slopes: View,
+        _states: [View; 2],
     ) -> Result<bool> {
         Ok(false)
     }

@@ -29,6 +29,7 @@ pub mod optim;
 pub mod plane;
 pub mod pointwise;
 pub mod random;
+pub mod recurrent;
 pub mod reduce;
 pub mod scan;
 pub mod simd;

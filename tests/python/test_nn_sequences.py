@@ -269,8 +269,34 @@ def test_an_lstm_has_second_derivatives():
     assert gradgradcheck(outputs, (x, h, c))
 
 
-def test_the_graph_of_an_lstm_layer_is_used_once():
-    net, x = nn.LSTM(2, 3), torch.randn(4, 1, 2)
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 2e-5)])
+@pytest.mark.parametrize("batch", [8, 33])
+def test_an_lstm_of_many_sequences_is_that_of_each(batch, dtype, tolerance):
+    torch.manual_seed(0)
+    net = nn.LSTM(5, 40, num_layers=2, bidirectional=True).to(dtype)
+    inputs = [torch.randn(*shape, dtype=dtype) for shape in ((6, batch, 5), (4, batch, 40), (4, batch, 40))]
+    runs = []
+    for parts in ([slice(None)], [slice(i, i + 1) for i in range(batch)]):
+        x, h, c = (t.clone().requires_grad_() for t in inputs)
+        outs = [net(x[:, part], (h[:, part], c[:, part])) for part in parts]
+        results = [torch.cat(ts, 1) for ts in zip(*((o, *state) for o, state in outs), strict=True)]
+        loss = sum((t * torch.linspace(-1, 1, t.numel(), dtype=dtype).view_as(t)).sum() for t in results)
+        runs.append([*results, *torch.autograd.grad(loss, [x, h, c, *net.parameters()])])
+    for one, other in zip(*runs, strict=True):
+        assert (one - other).abs().max().item() <= tolerance * (1 + other.abs().max().item())
+
+
+def test_an_lstm_of_many_sequences_has_second_derivatives():
+    torch.manual_seed(0)
+    net = nn.LSTM(2, 2).double()
+    x, h, c = (torch.randn(n, 8, 2, dtype=torch.float64, requires_grad=True) for n in (2, 1, 1))
+    assert gradcheck(lambda x: net(x)[0], (x,)) and gradcheck(lambda h, c: net(x, (h, c))[1][1], (h, c))
+    assert gradgradcheck(lambda x, h, c: net(x, (h, c))[0], (x, h, c))
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_the_graph_of_an_lstm_layer_is_used_once(batch):
+    net, x = nn.LSTM(2, 3), torch.randn(4, batch, 2)
     output, _ = net(x)
     output.sum().backward()
     with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):

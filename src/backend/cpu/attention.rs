@@ -20,10 +20,10 @@ use std::ops::Range;
 use crate::backend::View;
 use crate::backend::attention::Attention;
 use crate::backend::cpu::math::Math;
-use crate::backend::cpu::matmul::Line;
-use crate::backend::cpu::microkernel::{GemmElem, Kernels, Store, View as Matrix, ViewMut};
+use crate::backend::cpu::matmul::{Line, product_of_tiles as product};
+use crate::backend::cpu::microkernel::{GemmElem, Kernels, View as Matrix, ViewMut};
 use crate::backend::cpu::simd;
-use crate::dtype::{DType, Element, Real};
+use crate::dtype::{DType, Element};
 use mask::Mask;
 
 pub(super) use backward::backward;
@@ -182,32 +182,6 @@ impl<'a, T: Number> Problem<'a, T> {
     /// The scores of keys and a block of packed queries, before masks.
     fn scores(&self, rows: Matrix<T>, packed: Matrix<T>, size: usize, mut c: ViewMut<T>) {
         product(self.kernels, size, rows, packed, &mut c, false);
-    }
-}
-
-/// `c = a @ b`, or with `add` `c += a @ b`, on this thread.
-#[inline]
-fn product<T: Real>(
-    kernels: &Kernels<T>,
-    depth: usize,
-    a: Matrix<T>,
-    b: Matrix<T>,
-    c: &mut ViewMut<T>,
-    add: bool,
-) {
-    let (rows, cols) = (c.rows(), c.cols());
-    let store =
-        Store { alpha: T::ONE, beta: if add { T::ONE } else { T::ZERO }, row: None, col: None, relu: false };
-    let panels = rows.div_ceil(kernels.mr);
-    for col in (0..cols).step_by(kernels.nr) {
-        let (b, width) = (b.from(0, col), kernels.nr.min(cols - col));
-        let mut row = 0;
-        for panel in 1..=panels {
-            // Panels differ by at most one row.
-            let next = panel * rows / panels;
-            kernels.tile(depth, a.from(row, 0), b, &mut c.part(row, col, next - row, width), &store);
-            row = next;
-        }
     }
 }
 

@@ -6,7 +6,7 @@ mod products;
 use super::parallel::for_chunks_mut;
 use super::{
     Cpu, attention, choice, conv, copy, fused, index, inspect, interpret, norm, optim, order, pointwise,
-    pool, random, reduce, scan, softmax, sort, svd,
+    pool, random, recurrent, reduce, scan, softmax, sort, svd,
 };
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
@@ -20,6 +20,7 @@ use crate::backend::optim::Group as Optimized;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
+use crate::backend::recurrent::{Recurrence, Steps};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp, in_turn};
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight, out_of_bounds};
@@ -499,6 +500,27 @@ impl Backend for Cpu {
 
     fn matmul(&self, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
         products::matmul(a, b, bias, out)
+    }
+
+    fn recurs(&self, dtype: DType) -> bool {
+        matches!(dtype, DType::F32 | DType::F64)
+    }
+
+    fn lstm(&self, r: Recurrence, input: View, weight: View, steps: Steps) -> Result<bool> {
+        real!("lstm_layer", input, T => recurrent::lstm::<T>(r, input, weight, steps)).map(|()| true)
+    }
+
+    fn lstm_backward(
+        &self,
+        r: Recurrence,
+        grad: View,
+        weight: View,
+        steps: Steps,
+        slopes: View,
+        states: [View; 2],
+    ) -> Result<bool> {
+        real!("lstm_layer", grad, T => recurrent::lstm_backward::<T>(r, grad, weight, steps, slopes, states))
+            .map(|()| true)
     }
 
     fn attends(&self, dtype: DType) -> bool {

@@ -287,6 +287,32 @@ fn small<T: GemmElem>(
     });
 }
 
+/// `c = a @ b`, or with `add` `c += a @ b`, on this thread and without packing. Rows of `b` and `c` are contiguous.
+#[inline]
+pub(super) fn product_of_tiles<T: Real>(
+    kernels: &Kernels<T>,
+    depth: usize,
+    a: View<T>,
+    b: View<T>,
+    c: &mut ViewMut<T>,
+    add: bool,
+) {
+    let (rows, cols) = (c.rows(), c.cols());
+    let store =
+        Store { alpha: T::ONE, beta: if add { T::ONE } else { T::ZERO }, row: None, col: None, relu: false };
+    let panels = rows.div_ceil(kernels.mr);
+    for col in (0..cols).step_by(kernels.nr) {
+        let (b, width) = (b.from(0, col), kernels.nr.min(cols - col));
+        let mut row = 0;
+        for panel in 1..=panels {
+            // Panels differ by at most one row.
+            let next = panel * rows / panels;
+            kernels.tile(depth, a.from(row, 0), b, &mut c.part(row, col, next - row, width), &store);
+            row = next;
+        }
+    }
+}
+
 /// A product of zero depth is zero.
 fn without_depth<T: GemmElem>(mut c: ViewMut<T>, store: &Store<T>) {
     for i in 0..c.rows() {

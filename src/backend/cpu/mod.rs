@@ -22,6 +22,7 @@ pub mod parallel;
 pub mod pointwise;
 pub mod pool;
 pub mod random;
+mod recurrent;
 pub mod reduce;
 pub mod scan;
 pub use super::simd;

@@ -21,6 +21,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Kernel, Operand, Primitives, Program};
 use crate::backend::random::{Draw, Philox};
+use crate::backend::recurrent::{Recurrence, Steps};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight};
@@ -138,6 +139,7 @@ impl Backend for Deferred {
         fn folds_from() -> usize;
         fn fuses_rows() -> bool;
         fn attends(dtype: DType) -> bool;
+        fn recurs(dtype: DType) -> bool;
         // Writes new memory, which no entry knows.
         fn random(draw: Draw, p: Philox, out: View) -> Result<()>;
     }
@@ -314,6 +316,11 @@ impl Backend for Deferred {
         fn unravel(positions: View, step: usize, size: usize; out: View) -> ();
         fn first_outside(indices: View, n: i64;) -> Option<i64>;
         fn matmul(a: View, b: View, bias: Option<View>; out: View) -> ();
+        fn lstm(r: Recurrence, input: View, weight: View; steps: Steps) -> bool;
+        fn lstm_backward(
+            r: Recurrence, grad: View, weight: View, steps: Steps;
+            slopes: View, states: [View; 2],
+        ) -> bool;
         fn attention(a: &Attention; out: View, lse: View) -> bool;
         fn attention_backward(a: &Attention, out: View, lse: View, grad: View; grads: [View; 3]) -> bool;
         fn convolution(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>; out: View) -> ();

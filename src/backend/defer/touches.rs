@@ -12,6 +12,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives};
 use crate::backend::random::Philox;
+use crate::backend::recurrent::{Recurrence, Steps};
 use crate::backend::reduce::ReduceDims;
 use crate::backend::scan::Running;
 use crate::backend::softmax::Targets;
@@ -78,6 +79,12 @@ impl Argument for &Attention<'_> {
     }
 }
 
+impl Argument for Steps<'_> {
+    fn waits(&self, access: Access) -> bool {
+        [self.gates, self.cell, self.out].waits(access)
+    }
+}
+
 impl Argument for Targets<'_> {
     fn waits(&self, access: Access) -> bool {
         self.class.waits(access) || self.weight.waits(access)
@@ -107,6 +114,6 @@ macro_rules! plain {
     ($($t:ty)*) => { $(impl Argument for $t { fn waits(&self, _: Access) -> bool { false } })* };
 }
 plain! {
-    usize bool i64 f64 &str DType Scalar ReduceDims Question Running Statistic Interpolation Combine Philox Product Factor Norm
+    usize bool i64 f64 &str DType Scalar ReduceDims Question Running Statistic Interpolation Combine Philox Product Factor Norm Recurrence
     &Formula Primitives<'_> &ConvShape &PoolShape &ResizeShape &SpatialLinearMap<'_> &Matrices
 }

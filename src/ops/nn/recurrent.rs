@@ -1,5 +1,7 @@
 //! An LSTM layer over whole sequences, recorded as one node.
 
+mod fused;
+
 use smallvec::smallvec;
 
 use crate::ensure;
@@ -96,6 +98,9 @@ pub fn lstm_layer(gates: &Tensor, hx: &Tensor, cx: &Tensor, weight: &Tensor) -> 
         weight.shape()
     );
     gates.expect_float("lstm_layer")?;
+    if let Some(out) = fused::lstm_layer(gates, hx, cx, weight)? {
+        return Ok(out);
+    }
     let columns = Steps::run(&gates.detach(), &hx.detach(), &cx.detach(), &weight.detach())?;
     let last = columns[4].last().cloned().unwrap_or_else(|| cx.detach());
     if !grad_enabled() || ![gates, hx, cx, weight].iter().any(|t| t.requires_grad()) {
@@ -143,47 +148,7 @@ impl Function for LstmLayer {
                 out: self.out.get(cx)?,
             }
         };
-        // `a (1 - b²)` and `a b (1 - b)`: backward through tanh and sigmoid.
-        let through_tanh = |a: &Tensor, b: &Tensor| arith::mul(a, &arith::sub(1.0, &arith::mul(b, b)?)?);
-        let through_sigmoid = |a: &Tensor, b: &Tensor| arith::mul(&arith::mul(a, b)?, &arith::sub(1.0, b)?);
-        let bent = tanh(&s.cell)?;
-        let to_cell = through_tanh(&s.leave, &bent)?;
-        let by_enter = through_sigmoid(&s.candidate, &s.enter)?;
-        let by_forget = through_sigmoid(&shifted(&c0, &s.cell)?, &s.forget)?;
-        let by_candidate = through_tanh(&s.enter, &s.candidate)?;
-        let by_leave = through_sigmoid(&bent, &s.leave)?;
-
-        let (mut dh, mut dc) = (None::<Tensor>, grads[1].clone());
-        let mut found = Vec::new();
-        for step in (0..s.out.shape()[0] as i64).rev() {
-            let at = |t: &Tensor| select(t, 0, step);
-            let here = grads[0].as_ref().map(at).transpose()?;
-            let g = match (here, dh) {
-                (Some(a), Some(b)) => arith::add(&a, &b)?,
-                (Some(g), None) | (None, Some(g)) => g,
-                (None, None) => h0.new_zeros(h0.shape().clone())?,
-            };
-            let cell = mul_add(&g, &at(&to_cell)?, dc.as_ref())?;
-            let parts = [
-                arith::mul(&cell, &at(&by_enter)?)?,
-                arith::mul(&cell, &at(&by_forget)?)?,
-                arith::mul(&cell, &at(&by_candidate)?)?,
-                arith::mul(&g, &at(&by_leave)?)?,
-            ];
-            let dgates = cat(&parts, 1)?;
-            dh = Some(mm(&dgates, &weight)?);
-            dc = Some(arith::mul(&cell, &at(&s.forget)?)?);
-            found.push(dgates);
-        }
-        found.reverse();
-        let dgates = stack(&found, 0)?;
-        let dweight = if cx.needs(3) {
-            let flat = |t: &Tensor| view::flatten(t, 0, 1);
-            Some(mm(&view::t_of(&flat(&dgates)?)?, &flat(&shifted(&h0, &s.out)?)?)?)
-        } else {
-            None
-        };
-        Ok(smallvec![Some(dgates), dh, dc, dweight])
+        gradients(&s, [&h0, &c0, &weight], grads, cx.needs(3))
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
@@ -195,6 +160,51 @@ impl Function for LstmLayer {
         }
         visit("result0", &self.out);
     }
+}
+
+/// The gradients of gates, both states and, if wanted, the weight, from those of outputs and last cell.
+fn gradients(s: &Steps, [h0, c0, weight]: [&Tensor; 3], grads: Grads, of_weight: bool) -> Result<Grads> {
+    // `a (1 - b²)` and `a b (1 - b)`: backward through tanh and sigmoid.
+    let through_tanh = |a: &Tensor, b: &Tensor| arith::mul(a, &arith::sub(1.0, &arith::mul(b, b)?)?);
+    let through_sigmoid = |a: &Tensor, b: &Tensor| arith::mul(&arith::mul(a, b)?, &arith::sub(1.0, b)?);
+    let bent = tanh(&s.cell)?;
+    let to_cell = through_tanh(&s.leave, &bent)?;
+    let by_enter = through_sigmoid(&s.candidate, &s.enter)?;
+    let by_forget = through_sigmoid(&shifted(c0, &s.cell)?, &s.forget)?;
+    let by_candidate = through_tanh(&s.enter, &s.candidate)?;
+    let by_leave = through_sigmoid(&bent, &s.leave)?;
+
+    let (mut dh, mut dc) = (None::<Tensor>, grads[1].clone());
+    let mut found = Vec::new();
+    for step in (0..s.out.shape()[0] as i64).rev() {
+        let at = |t: &Tensor| select(t, 0, step);
+        let here = grads[0].as_ref().map(at).transpose()?;
+        let g = match (here, dh) {
+            (Some(a), Some(b)) => arith::add(&a, &b)?,
+            (Some(g), None) | (None, Some(g)) => g,
+            (None, None) => h0.new_zeros(h0.shape().clone())?,
+        };
+        let cell = mul_add(&g, &at(&to_cell)?, dc.as_ref())?;
+        let parts = [
+            arith::mul(&cell, &at(&by_enter)?)?,
+            arith::mul(&cell, &at(&by_forget)?)?,
+            arith::mul(&cell, &at(&by_candidate)?)?,
+            arith::mul(&g, &at(&by_leave)?)?,
+        ];
+        let dgates = cat(&parts, 1)?;
+        dh = Some(mm(&dgates, weight)?);
+        dc = Some(arith::mul(&cell, &at(&s.forget)?)?);
+        found.push(dgates);
+    }
+    found.reverse();
+    let dgates = stack(&found, 0)?;
+    let dweight = if of_weight {
+        let flat = |t: &Tensor| view::flatten(t, 0, 1);
+        Some(mm(&view::t_of(&flat(&dgates)?)?, &flat(&shifted(h0, &s.out)?)?)?)
+    } else {
+        None
+    };
+    Ok(smallvec![Some(dgates), dh, dc, dweight])
 }
 
 fn lstm_layer_op(a: &Args) -> Result<Out> {

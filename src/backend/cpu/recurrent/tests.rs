@@ -1,0 +1,133 @@
+//! Compares the steps of an LSTM and their gradients with its formulas in float64, on each instruction set.
+
+use super::*;
+use crate::backend::cpu::simd::{Isa, best_isa, force_isa};
+use crate::layout::{Dims, Layout};
+use crate::storage::Storage;
+
+/// Reproducible numbers between -1 and 1.
+fn numbers<T: Number>(count: usize, seed: u64) -> Vec<T> {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        T::of((x >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+    };
+    (0..count).map(next).collect()
+}
+
+struct Data(Storage, Layout);
+
+impl Data {
+    fn new<T: Number>(values: &[T]) -> Data {
+        Data(Storage::from_slice(values).unwrap(), Layout::contiguous(Dims::from([values.len()])))
+    }
+
+    fn view<T: Number>(&self) -> View<'_> {
+        View { storage: &self.0, layout: &self.1, dtype: T::DTYPE }
+    }
+}
+
+/// The loss of which gradients are computed: the sum of outputs times `grad`, and of the last cells times `grad_cell`.
+fn loss(
+    r: Recurrence,
+    input: &[f64],
+    weight: &[f64],
+    states: [&[f64]; 2],
+    grad: &[f64],
+    grad_cell: &[f64],
+) -> f64 {
+    let Recurrence { steps, batch, hidden } = r;
+    let mut total = 0.0;
+    for b in 0..batch {
+        let at = |s: &[f64]| (0..hidden).map(|j| s[j * batch + b]).collect::<Vec<_>>();
+        let [mut h, mut c] = states.map(at);
+        for t in 0..steps {
+            let sum = |k: usize| {
+                let row = &weight[k * hidden..][..hidden];
+                input[(t * batch + b) * 4 * hidden + k] + row.iter().zip(&h).map(|(w, h)| w * h).sum::<f64>()
+            };
+            let squash = |x: f64| 1.0 / (1.0 + (-x).exp());
+            let new: Vec<_> = (0..hidden)
+                .map(|j| {
+                    let [i, f, g, o] = [0, 1, 2, 3].map(|gate| sum(gate * hidden + j));
+                    let c = squash(i) * g.tanh() + squash(f) * c[j];
+                    (c, squash(o) * c.tanh())
+                })
+                .collect();
+            (c, h) = new.into_iter().unzip();
+            total += h.iter().enumerate().map(|(j, h)| h * grad[(t * hidden + j) * batch + b]).sum::<f64>();
+        }
+        total += c.iter().enumerate().map(|(j, c)| c * grad_cell[j * batch + b]).sum::<f64>();
+    }
+    total
+}
+
+fn compare<T: Number>(r: Recurrence, tolerance: f64) {
+    let Recurrence { steps, batch, hidden } = r;
+    let state = batch * hidden;
+    let (input, weight) = (numbers::<T>(4 * steps * state, 1), numbers::<T>(4 * hidden * hidden, 2));
+    let (h, c) = (numbers::<T>(state, 3), numbers::<T>(state, 4));
+    let (grad, grad_cell) = (numbers::<T>(steps * state, 5), numbers::<T>(state, 6));
+    let with_room = |first: &[T]| Data::new(&[first, &vec![T::NAN; steps * state]].concat());
+    let (cell, out) = (with_room(&c), with_room(&h));
+    let gates = Data::new(&vec![T::NAN; 4 * steps * state]);
+    let (i, w) = (Data::new(&input), Data::new(&weight));
+    let views = Steps { gates: gates.view::<T>(), cell: cell.view::<T>(), out: out.view::<T>() };
+    lstm::<T>(r, i.view::<T>(), w.view::<T>(), views).unwrap();
+
+    let wide = |x: &[T]| x.iter().map(|x| x.to_f64()).collect::<Vec<_>>();
+    let (input, weight, h, c) = (wide(&input), wide(&weight), wide(&h), wide(&c));
+    let (grad64, grad_cell64) = (wide(&grad), wide(&grad_cell));
+    let value = |input: &[f64], h: &[f64], c: &[f64]| loss(r, input, &weight, [h, c], &grad64, &grad_cell64);
+    let outputs = wide(&out.0.slice::<T>()[state..]);
+    let cells = wide(&cell.0.slice::<T>()[steps * state..]);
+    let found =
+        outputs.iter().zip(&grad64).chain(cells.iter().zip(&grad_cell64)).map(|(a, b)| a * b).sum::<f64>();
+    let expected = value(&input, &h, &c);
+    assert!((found - expected).abs() < tolerance * (1.0 + expected.abs()), "{r:?}: {found}, not {expected}");
+
+    let (slopes, of_out) = (Data::new(&vec![T::NAN; 4 * steps * state]), Data::new(&vec![T::NAN; state]));
+    let (g, of_cell) = (Data::new(&grad), Data::new(&grad_cell));
+    let states = [of_out.view::<T>(), of_cell.view::<T>()];
+    lstm_backward::<T>(r, g.view::<T>(), w.view::<T>(), views, slopes.view::<T>(), states).unwrap();
+    // Central differences, of a few of many numbers.
+    let step = 1e-5;
+    let differs = |values: &[f64], at: usize, f: &dyn Fn(&[f64]) -> f64| {
+        let moved = |by: f64| {
+            let mut values = values.to_vec();
+            values[at] += by;
+            f(&values)
+        };
+        (moved(step) - moved(-step)) / (2.0 * step)
+    };
+    let near = |found: T, exact: f64, what: &str| {
+        assert!((found.to_f64() - exact).abs() < tolerance.max(1e-8) * (1.0 + exact.abs()), "{r:?}: {what}");
+    };
+    for at in (0..state).step_by(state / 5 + 1) {
+        near(of_out.0.slice::<T>()[at], differs(&h, at, &|h| value(&input, h, &c)), "first output");
+        near(of_cell.0.slice::<T>()[at], differs(&c, at, &|c| value(&input, &h, c)), "first cell");
+    }
+    for at in (0..input.len()).step_by(input.len() / 23 + 1) {
+        let (t, b, k) = (at / (4 * hidden * batch), at / (4 * hidden) % batch, at % (4 * hidden));
+        let (gate, j) = (k / hidden, k % hidden);
+        let found = slopes.0.slice::<T>()[((t * hidden + j) * 4 + gate) * batch + b];
+        near(found, differs(&input, at, &|input| value(input, &h, &c)), "gate");
+    }
+}
+
+#[test]
+fn steps_and_their_gradients_are_those_of_the_formulas_on_each_instruction_set() {
+    let sizes = [(1, 1, 1), (3, 8, 5), (2, 33, 40), (4, 16, 70)];
+    for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512] {
+        if force_isa(isa) != isa {
+            continue;
+        }
+        for (steps, batch, hidden) in sizes {
+            compare::<f64>(Recurrence { steps, batch, hidden }, 1e-12);
+            compare::<f32>(Recurrence { steps, batch, hidden }, 2e-4);
+        }
+    }
+    force_isa(best_isa());
+}

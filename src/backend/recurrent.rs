@@ -1,0 +1,50 @@
+//! LSTM layers in one kernel per direction of time. States are transposed, `[hidden, batch]`, and all tensors dense.
+
+use super::{View, of, same_device};
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+
+/// The sizes of a layer.
+#[derive(Clone, Copy, Debug)]
+pub struct Recurrence {
+    pub steps: usize,
+    pub batch: usize,
+    pub hidden: usize,
+}
+
+/// The steps of a layer as the forward pass leaves them.
+#[derive(Clone, Copy)]
+pub struct Steps<'a> {
+    /// Input, forget, candidate and output gates after their activation: `[steps, hidden, 4, batch]`.
+    pub gates: View<'a>,
+    /// The states before the first step and after each: `[steps + 1, hidden, batch]`.
+    pub cell: View<'a>,
+    pub out: View<'a>,
+}
+
+/// Whether the device has these kernels for a dtype.
+pub fn supported(device: Device, dtype: DType) -> Result<bool> {
+    Ok(of(device)?.recurs(dtype))
+}
+
+/// Runs the steps, given what the gates get from the input, `[steps, batch, 4 * hidden]`, the recurrent weight
+/// `[4 * hidden, hidden]` and the first of both states. False if the device has no kernel for it.
+pub fn lstm(r: Recurrence, input: View, weight: View, steps: Steps) -> Result<bool> {
+    of(same_device([input, weight, steps.gates, steps.cell, steps.out])?)?.lstm(r, input, weight, steps)
+}
+
+/// Computes the gradients of the gates before their activation, as [`Steps::gates`], from those of the outputs,
+/// `[steps, hidden, batch]`. `states` are the gradients of `[out, cell]`: that of the last cell is given, those of the first
+/// states are the result. False if the device has no kernel for it.
+pub fn lstm_backward(
+    r: Recurrence,
+    grad: View,
+    weight: View,
+    steps: Steps,
+    slopes: View,
+    states: [View; 2],
+) -> Result<bool> {
+    let views = [grad, weight, steps.gates, steps.cell, steps.out, slopes].into_iter().chain(states);
+    of(same_device(views)?)?.lstm_backward(r, grad, weight, steps, slopes, states)
+}

@@ -45,7 +45,7 @@ test-rust: ## The core alone: no Python needed
 
 .PHONY: test-python
 test-python: dev ## The Python package
-	PYTHONPATH=python $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
+	PYTHONPATH=python $(PY) -m pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: test-gpu
 test-gpu: dev ## The tests of the GPU alone, Rust and Python; fails where there is no adapter

@@ -36,7 +36,8 @@ var<private> runtime_zero: u32;
 // @end
 
 // @slot load
-fn load(i: u32) -> T { return T(x[i]); }
+// The element at a position, which is `k` along n in the row `outer`.
+fn load(i: u32, outer: u32, k: u32) -> T { return T(x[i]); }
 fn about(i: u32) -> T { return T(0); }
 // @end
 
@@ -61,7 +62,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     var total = T(0);
     // @end
     for (var k = segment; k < params.n; k += params.segments) {
-        total = combine(total, prepare(load(start + k * params.inner), center));
+        total = combine(total, prepare(load(start + k * params.inner, outer, k), center));
     }
     // @slot store
     result[params.first_result + at] = f32(finish(total, center));

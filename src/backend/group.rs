@@ -18,6 +18,15 @@ use crate::formula::Formula;
 /// The longest rows that calls per row may have: one run of a reduction.
 pub const LONGEST_ROW: usize = 1 << 13;
 
+/// Which calls a backend computes in groups: each includes those before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fusion {
+    Pointwise,
+    /// Sums and the like, of rows and of all elements.
+    Reductions,
+    Softmax,
+}
+
 /// How many results a call has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {

@@ -7,7 +7,7 @@
 use super::attention::Attention;
 use super::conv::{ConvShape, Product};
 use super::factor::Factor;
-use super::group::Group as Fused;
+use super::group::{Fusion, Group as Fused};
 use super::index::{Combine, Found, IndexGrid, Pick};
 use super::inspect::Question;
 use super::norm::{self, Made, Stats};
@@ -122,9 +122,9 @@ pub trait Backend: Sync {
         1
     }
 
-    /// Whether [`Backend::fused`] computes values per row and totals.
-    fn fuses_rows(&self) -> bool {
-        false
+    /// Which calls [`Backend::fused`] computes.
+    fn fusion(&self) -> Fusion {
+        Fusion::Pointwise
     }
 
     /// Whether [`Backend::attention`] and its backward compute in `dtype`.

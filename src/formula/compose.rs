@@ -47,8 +47,21 @@ impl Composer {
     }
 
     /// The formula with these results.
-    pub fn finish(self, results: &[usize]) -> Formula {
+    pub fn formula(&self, results: &[usize]) -> Formula {
         Formula::tidied(&self.steps, results)
+    }
+}
+
+impl Formula {
+    /// The formula with its arguments numbered without gaps, and the numbers that they had.
+    pub fn packed(&self) -> (Formula, Vec<usize>) {
+        let read: Vec<usize> = (0..self.args()).filter(|k| self.reads(*k)).collect();
+        let packed = |step: &Step| match *step {
+            Step::Arg(k) => Step::Arg(read.iter().position(|r| *r == k).unwrap_or_default()),
+            step => step,
+        };
+        let steps: Steps = self.steps().iter().map(packed).collect();
+        (Formula::tidied(&steps, self.results()), read)
     }
 }
 
@@ -72,9 +85,16 @@ mod tests {
             let second = first.exp();
             vec![first, Arith::select(a[1].lt(second), Arith::one(), Arith::zero())]
         });
-        let made = c.finish(&[first, third]);
+        let made = c.formula(&[first, third]);
         assert_eq!(made.steps().len(), wanted.steps().len());
         assert!(!made.is_truth(1) && made.reads(0) && made.reads(1));
+    }
+
+    #[test]
+    fn arguments_that_are_not_read_are_left_out() {
+        let (packed, read) = record_all(4, 0, |a, _| vec![a[3] - a[1]]).packed();
+        assert_eq!(read, [1, 3]);
+        assert_eq!(packed, record_all(2, 0, |a, _| vec![a[1] - a[0]]));
     }
 
     #[test]

@@ -158,6 +158,7 @@ def test_parts_are_copied_to_given_tensors():
         torch.split_copy(x, 2, out=parts[:1])
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_a_tensor_is_set_to_a_storage_of_its_dtype_or_to_bytes():
     stored = torch.ones(8, dtype=torch.uint8)
     for arguments in ((), (0, (2,), (1,))):

@@ -11,7 +11,7 @@ use super::{
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
-use crate::backend::group::Group;
+use crate::backend::group::{Fusion, Group};
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::inspect::Question;
 use crate::backend::interface::Backend;
@@ -102,8 +102,8 @@ impl Backend for Cpu {
         }
     }
 
-    fn fuses_rows(&self) -> bool {
-        true
+    fn fusion(&self) -> Fusion {
+        Fusion::Softmax
     }
 
     fn known(&self, question: Question, x: View) -> Result<Option<bool>> {

@@ -12,7 +12,7 @@ use crate::backend::View;
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
-use crate::backend::group::Group as Fused;
+use crate::backend::group::{Fusion, Group as Fused};
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::inspect::Question;
 use crate::backend::interface::{Backend, of_now};
@@ -137,7 +137,7 @@ impl Backend for Deferred {
         fn accumulate_dtype(dtype: DType) -> DType;
         fn has_room(device: Device, bytes: usize) -> bool;
         fn folds_from() -> usize;
-        fn fuses_rows() -> bool;
+        fn fusion() -> Fusion;
         fn attends(dtype: DType) -> bool;
         fn recurs(dtype: DType) -> bool;
         // Writes new memory, which no entry knows.

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::ids::ById;
 use super::queue::{Entry, Held, In, Work};
-use crate::backend::group::{LONGEST_ROW, Level};
+use crate::backend::group::{Fusion, LONGEST_ROW, Level};
 use crate::backend::pointwise::Kernel;
 use crate::dtype::DType;
 use crate::layout::{Layout, collapse};
@@ -75,8 +75,8 @@ struct Planner<'e> {
     group_of: Vec<(usize, Level)>,
 }
 
-/// The plan of a queue; `rows` says whether the backend computes values per row in groups.
-pub fn plan(entries: &[Entry], rows: bool) -> Plan {
+/// The plan of a queue for a backend that computes such calls in groups.
+pub fn plan(entries: &[Entry], fusion: Fusion) -> Plan {
     let mut planner = Planner {
         entries,
         uses: ById::default(),
@@ -84,7 +84,7 @@ pub fn plan(entries: &[Entry], rows: bool) -> Plan {
         group_of: Vec::new(),
     };
     for at in 0..entries.len() {
-        planner.place(at, rows);
+        planner.place(at, fusion);
     }
     planner.store_what_is_kept();
     planner.plan
@@ -160,7 +160,7 @@ impl Entry {
 }
 
 impl Planner<'_> {
-    fn place(&mut self, at: usize, rows: bool) {
+    fn place(&mut self, at: usize, fusion: Fusion) {
         let e = &self.entries[at];
         let mut least = 0;
         // The last writers whose whole results operands are.
@@ -197,8 +197,8 @@ impl Planner<'_> {
         }
         let count = self.plan.groups.len();
         let candidates = (least.max(count.saturating_sub(REACH))..count).rev();
-        let joined = candidates.into_iter().find_map(|g| Some((g, self.level_in(at, g, &writers, rows)?)));
-        let (group, level) = joined.unwrap_or_else(|| self.open(at, rows));
+        let joined = candidates.into_iter().find_map(|g| Some((g, self.level_in(at, g, &writers, fusion)?)));
+        let (group, level) = joined.unwrap_or_else(|| self.open(at, fusion));
         let n = self.row_length(at, level);
         let planned = &mut self.plan.groups[group];
         planned.n = planned.n.max(n);
@@ -233,7 +233,7 @@ impl Planner<'_> {
     }
 
     /// The level of an entry's result if it joins a group; None if it may not.
-    fn level_in(&self, at: usize, g: usize, writers: &[(usize, usize)], rows: bool) -> Option<Level> {
+    fn level_in(&self, at: usize, g: usize, writers: &[(usize, usize)], fusion: Fusion) -> Option<Level> {
         let (e, group) = (&self.entries[at], &self.plan.groups[g]);
         if group.closed
             || group.compute != e.compute
@@ -255,7 +255,7 @@ impl Planner<'_> {
                 Level::Rows
             }
             Work::Reduce(_, d) => {
-                if !rows || d.inner != 1 || positions != group.numel {
+                if fusion < Fusion::Reductions || d.inner != 1 || positions != group.numel {
                     return None;
                 }
                 if d.outer == 1 && d.n > LONGEST_ROW {
@@ -268,7 +268,7 @@ impl Planner<'_> {
                 }
             }
             Work::Softmax(_, d) | Work::SoftmaxBackward(_, d) => {
-                if !rows || d.inner != 1 || d.n > LONGEST_ROW || positions != group.numel {
+                if fusion < Fusion::Softmax || d.inner != 1 || d.n > LONGEST_ROW || positions != group.numel {
                     return None;
                 }
                 Level::Elements
@@ -299,14 +299,19 @@ impl Planner<'_> {
     }
 
     /// Opens a group for an entry.
-    fn open(&mut self, at: usize, rows: bool) -> (usize, Level) {
+    fn open(&mut self, at: usize, fusion: Fusion) -> (usize, Level) {
         let e = &self.entries[at];
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy => (Level::Elements, false),
-            Work::Reduce(_, d) if d.inner == 1 && d.outer == 1 && d.n > LONGEST_ROW => (Level::Total, !rows),
-            Work::Reduce(_, d) => (Level::Rows, !rows || d.inner != 1 || !(2..=LONGEST_ROW).contains(&d.n)),
+            Work::Reduce(_, d) if d.inner == 1 && d.outer == 1 && d.n > LONGEST_ROW => {
+                (Level::Total, fusion < Fusion::Reductions)
+            }
+            Work::Reduce(_, d) => (
+                Level::Rows,
+                fusion < Fusion::Reductions || d.inner != 1 || !(2..=LONGEST_ROW).contains(&d.n),
+            ),
             Work::Softmax(_, d) | Work::SoftmaxBackward(_, d) => {
-                (Level::Elements, !rows || d.inner != 1 || d.n > LONGEST_ROW)
+                (Level::Elements, fusion < Fusion::Softmax || d.inner != 1 || d.n > LONGEST_ROW)
             }
         };
         self.plan.groups.push(Planned {

@@ -103,7 +103,7 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
         return run_one(e);
     }
     let backend = of_now(entries[0].out.storage.device())?;
-    let mut plan = plan(entries, backend.fuses_rows());
+    let mut plan = plan(entries, backend.fusion());
     let mut memory = Memory::of(entries);
     let mut done = Ok(());
     // The last group that uses a storage.

@@ -6,7 +6,7 @@ use super::{
 use super::{fused, group, norm, optim, sort, svd, triangle};
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
-use crate::backend::group::Group as Fused;
+use crate::backend::group::{Fusion, Group as Fused};
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::interface::Backend;
 use crate::backend::norm::{self as norms, Made, Stats};
@@ -120,6 +120,10 @@ impl Backend for Wgpu {
             }
             _ => fused::run(name, formula, compute, operands, params, outs),
         }
+    }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::Reductions
     }
 
     fn fused(&self, group: &Fused) -> Result<bool> {

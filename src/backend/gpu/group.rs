@@ -1,4 +1,8 @@
-//! Groups of deferred operations as one formula: see Note [Groups].
+//! Groups of deferred operations as few launches: see Note [Groups].
+//!
+//! The calls of a group are composed into formulas. A reduction is one launch, whose formula computes the elements that it
+//! reduces from the operands in memory and from earlier reductions; the results of the elements are one more. So what a
+//! call per element computes is computed anew in each launch that needs it, and never stored for another.
 
 use smallvec::SmallVec;
 
@@ -6,101 +10,251 @@ use super::device::of;
 use super::entry::Wgpu;
 use super::params::MAX_PARAMS;
 use crate::backend::View;
-use crate::backend::group::{Call, Group, Level, Value, Work};
+use crate::backend::group::{Group, Level, Value, Work};
 use crate::backend::interface::Backend;
-use crate::backend::pointwise::Operand;
+use crate::backend::pointwise::{Applied, Kernel, Operand};
+use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
+use crate::formula::Formula;
 use crate::formula::compose::Composer;
-use crate::layout::Layout;
+use crate::layout::{Dims, Layout, collapse};
+use crate::storage::Storage;
 
 /// The most steps of a shader: drivers compile longer ones for seconds.
 const MOST_STEPS: usize = 400;
 
-/// Computes a group of calls per element in one launch; false if it has other calls, or more tensors than an adapter binds.
+/// Computes a group; false if it has calls that shaders lack, or more tensors than an adapter binds.
 pub fn run(group: &Group) -> Result<bool> {
-    let plain = |c: &Call| {
-        c.level == Level::Elements && matches!(c.work, Work::Map { .. } | Work::Pass) && c.rounded.is_none()
-    };
-    if group.compute != DType::F32 || !group.calls.iter().all(plain) {
+    let Some(mut launches) = Launches::of(group) else { return Ok(false) };
+    if !launches.fit(group)? {
         return Ok(false);
     }
-    let Some(views) = alike(group) else { return Ok(false) };
-    let (operands, outs) = views.split_at(group.operands.len());
-    let mut composer = Composer::default();
-    let mut numbers: Vec<Scalar> = Vec::new();
-    let mut values: Vec<usize> = Vec::with_capacity(group.calls.len());
-    for call in group.calls {
+    for at in 0..group.calls.len() {
+        launches.call(group, at)?;
+    }
+    launches.store(group)?;
+    Ok(true)
+}
+
+/// A tensor of the group, with the shape that all have.
+struct Placed {
+    storage: Storage,
+    layout: Layout,
+    dtype: DType,
+}
+
+impl Placed {
+    #[inline]
+    fn view(&self) -> View<'_> {
+        View { storage: &self.storage, layout: &self.layout, dtype: self.dtype }
+    }
+
+    /// The values per row without the elements of the row.
+    fn per_row(&self) -> Layout {
+        Layout {
+            shape: Dims::from(&self.layout.shape[..1]),
+            strides: self.layout.strides[..1].into(),
+            offset: self.layout.offset,
+        }
+    }
+}
+
+struct Launches {
+    /// The shape of all operands and of the results per element: `[rows, n]` if there are rows.
+    shape: Dims,
+    /// The operands in memory, then the results of reductions per row.
+    operands: Vec<Placed>,
+    results: Vec<Placed>,
+    composer: Composer,
+    numbers: Vec<Scalar>,
+    /// By call: the step that computes it.
+    values: Vec<usize>,
+}
+
+impl Launches {
+    /// The operands and results in place; None if the group is not of the kind that shaders compute, or the elements of some
+    /// tensor have no place in the common shape.
+    fn of(group: &Group) -> Option<Launches> {
+        let plain = group.calls.iter().all(|c| {
+            c.rounded.is_none() && matches!(c.work, Work::Map { .. } | Work::Pass | Work::Reduce(_))
+        });
+        if group.compute != DType::F32 || !plain {
+            return None;
+        }
+        let operands = group.operands.iter().map(|o| (o.view, o.level));
+        let results = group.results.iter().map(|(call, v)| (*v, group.calls[*call].level));
+        let views: Vec<(View, Level)> = operands.chain(results).collect();
+        let elements = || views.iter().filter(|(_, level)| *level == Level::Elements);
+        let shape = match group.n {
+            0 => {
+                let (first, _) = elements().find(|(v, _)| !v.layout.is_contiguous()).or(elements().next())?;
+                first.layout.shape.clone()
+            }
+            n => Dims::from([group.numel / n, n]),
+        };
+        let place = |(v, level): &(View, Level)| {
+            let layout = match level {
+                Level::Total => Layout::contiguous(Dims::from([1])),
+                Level::Rows => {
+                    Layout { shape: shape.clone(), ..by_rows(v.layout, group.numel / group.n, 1)? }
+                }
+                Level::Elements if group.n > 0 => by_rows(v.layout, group.numel / group.n, group.n)?,
+                Level::Elements if v.layout.shape == shape => v.layout.clone(),
+                Level::Elements if v.layout.is_contiguous() => Layout::contiguous(shape.clone()),
+                Level::Elements => return None,
+            };
+            let layout = Layout { offset: v.layout.offset, ..layout };
+            Some(Placed { storage: v.storage.clone(), layout, dtype: v.dtype })
+        };
+        let mut operands = views.iter().map(place).collect::<Option<Vec<Placed>>>()?;
+        let results = operands.split_off(group.operands.len());
+        let launches = Launches {
+            shape,
+            operands,
+            results,
+            composer: Composer::default(),
+            numbers: Vec::new(),
+            values: Vec::new(),
+        };
+        launches.are_apart(group).then_some(launches)
+    }
+
+    /// Whether the results of reductions, which are stored before the last launch, are dense and not what it reads.
+    fn are_apart(&self, group: &Group) -> bool {
+        group.results.iter().all(|(call, v)| {
+            !matches!(group.calls[*call].work, Work::Reduce(_))
+                || v.layout.is_contiguous() && self.operands.iter().all(|o| !o.storage.overlaps(v.storage))
+        })
+    }
+
+    /// Whether an adapter binds all tensors at once, and the parameters have room.
+    fn fit(&self, group: &Group) -> Result<bool> {
+        let Some(first) = self.operands.first().or(self.results.first()) else { return Ok(false) };
+        let reductions = group.calls.iter().filter(|c| matches!(c.work, Work::Reduce(_))).count();
+        let tensors = self.operands.len() + self.results.len() + reductions;
+        let (mut numbers, mut steps) = (0, 0);
+        for call in group.calls {
+            numbers += call.args.iter().filter(|a| matches!(a, Value::Number(_))).count();
+            if let Work::Map { formula, params, .. } = call.work {
+                (numbers, steps) = (numbers + params.len(), steps + formula.steps().len());
+            }
+        }
+        // The counts, the sizes, and for each tensor the offset and the strides.
+        let words = 4 + numbers + self.shape.len() * (1 + tensors) + tensors;
+        let caps = &of(first.view())?.caps;
+        Ok(steps <= MOST_STEPS && tensors < caps.max_buffers && words * size_of::<f32>() <= MAX_PARAMS)
+    }
+
+    fn call(&mut self, group: &Group, at: usize) -> Result<()> {
+        let call = &group.calls[at];
         let mut args: SmallVec<[usize; 4]> = SmallVec::new();
         for arg in &call.args {
             args.push(match *arg {
-                Value::Operand(k) => composer.arg(k),
-                Value::Call(k) => values[k],
-                Value::Number(s) => number(s, &mut numbers, &mut composer),
+                Value::Operand(k) => self.composer.arg(k),
+                Value::Call(k) => self.values[k],
+                Value::Number(s) => self.number(s),
             });
         }
         let value = match &call.work {
             Work::Map { formula, params, .. } => {
-                let params: SmallVec<[usize; 4]> =
-                    params.iter().map(|s| number(*s, &mut numbers, &mut composer)).collect();
-                composer.call(formula, &args, &params)
+                let params: SmallVec<[usize; 4]> = params.iter().map(|s| self.number(*s)).collect();
+                self.composer.call(formula, &args, &params)
+            }
+            Work::Reduce(op) => {
+                let formula = self.composer.formula(&args[..1]);
+                let stored = group.results.iter().position(|(call, _)| *call == at);
+                Some(self.reduce(*op, &formula, call.level, stored)?)
             }
             _ => args.first().copied(),
         };
-        let Some(value) = value else { return Ok(false) };
-        values.push(value);
+        self.values.push(value.unwrap_or_default());
+        Ok(())
     }
-    let results: SmallVec<[usize; 4]> = group.results.iter().map(|(call, _)| values[*call]).collect();
-    let formula = composer.finish(&results);
-    let read = (0..operands.len()).filter(|k| formula.reads(*k)).count();
-    let tensors = read + outs.len();
-    // The count, the sizes, and for each tensor the offset and the strides.
-    let words = 2 + numbers.len() + views[0].layout.shape.len() * (1 + tensors) + tensors;
-    if formula.steps().len() > MOST_STEPS
-        || tensors > of(outs[0].of)?.caps.max_buffers
-        || words * size_of::<f32>() > MAX_PARAMS
-    {
-        return Ok(false);
+
+    /// A number as a parameter, so that the shader does not depend on it.
+    fn number(&mut self, s: Scalar) -> usize {
+        self.numbers.push(s);
+        self.composer.param(self.numbers.len() - 1)
     }
-    let operands: Vec<Operand> = operands.iter().map(|l| Operand::View(l.view())).collect();
-    let outs: SmallVec<[View; 4]> = outs.iter().map(Placed::view).collect();
-    Wgpu.pointwise_all("fused", &formula, &|_| None, group.compute, &operands, &numbers, &outs)?;
-    Ok(true)
-}
 
-/// A number as a parameter, so that the shader does not depend on it.
-fn number(s: Scalar, numbers: &mut Vec<Scalar>, composer: &mut Composer) -> usize {
-    numbers.push(s);
-    composer.param(numbers.len() - 1)
-}
-
-/// A tensor with the layout that a launch takes.
-struct Placed<'a> {
-    of: View<'a>,
-    layout: Layout,
-}
-
-impl Placed<'_> {
-    fn view(&self) -> View<'_> {
-        View { layout: &self.layout, ..self.of }
-    }
-}
-
-/// The operands and results as tensors of one shape; None where their elements are in the same order, but their shapes
-/// are not the same and their strides need them.
-fn alike<'a>(group: &Group<'a>) -> Option<Vec<Placed<'a>>> {
-    let views: Vec<View<'a>> =
-        group.operands.iter().map(|o| o.view).chain(group.results.iter().map(|(_, v)| *v)).collect();
-    let shape = &views.iter().find(|v| !v.layout.is_contiguous()).unwrap_or(&views[0]).layout.shape;
-    let placed = |of: View<'a>| {
-        let layout = match of.layout.shape == *shape {
-            true => of.layout.clone(),
-            false if of.layout.is_contiguous() && of.layout.numel() == group.numel => {
-                Layout { offset: of.layout.offset, ..Layout::contiguous(shape.clone()) }
-            }
-            false => return None,
+    /// Reduces a formula into a result or new memory, which becomes an operand. Returns its value.
+    fn reduce(
+        &mut self,
+        op: ReduceOp,
+        formula: &Formula,
+        level: Level,
+        stored: Option<usize>,
+    ) -> Result<usize> {
+        let [rows, n] = match level {
+            Level::Total => [1, self.shape.iter().product()],
+            _ => [self.shape[0], self.shape[1]],
         };
-        Some(Placed { of, layout })
+        let device = self.operands.first().map_or(crate::device::Device::Gpu(0), |o| o.storage.device());
+        let (storage, offset) = match stored {
+            Some(k) => (self.results[k].storage.clone(), self.results[k].layout.offset),
+            None => (Wgpu.allocate(device, rows * size_of::<f32>())?, 0),
+        };
+        let dense = Layout { offset, ..Layout::contiguous(Dims::from([rows])) };
+        let (formula, read) = formula.packed();
+        let operands: Vec<Operand> = read.iter().map(|k| Operand::View(self.operands[*k].view())).collect();
+        let fold = Fold {
+            op,
+            compute: DType::F32,
+            shape: &self.shape,
+            dims: ReduceDims::rows(rows, n),
+            of: Applied {
+                name: "fused",
+                kernel: Kernel::NONE,
+                formula: &formula,
+                primitives: &|_| None,
+                operands: &operands,
+                params: &self.numbers,
+            },
+            then: None,
+        };
+        Wgpu.reduce_formula(&fold, View { storage: &storage, layout: &dense, dtype: DType::F32 })?;
+        let layout = Layout { shape: self.shape.clone(), strides: [1, 0][..].into(), offset };
+        if level == Level::Rows {
+            self.operands.push(Placed { storage, layout, dtype: DType::F32 });
+        }
+        Ok(self.composer.arg(self.operands.len().saturating_sub(1)))
+    }
+
+    /// Stores the results that are no reductions: those per element in one launch, those per row in another.
+    fn store(&self, group: &Group) -> Result<()> {
+        for level in [Level::Elements, Level::Rows] {
+            let wanted = |call: &usize| {
+                group.calls[*call].level == level && !matches!(group.calls[*call].work, Work::Reduce(_))
+            };
+            let stored = || group.results.iter().zip(&self.results).filter(|((call, _), _)| wanted(call));
+            let values: SmallVec<[usize; 4]> = stored().map(|((call, _), _)| self.values[*call]).collect();
+            if values.is_empty() {
+                continue;
+            }
+            let layout = |p: &Placed| if level == Level::Rows { p.per_row() } else { p.layout.clone() };
+            // Without arguments that it does not read, a formula may have a launch of a faster form.
+            let (formula, read) = self.composer.formula(&values).packed();
+            let layouts: Vec<Layout> = read.iter().map(|k| layout(&self.operands[*k])).collect();
+            let view = |(k, layout): (usize, _)| Operand::View(View { layout, ..self.operands[k].view() });
+            let operands: Vec<Operand> = read.iter().copied().zip(&layouts).map(view).collect();
+            let places: SmallVec<[Layout; 4]> = stored().map(|(_, p)| layout(p)).collect();
+            let outs: SmallVec<[View; 4]> =
+                stored().zip(&places).map(|((_, p), layout)| View { layout, ..p.view() }).collect();
+            Wgpu.pointwise_all("fused", &formula, &|_| None, DType::F32, &operands, &self.numbers, &outs)?;
+        }
+        Ok(())
+    }
+}
+
+/// A layout as `[rows, n]`, or with one element per row that is repeated `n` times; None if its strides are not of that kind.
+fn by_rows(layout: &Layout, rows: usize, n: usize) -> Option<Layout> {
+    let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
+    let strides = match (&shape[..], &strides[..]) {
+        ([], _) => [0, 0],
+        ([all], [s]) if *all == rows * n => [s * n as isize, if n == 1 { 0 } else { *s }],
+        ([a, b], [outer, inner]) if *a == rows && *b == n => [*outer, *inner],
+        _ => return None,
     };
-    views.into_iter().map(placed).collect()
+    Some(Layout { shape: Dims::from([rows, n]), strides: strides[..].into(), offset: layout.offset })
 }

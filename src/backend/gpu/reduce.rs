@@ -78,8 +78,8 @@ fn functions(f: ReduceOp) -> Functions {
             Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", combine: "m_maximum(a, b)", ..plain }
         }
         // Starts with the first element; combining it a second time has no effect.
-        ReduceOp::Max => Functions { start: "load(start)", combine: "m_maximum(a, b)", ..plain },
-        ReduceOp::Min => Functions { start: "load(start)", combine: "m_minimum(a, b)", ..plain },
+        ReduceOp::Max => Functions { start: "load(start, outer, 0u)", combine: "m_maximum(a, b)", ..plain },
+        ReduceOp::Min => Functions { start: "load(start, outer, 0u)", combine: "m_minimum(a, b)", ..plain },
         ReduceOp::Norm(0.0) => Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", ..plain },
         ReduceOp::Norm(1.0) => Functions { prepare: "m_abs(v)", ..plain },
         ReduceOp::Norm(2.0) => squares,
@@ -177,7 +177,7 @@ pub fn fold(f: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
 fn finite_largest(d: ReduceDims) -> Functions {
     Functions {
         finish: "select(a, T(0), is_infinite(a))",
-        start: if d.n == 0 { "T(0)" } else { "load(start)" },
+        start: if d.n == 0 { "T(0)" } else { "load(start, outer, 0u)" },
         ..functions(ReduceOp::Max)
     }
 }
@@ -395,7 +395,8 @@ fn launch(
         let f = &plan.functions;
         let mut bindings = binding(1, "read_write", "result", stored(out.dtype));
         bindings += &binding(2, "read", "x", stored(x.dtype));
-        let mut loads = format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
+        let mut loads =
+            format!("fn load(i: u32, outer: u32, k: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
         let center = match about {
             Some(v) => {
                 bindings += &binding(3, "read", "center", stored(v.dtype));

@@ -43,7 +43,8 @@ pub fn fold(fold: &Fold, out: View) -> Result<bool> {
         }
         None => Some(None),
     };
-    let (Some(first), Some(last)) = (first, last) else { return Ok(false) };
+    let (Some(mut first), Some(last)) = (first, last) else { return Ok(false) };
+    first.by_rows = d.inner == 1 && first.shape[..] == [d.outer, d.n];
     let mut views: SmallVec<[View; 8]> = first.tensors.iter().map(|t| t.view).collect();
     views.extend(last.iter().flat_map(|l| l.tensors.iter().map(|t| t.view)));
     let apart = views.iter().all(|v| !v.storage.overlaps(out.storage));
@@ -83,6 +84,8 @@ struct Part<'a> {
     params: &'a [Scalar],
     /// Sizes after merging of adjacent dimensions; empty if all tensors are contiguous.
     shape: SmallVec<[usize; 6]>,
+    /// Whether the shape is that of rows which are reduced, whose positions the loop knows.
+    by_rows: bool,
 }
 
 impl<'a> Part<'a> {
@@ -128,7 +131,7 @@ impl<'a> Part<'a> {
         let mut strides = strides.into_iter();
         let read = |(argument, view)| Read { argument, view, strides: strides.next().unwrap_or_default() };
         let tensors = views.into_iter().map(read).collect();
-        Some(Part { name, formula, inputs, tensors, numbers, params: a.params, shape })
+        Some(Part { name, formula, inputs, tensors, numbers, params: a.params, shape, by_rows: false })
     }
 
     fn fields(&self) -> String {
@@ -162,7 +165,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Renders the function `function(i)`, which evaluates the formula at position `i`; if `given`, it is
+    /// Renders the function `function(i, outer, k)`, which evaluates the formula at position `i`; if `given`, it is
     /// `function(a0, i)` and the shader passes the first argument.
     fn function(&self, function: &str, given: bool, compute: DType) -> String {
         let (name, mut s) = (self.name, String::new());
@@ -171,8 +174,17 @@ impl<'a> Part<'a> {
             let value = load(&format!("{name}{k}"), dtype);
             line(&mut s, format!("fn {name}_load{k}(i: u32) -> T {{ return T({value}); }}"));
         }
-        line(&mut s, format!("fn {function}({}i: u32) -> T {{", if given { "a0: T, " } else { "" }));
-        s += &coordinates(self.shape.len()).replace("params.n", &format!("params.{name}_n"));
+        line(
+            &mut s,
+            format!(
+                "fn {function}({}) -> T {{",
+                if given { "a0: T, i: u32" } else { "i: u32, outer: u32, k: u32" }
+            ),
+        );
+        match self.by_rows {
+            true => line(&mut s, "    let c0 = outer;\n    let c1 = k;"),
+            false => s += &coordinates(self.shape.len()).replace("params.n", &format!("params.{name}_n")),
+        }
         for (k, _) in &self.numbers {
             line(&mut s, format!("    let a{k} = params.{name}{k};"));
         }
@@ -196,7 +208,9 @@ impl<'a> Part<'a> {
     /// Appends the properties of this part that its shader depends on.
     fn tell(&self, variant: &mut SmallVec<[u8; 2 * KEY]>) {
         variant.extend(self.formula.identity().to_le_bytes());
-        variant.extend([self.shape.len() as u8, self.params.len() as u8, self.inputs.len() as u8]);
+        let sizes = [self.shape.len() as u8, self.params.len() as u8, self.inputs.len() as u8];
+        variant.extend(sizes);
+        variant.push(self.by_rows as u8);
         variant.extend(self.inputs.iter().map(input_tag));
     }
 }
@@ -288,7 +302,7 @@ fn source<'p>(
         }
         None => {
             bind("x", compute);
-            format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", compute))
+            format!("fn load(i: u32, outer: u32, k: u32) -> T {{ return T({}); }}\n", load("x", compute))
         }
     };
     let mut stores = String::from("finish(total, center)");

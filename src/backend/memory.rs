@@ -92,17 +92,25 @@ pub fn fill_by_position<T: Element>(out: View, at: impl Fn(usize) -> T + Sync) -
             *v = at(c * CHUNK + i);
         }
     });
-    lend(out.storage);
+    note_written(out.storage);
     Ok(())
 }
 
-/// The address of the host's memory, for code that may write there without the backend.
+/// Tells those who check calls that memory is written without the backend.
 #[inline]
-pub fn lend(s: &Storage) -> *mut u8 {
+pub fn note_written(s: &Storage) {
     if checked::on() {
         checked::lent(s);
     }
-    s.data_ptr()
+}
+
+/// The address of the host's memory, for code that reads and writes there without asking.
+///
+/// # Errors
+/// `RuntimeError` when out of memory.
+pub fn lend(s: &Storage) -> Result<*mut u8> {
+    note_written(s);
+    s.lend()
 }
 
 /// Errors where calls are checked and nothing has written what is to be read without the backend.

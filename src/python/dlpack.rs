@@ -198,7 +198,7 @@ unsafe extern "C" fn drop_capsule<M: Managed>(capsule: *mut ffi::PyObject) {
 
 fn export<M: Managed>(py: Python<'_>, t: Tensor, flags: u64) -> PyResult<Py<PyAny>> {
     let (dtype, rank) = (t.dtype(), t.rank());
-    let at = memory::lend(t.storage()).wrapping_add(t.layout().offset * dtype.size());
+    let at = memory::lend(t.storage()).py()?.wrapping_add(t.layout().offset * dtype.size());
     let mut exported = Box::new(Exported {
         shape: t.shape().iter().map(|&n| n as i64).collect(),
         strides: t.strides().iter().map(|&s| s as i64).collect(),

@@ -71,7 +71,7 @@ impl ArrayInterface {
         let d = PyDict::new(py);
         d.set_item("shape", PyTuple::new(py, t.shape().iter())?)?;
         d.set_item("strides", PyTuple::new(py, t.strides().iter().map(|s| s * size as isize))?)?;
-        let at = memory::lend(t.storage()) as usize + t.layout().offset * size;
+        let at = memory::lend(t.storage()).py()? as usize + t.layout().offset * size;
         d.set_item("data", (at, t.storage().is_readonly()))?;
         d.set_item("typestr", self.kind)?;
         d.set_item("version", 3)?;

@@ -95,8 +95,11 @@ impl PyStorage {
     }
 
     /// Address of the first byte; 0 if empty.
-    fn data_ptr(&self) -> usize {
-        if self.0.is_empty() || self.0.device() == Device::Meta { 0 } else { memory::lend(&self.0) as usize }
+    fn data_ptr(&self) -> PyResult<usize> {
+        if self.0.is_empty() || self.0.device() == Device::Meta {
+            return Ok(0);
+        }
+        memory::lend(&self.0).py().map(|at| at as usize)
     }
 
     /// Identifies the memory: equal for two objects exactly if they share it.
@@ -229,12 +232,13 @@ impl PyStorage {
         if !storage.device().is_host_readable() {
             return Err(PyBufferError::new_err("the memory of a GPU has no buffer: call cpu() first"));
         }
+        let at = memory::lend(storage).py()?;
         // SAFETY: the view takes a reference to the object, which keeps the memory alive.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,
                 slf.as_ptr(),
-                memory::lend(storage).cast::<c_void>(),
+                at.cast::<c_void>(),
                 storage.len() as ffi::Py_ssize_t,
                 storage.is_readonly().into(),
                 flags,

@@ -176,13 +176,13 @@ impl PyTensor {
         self.inner(py).layout().offset
     }
 
-    fn data_ptr(&self, py: Python<'_>) -> usize {
+    fn data_ptr(&self, py: Python<'_>) -> PyResult<usize> {
         let t = &self.inner(py);
         if t.numel() == 0 || t.device() == Device::Meta {
-            0
-        } else {
-            memory::lend(t.storage()) as usize + t.layout().offset * t.dtype().size()
+            return Ok(0);
         }
+        let first = memory::lend(t.storage()).py()?;
+        Ok(first as usize + t.layout().offset * t.dtype().size())
     }
 
     #[getter]

@@ -17,7 +17,9 @@
 //! operations first: for reading if any of them writes, for writing if there are any. The question is one load of
 //! a word beside the address. The operations themselves work on other storages over the same memory
 //! ([`Storage::alias`]) or on memory that the storage then adopts, so they ask nothing, and a thread that comes
-//! meanwhile waits until they have run.
+//! meanwhile waits until they have run. Code that does not ask, as it has the address of the memory ([`Storage::lend`]), would
+//! read too early: nothing is deferred on memory that was lent. A storage for which there is no memory when it is needed stays
+//! without, and the host can address none of its bytes.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -50,6 +52,8 @@ struct Header {
     readonly: bool,
     /// Whether a NumPy array shows the memory, which must then stay where it is.
     shown: AtomicBool,
+    /// Whether code that does not ask may read or write the memory: Note [Deferred storages].
+    lent: AtomicBool,
     device: Device,
     /// The owner of memory that is not in this block, or null; set once.
     owner: AtomicPtr<Owner>,
@@ -132,6 +136,7 @@ impl Storage {
                 waits: AtomicU32::new(0),
                 readonly: false,
                 shown: AtomicBool::new(false),
+                lent: AtomicBool::new(false),
                 device: Device::Cpu,
                 owner: AtomicPtr::new(std::ptr::null_mut()),
             });
@@ -375,7 +380,18 @@ impl Storage {
     /// Whether nobody reads or writes the memory without a handle to this storage.
     #[inline]
     pub fn is_private(&self) -> bool {
-        (!self.is_borrowed() || self.device() != Device::Cpu) && !self.header().shown.load(Ordering::Relaxed)
+        (!self.is_borrowed() || self.device() != Device::Cpu) && !self.header().lent.load(Ordering::Acquire)
+    }
+
+    /// The address of the memory for code that reads and writes it without asking, while the storage lives. No operation
+    /// on it is deferred from now on.
+    ///
+    /// # Errors
+    /// `RuntimeError` when out of memory.
+    pub fn lend(&self) -> Result<*mut u8> {
+        self.header().lent.store(true, Ordering::Release);
+        let data = self.data_ptr();
+        self.expect_memory().map(|()| data)
     }
 
     /// Whether this crate allocated the memory and no NumPy array shows it, so that a larger block can replace it.
@@ -386,13 +402,19 @@ impl Storage {
     /// Makes the memory not resizable, as a NumPy array is about to show it.
     pub fn show(&self) {
         self.header().shown.store(true, Ordering::Relaxed);
+        self.header().lent.store(true, Ordering::Release);
     }
 
     /// Whether this is the only handle to memory that this crate allocated.
     #[inline]
     pub fn is_unique(&self) -> bool {
         let h = self.header();
-        h.refs.load(Ordering::Acquire) == 1 && (h.device != Device::Cpu || !self.is_borrowed())
+        h.refs.load(Ordering::Acquire) == 1
+            && match self.owner() {
+                None => true,
+                Some(Owner::Storage(s)) => s.is_unique(),
+                Some(Owner::Other(_)) => h.device != Device::Cpu,
+            }
     }
 
     pub fn same(&self, other: &Storage) -> bool {
@@ -454,10 +476,24 @@ impl Storage {
         h.counter.get_or_init(|| Arc::new(AtomicU32::new(h.version.load(Ordering::Relaxed)))).clone()
     }
 
-    /// Bytes of data that the host can address.
+    /// Bytes of data that the host can address: none if a deferred storage finds no memory.
     #[inline(always)]
     pub fn host_len(&self) -> usize {
-        self.header().host
+        if self.is_missing() { self.host_len_now() } else { self.header().host }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn host_len_now(&self) -> usize {
+        self.settle_now();
+        if self.is_missing() { 0 } else { self.header().host }
+    }
+
+    /// # Errors
+    /// `RuntimeError` if a deferred storage finds no memory.
+    #[cold]
+    pub fn expect_memory(&self) -> Result<()> {
+        if self.is_missing() { Err(out_of_memory(self.len())) } else { Ok(()) }
     }
 
     /// Whether the data is aligned to `size`, a power of two. Allocated memory is aligned for every element type,
@@ -669,6 +705,25 @@ mod tests {
         assert!(Storage::new(usize::MAX - 10).is_err());
         assert!(vec_of(0i64, usize::MAX).is_err());
         assert!(empty_vec::<u8>(usize::MAX / 2).is_err());
+    }
+
+    #[test]
+    fn an_alias_is_no_unique_handle_while_what_it_shows_lives() {
+        let mut a = Storage::from_slice(&[1.0f32, 2.0]).unwrap();
+        let mut b = a.alias().unwrap();
+        assert!(a.slice_mut::<f32>().is_none() && b.slice_mut::<f32>().is_none());
+        drop(a);
+        assert_eq!(b.slice_mut::<f32>().unwrap(), &[1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_storage_that_finds_no_memory_has_no_bytes_for_anybody() {
+        // Nothing is installed that would give it memory.
+        let s = Storage::deferred(Device::Cpu, 16).unwrap();
+        assert_eq!((s.len(), s.host_len(), s.slice::<f32>().len()), (16, 0, 0));
+        assert!(s.expect_memory().is_err() && s.lend().is_err() && !s.is_private());
+        s.adopt(Storage::from_slice(&[1.0f32; 4]).unwrap());
+        assert_eq!((s.host_len(), s.slice::<f32>().len()), (16, 4));
     }
 
     #[test]

@@ -308,7 +308,7 @@ impl Tensor {
     #[inline]
     pub fn slice_mut<T: Element>(&mut self) -> Result<&mut [T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
-        memory::lend(&self.0.storage);
+        memory::note_written(&self.0.storage);
         let (at, n) = (self.0.layout.offset, self.numel());
         let elements = Shared::get_mut(&mut self.0).and_then(|inner| inner.storage.slice_mut::<T>());
         match elements.map(|all| all.get_mut(at..).unwrap_or_default()) {

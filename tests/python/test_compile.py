@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import io
 import os
 import pickle
@@ -271,6 +272,31 @@ def test_numpy_dlpack_and_pickles_see_computed_values():
     w = y * 3 + 1
     assert same(torch.load(io.BytesIO(saved)), w) and np.array_equal(listed, (w * 2).double().numpy())
     assert shown == repr(w * 3)
+
+
+FOREIGN = {
+    "numpy": lambda y: y.numpy(),
+    "dlpack": np.from_dlpack,
+    "torch.from_dlpack": lambda y: torch.from_dlpack(y).numpy(),
+    "buffer": lambda y: np.frombuffer(memoryview(y.untyped_storage()), dtype=np.float32),
+    "address": lambda y: np.ctypeslib.as_array((ctypes.c_float * y.numel()).from_address(y.data_ptr())),
+}
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_code_that_has_the_memory_sees_every_later_write_at_once(foreign):
+    @torch.compile
+    def f(x):
+        y = x * 1
+        seen = FOREIGN[foreign](y)
+        y.mul_(3)
+        first = np.array(seen).reshape(-1)[0]
+        z = y + 1
+        seen.reshape(-1)[0] = 7
+        return first, z, y * 1
+
+    first, before, after = f(torch.ones(SHAPE))
+    assert first == 3 and before[0, 0] == 4 and after[0, 0] == 7 and after[0, 1] == 3
 
 
 def test_writes_through_a_numpy_array_are_seen_in_order():

@@ -163,7 +163,7 @@ fn misaligned() -> Error {
 #[cold]
 fn beyond_storage(v: &View) -> Error {
     let beyond = || Error::Runtime("a tensor has elements beyond the end of its storage".into());
-    v.on_host().err().unwrap_or_else(beyond)
+    v.on_host().and_then(|_| v.storage.expect_memory()).err().unwrap_or_else(beyond)
 }
 
 /// The writable elements of a dense view. See Note [Outputs].

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::ids::ById;
 use super::queue::{Entry, Held, In, Work};
 use super::touches::Argument;
 use super::{least, push, reserve, run_here, step};
@@ -59,7 +59,7 @@ pub fn deferring(device: Device) -> Result<&'static dyn Backend> {
 
 /// One copy of each formula that was deferred, by identity.
 fn kept(formula: &Formula) -> Arc<Formula> {
-    static KEPT: LazyLock<Mutex<ById<u128, Arc<Formula>>>> = LazyLock::new(Mutex::default);
+    static KEPT: LazyLock<Mutex<FxHashMap<u128, Arc<Formula>>>> = LazyLock::new(Mutex::default);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.entry(formula.identity()).or_insert_with(|| Arc::new(formula.clone())).clone()
 }

@@ -10,7 +10,6 @@
 //! [`plan`] divides the entries into groups (Note [Groups]), [`run`] has them computed.
 
 mod entry;
-mod ids;
 mod plan;
 mod queue;
 mod run;

@@ -9,9 +9,9 @@
 
 use std::ops::Range;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::ids::ById;
 use super::queue::{Entry, Held, In, Work};
 use crate::backend::group::{Fusion, LONGEST_ROW, Level};
 use crate::backend::pointwise::Kernel;
@@ -69,7 +69,7 @@ struct Use {
 
 struct Planner<'e> {
     entries: &'e [Entry],
-    uses: ById<usize, SmallVec<[Use; 4]>>,
+    uses: FxHashMap<usize, SmallVec<[Use; 4]>>,
     plan: Plan,
     /// By entry: its group and its position there.
     group_of: Vec<(usize, Level)>,
@@ -79,7 +79,7 @@ struct Planner<'e> {
 pub fn plan(entries: &[Entry], fusion: Fusion) -> Plan {
     let mut planner = Planner {
         entries,
-        uses: ById::default(),
+        uses: FxHashMap::default(),
         plan: Plan { groups: Vec::new(), stored: vec![false; entries.len()], passed: Vec::new() },
         group_of: Vec::new(),
     };

@@ -183,22 +183,15 @@ impl Queue {
         }
         state.running = Some(entries.iter().flat_map(Entry::uses).map(|(s, _)| s.id()).collect());
         drop(state);
+        let batch = Batch { queue: self, entries };
         if let Some(log) = &mut log {
-            log.push(format!("{} operations, run by {why}:", entries.len()));
+            log.push(format!("{} operations, run by {why}:", batch.entries.len()));
         }
-        let done = run::run(&entries, &mut log);
-        let mut state = lock(&self.state);
-        for (storage, access) in entries.iter().flat_map(Entry::uses) {
-            storage.unwait(access);
-        }
-        state.running = None;
-        if let (Some(all), Some(lines)) = (&mut state.log, log) {
+        let done = run::run(&batch.entries, &mut log);
+        drop(batch);
+        if let (Some(all), Some(lines)) = (&mut lock(&self.state).log, log) {
             all.extend(lines);
         }
-        drop(state);
-        self.done.notify_all();
-        // Dropped last: the owner of memory may be an object of the host language.
-        drop(entries);
         failed.map_or(done, Err)
     }
 
@@ -215,6 +208,25 @@ impl Queue {
         if let Err(e) = done {
             lock(&self.state).failed.get_or_insert(e);
         }
+    }
+}
+
+/// Entries that are run. Its end is told to those who wait, also where a kernel panics.
+struct Batch<'q> {
+    queue: &'q Queue,
+    entries: Vec<Entry>,
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.queue.state);
+        for (storage, access) in self.entries.iter().flat_map(Entry::uses) {
+            storage.unwait(access);
+        }
+        state.running = None;
+        drop(state);
+        self.queue.done.notify_all();
+        // The entries are dropped after this: the owner of memory may be an object of the host language.
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::ids::ById;
 use super::plan::{Plan, Planned, plan};
 use super::queue::{Entry, Held, In, Work};
 use crate::backend::View;
@@ -39,20 +39,20 @@ impl Drop for Running {
 /// The memory that entries work on: for storages that they write, an alias or new memory, see Note [Deferred storages].
 struct Memory<'e> {
     /// The storages that entries write.
-    written: ById<usize, ()>,
+    written: FxHashMap<usize, ()>,
     /// All storages, and how many handles the entries have.
-    uses: ById<usize, (&'e Storage, usize)>,
-    made: ById<usize, Storage>,
+    uses: FxHashMap<usize, (&'e Storage, usize)>,
+    made: FxHashMap<usize, Storage>,
 }
 
 impl<'e> Memory<'e> {
     fn of(entries: &'e [Entry]) -> Memory<'e> {
-        let mut uses: ById<usize, (&Storage, usize)> = ById::default();
+        let mut uses: FxHashMap<usize, (&Storage, usize)> = FxHashMap::default();
         for (s, _) in entries.iter().flat_map(Entry::uses) {
             uses.entry(s.id()).or_insert((s, 0)).1 += 1;
         }
         let written = entries.iter().map(|e| (e.out.storage.id(), ())).collect();
-        Memory { written, uses, made: ById::default() }
+        Memory { written, uses, made: FxHashMap::default() }
     }
 
     /// Whether somebody outside of the entries has the storage.
@@ -107,7 +107,7 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
     let mut memory = Memory::of(entries);
     let mut done = Ok(());
     // The last group that uses a storage.
-    let mut last: ById<usize, usize> = ById::default();
+    let mut last: FxHashMap<usize, usize> = FxHashMap::default();
     for (g, group) in plan.groups.iter().enumerate() {
         for &at in &group.entries {
             last.extend(entries[at].uses().map(|(s, _)| (s.id(), g)));
@@ -115,10 +115,7 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
     }
     let groups = std::mem::take(&mut plan.groups);
     for (g, group) in groups.iter().enumerate() {
-        if let Some(log) = log {
-            log.push(described(entries, &plan, group));
-        }
-        done = run_group(entries, &mut plan, group, &mut memory);
+        done = run_group(entries, &mut plan, group, &mut memory, log);
         if done.is_err() {
             break;
         }
@@ -143,9 +140,20 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
 }
 
 /// Computes a group together, or if the backend cannot, in two halves.
-fn run_group(entries: &[Entry], plan: &mut Plan, group: &Planned, memory: &mut Memory) -> Result<()> {
-    // What nobody reads is not computed.
+fn run_group(
+    entries: &[Entry],
+    plan: &mut Plan,
+    group: &Planned,
+    memory: &mut Memory,
+    log: &mut Option<Vec<String>>,
+) -> Result<()> {
+    let mut tell = |plan: &Plan, how: &str| {
+        if let Some(log) = log {
+            log.push(described(how, entries, plan, group));
+        }
+    };
     if !group.entries.iter().any(|&at| plan.stored[at]) {
+        tell(plan, "not computed, nobody reads it");
         return Ok(());
     }
     for &at in &group.entries {
@@ -161,9 +169,11 @@ fn run_group(entries: &[Entry], plan: &mut Plan, group: &Planned, memory: &mut M
     let device = entries[group.entries[0]].out.storage.device();
     let backend = of_now(device)?;
     if let [at] = group.entries[..] {
+        tell(plan, "alone");
         return alone(backend, &entries[at], &|v| memory.view(v));
     }
     if fuse(backend, entries, plan, group, memory)? {
+        tell(plan, "fused");
         return Ok(());
     }
     let (first, second) = group.halves();
@@ -174,8 +184,8 @@ fn run_group(entries: &[Entry], plan: &mut Plan, group: &Planned, memory: &mut M
             }
         }
     }
-    run_group(entries, plan, &first, memory)?;
-    run_group(entries, plan, &second, memory)
+    run_group(entries, plan, &first, memory, log)?;
+    run_group(entries, plan, &second, memory, log)
 }
 
 /// Has a backend compute a group together; false if it cannot.
@@ -186,7 +196,7 @@ fn fuse(
     group: &Planned,
     memory: &Memory,
 ) -> Result<bool> {
-    let mut position: ById<usize, usize> = ById::default();
+    let mut position: FxHashMap<usize, usize> = FxHashMap::default();
     let mut operands: Vec<GroupOperand> = Vec::new();
     let mut calls: Vec<Call> = Vec::new();
     let mut results: Vec<(usize, View)> = Vec::new();
@@ -280,8 +290,8 @@ fn alone<'m>(backend: &dyn Backend, e: &'m Entry, view: &dyn Fn(&'m Held) -> Vie
     }
 }
 
-/// One line of what `explain` prints: names, size, and what is stored.
-fn described(entries: &[Entry], plan: &Plan, group: &Planned) -> String {
+/// One line of what `explain` prints: how a group was computed, names, size, and what is stored.
+fn described(how: &str, entries: &[Entry], plan: &Plan, group: &Planned) -> String {
     let names: Vec<&str> = group.entries.iter().map(|&at| entries[at].name).collect();
     let stored = group.entries.iter().filter(|&&at| plan.stored[at]).count();
     let saved: usize = group
@@ -290,11 +300,6 @@ fn described(entries: &[Entry], plan: &Plan, group: &Planned) -> String {
         .filter(|&&at| !plan.stored[at])
         .map(|&at| entries[at].out.layout.numel() * entries[at].out.dtype.size())
         .sum();
-    let how = match (stored, group.entries.len()) {
-        (0, _) => "not computed, nobody reads it",
-        (_, 1) => "alone",
-        _ => "fused",
-    };
     let rows = if group.n > 0 { format!(" in rows of {}", group.n) } else { String::new() };
     format!(
         "  {how}: {} | {} {} elements{rows}, {stored} of {} results stored, {saved} bytes without memory",

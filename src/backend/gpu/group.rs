@@ -14,8 +14,9 @@ use crate::backend::group::{Group, Level, Value, Work};
 use crate::backend::interface::Backend;
 use crate::backend::pointwise::{Applied, Kernel, Operand};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
+use crate::device::Device;
 use crate::dtype::{DType, Scalar};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formula::Formula;
 use crate::formula::compose::Composer;
 use crate::layout::{Dims, Layout, collapse};
@@ -61,6 +62,7 @@ impl Placed {
 }
 
 struct Launches {
+    device: Device,
     /// The shape of all operands and of the results per element: `[rows, n]` if there are rows.
     shape: Dims,
     /// The operands in memory, then the results of reductions per row.
@@ -68,8 +70,8 @@ struct Launches {
     results: Vec<Placed>,
     composer: Composer,
     numbers: Vec<Scalar>,
-    /// By call: the step that computes it.
-    values: Vec<usize>,
+    /// By call: the step that computes it. A total is no value for other calls.
+    values: Vec<Option<usize>>,
 }
 
 impl Launches {
@@ -77,7 +79,14 @@ impl Launches {
     /// tensor have no place in the common shape.
     fn of(group: &Group) -> Option<Launches> {
         let plain = group.calls.iter().all(|c| {
-            c.rounded.is_none() && matches!(c.work, Work::Map { .. } | Work::Pass | Work::Reduce(_))
+            let complete = match c.work {
+                Work::Map { formula, params, .. } => {
+                    formula.args() <= c.args.len() && formula.params() <= params.len()
+                }
+                Work::Pass | Work::Reduce(_) => c.args.len() == 1,
+                Work::Softmax(_) | Work::SoftmaxBackward(_) => false,
+            };
+            complete && c.rounded.is_none()
         });
         if group.compute != DType::F32 || !plain {
             return None;
@@ -110,6 +119,7 @@ impl Launches {
         let mut operands = views.iter().map(place).collect::<Option<Vec<Placed>>>()?;
         let results = operands.split_off(group.operands.len());
         let launches = Launches {
+            device: group.results.first()?.1.device(),
             shape,
             operands,
             results,
@@ -152,23 +162,23 @@ impl Launches {
         for arg in &call.args {
             args.push(match *arg {
                 Value::Operand(k) => self.composer.arg(k),
-                Value::Call(k) => self.values[k],
+                Value::Call(k) => self.values[k].ok_or_else(not_composed)?,
                 Value::Number(s) => self.number(s),
             });
         }
         let value = match &call.work {
             Work::Map { formula, params, .. } => {
                 let params: SmallVec<[usize; 4]> = params.iter().map(|s| self.number(*s)).collect();
-                self.composer.call(formula, &args, &params)
+                Some(self.composer.call(formula, &args, &params).ok_or_else(not_composed)?)
             }
             Work::Reduce(op) => {
                 let formula = self.composer.formula(&args[..1]);
                 let stored = group.results.iter().position(|(call, _)| *call == at);
-                Some(self.reduce(*op, &formula, call.level, stored)?)
+                self.reduce(*op, &formula, call.level, stored)?
             }
             _ => args.first().copied(),
         };
-        self.values.push(value.unwrap_or_default());
+        self.values.push(value);
         Ok(())
     }
 
@@ -178,22 +188,21 @@ impl Launches {
         self.composer.param(self.numbers.len() - 1)
     }
 
-    /// Reduces a formula into a result or new memory, which becomes an operand. Returns its value.
+    /// Reduces a formula into a result or new memory. Values per row become an operand, whose value is returned.
     fn reduce(
         &mut self,
         op: ReduceOp,
         formula: &Formula,
         level: Level,
         stored: Option<usize>,
-    ) -> Result<usize> {
+    ) -> Result<Option<usize>> {
         let [rows, n] = match level {
             Level::Total => [1, self.shape.iter().product()],
             _ => [self.shape[0], self.shape[1]],
         };
-        let device = self.operands.first().map_or(crate::device::Device::Gpu(0), |o| o.storage.device());
         let (storage, offset) = match stored {
             Some(k) => (self.results[k].storage.clone(), self.results[k].layout.offset),
-            None => (Wgpu.allocate(device, rows * size_of::<f32>())?, 0),
+            None => (Wgpu.allocate(self.device, rows * size_of::<f32>())?, 0),
         };
         let dense = Layout { offset, ..Layout::contiguous(Dims::from([rows])) };
         let (formula, read) = formula.packed();
@@ -214,11 +223,12 @@ impl Launches {
             then: None,
         };
         Wgpu.reduce_formula(&fold, View { storage: &storage, layout: &dense, dtype: DType::F32 })?;
-        let layout = Layout { shape: self.shape.clone(), strides: [1, 0][..].into(), offset };
-        if level == Level::Rows {
-            self.operands.push(Placed { storage, layout, dtype: DType::F32 });
+        if level == Level::Total {
+            return Ok(None);
         }
-        Ok(self.composer.arg(self.operands.len().saturating_sub(1)))
+        let layout = Layout { shape: self.shape.clone(), strides: [1, 0][..].into(), offset };
+        self.operands.push(Placed { storage, layout, dtype: DType::F32 });
+        Ok(Some(self.composer.arg(self.operands.len() - 1)))
     }
 
     /// Stores the results that are no reductions: those per element in one launch, those per row in another.
@@ -228,7 +238,8 @@ impl Launches {
                 group.calls[*call].level == level && !matches!(group.calls[*call].work, Work::Reduce(_))
             };
             let stored = || group.results.iter().zip(&self.results).filter(|((call, _), _)| wanted(call));
-            let values: SmallVec<[usize; 4]> = stored().map(|((call, _), _)| self.values[*call]).collect();
+            let values = stored().map(|((call, _), _)| self.values[*call].ok_or_else(not_composed));
+            let values = values.collect::<Result<SmallVec<[usize; 4]>>>()?;
             if values.is_empty() {
                 continue;
             }
@@ -245,6 +256,12 @@ impl Launches {
         }
         Ok(())
     }
+}
+
+/// The error of a group in which a call takes what no call before it has made.
+#[cold]
+fn not_composed() -> Error {
+    Error::Runtime("a group of deferred operations is not in order".into())
 }
 
 /// A layout as `[rows, n]`, or with one element per row that is repeated `n` times; None if its strides are not of that kind.

@@ -277,7 +277,7 @@ pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
 
 #[inline(always)]
 fn pair<T: Element>(l: Loop<T, T>, n: usize, a: View, b: View) -> Option<Storage> {
-    // Slices of device memory, and of what is computed later, are empty, so `get` fails.
+    // The slice is empty for device memory and for storages with deferred writes, so `get` fails.
     let (x, y) = (a.storage.slice_now::<T>(), b.storage.slice_now::<T>());
     let (x, y) = (x.get(a.layout.offset..a.layout.offset + n)?, y.get(b.layout.offset..b.layout.offset + n)?);
     let mut out = Storage::new(n * size_of::<T>()).ok()?;
@@ -351,7 +351,7 @@ fn few_elements<'a, T: Lane>(v: &View<'a>, n: usize) -> Option<&'a [T]> {
     if v.dtype != T::Stored::DTYPE {
         return None;
     }
-    // Slices of device memory, and of what is computed later, are empty, so `get` fails.
+    // The slice is empty for device memory and for storages with deferred writes, so `get` fails.
     let elements = v.storage.slice_now::<T::Stored>().get(v.layout.offset..)?.get(..n)?;
     Some(bytemuck::cast_slice(elements))
 }

@@ -64,8 +64,8 @@ fn kept(formula: &Formula) -> Arc<Formula> {
     kept.entry(formula.identity()).or_insert_with(|| Arc::new(formula.clone())).clone()
 }
 
-/// Whether an operation on `n` positions is to be queued: it is large, or needs what is queued, and nobody else may read
-/// or write its memory without asking.
+/// Whether an operation on `n` elements is queued: it is large or reads a deferred result, and no other code has the address
+/// of its memory.
 fn is_worth<'a>(n: usize, views: impl Iterator<Item = View<'a>> + Clone) -> bool {
     (n >= least() || views.clone().any(|v| v.storage.is_written_later()))
         && views.into_iter().all(|v| v.storage.is_private())
@@ -78,7 +78,7 @@ impl Deferred {
         Ok(self.now)
     }
 
-    /// The backend that runs at once, after the queue if that uses what is read or written.
+    /// The backend that does not defer. Runs the queue first if its entries conflict with these reads or this write.
     fn free(&self, read: &[View], out: View) -> Result<&'static dyn Backend> {
         let waits = read.waits(Access::Read) || out.waits(Access::Write);
         if waits { self.settled() } else { Ok(self.now) }

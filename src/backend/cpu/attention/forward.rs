@@ -177,7 +177,7 @@ struct Strip<'s, T> {
     /// The scaled queries, packed by depth.
     query: &'s mut [T],
     out: &'s mut [T],
-    /// What is subtracted from the scores, and the sum of their powers of two.
+    /// The running maximum of each query's scores, and the sum of the powers of two of their distances to it.
     top: &'s mut [T],
     sum: &'s mut [T],
     factor: &'s mut [T],

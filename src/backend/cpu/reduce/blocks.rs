@@ -9,7 +9,7 @@ use crate::dtype::Real;
 /// A reduction of the rows of a block, or of the runs of a long row, with the bits of the reduction of a tensor.
 pub(in crate::backend::cpu) struct BlockReduction<T> {
     kernel: Box<dyn Kernel<T, T>>,
-    /// What is applied to a result.
+    /// Converts the reduced value to the result.
     finish: fn(T) -> T,
 }
 

@@ -1,0 +1,394 @@
+//! The instructions of a group, and the places of its values.
+
+use half::{bf16, f16};
+use smallvec::SmallVec;
+
+use crate::backend::cpu::copy::{BLOCK, STAGE, cast_run};
+use crate::backend::cpu::interpret::Interpreted;
+use crate::backend::cpu::pointwise::OperandAccess;
+use crate::backend::cpu::reduce::{BlockReduction, RUN, block_reduction};
+use crate::backend::cpu::softmax;
+use crate::backend::group::{Group, Level, Value, Work};
+use crate::backend::pointwise::Loop;
+use crate::backend::softmax::Kind;
+use crate::dtype::{Bool8, DType, Element, Scalar};
+use crate::formula::ARGS;
+
+/// A type that groups are computed in.
+pub(super) trait Grouped: Interpreted {
+    fn reduction(op: crate::backend::reduce::ReduceOp) -> Option<BlockReduction<Self::Stored>>;
+    fn softmax(kind: Kind) -> Option<Rows<Self, 1>>;
+    fn softmax_backward(kind: Kind) -> Option<Rows<Self, 2>>;
+    fn round(to: DType, x: &[Self], out: &mut [Self]);
+    fn total(r: &BlockReduction<Self::Stored>, runs: &mut [Self]) -> Self;
+    fn run(r: &BlockReduction<Self::Stored>, x: &[Self]) -> Self;
+    fn rows(r: &BlockReduction<Self::Stored>, x: &[Self], n: usize, out: &mut [Self]);
+}
+
+/// A kernel of whole rows: inputs, length of a row, output.
+type Rows<T, const N: usize> = fn([&[T]; N], usize, &mut [T]);
+
+macro_rules! floats {
+    ($($t:ty)*) => { $(impl Grouped for $t {
+        fn reduction(op: crate::backend::reduce::ReduceOp) -> Option<BlockReduction<$t>> {
+            block_reduction(op)
+        }
+        fn softmax(kind: Kind) -> Option<Rows<$t, 1>> {
+            Some(match kind {
+                Kind::Softmax => |[x], n, out| softmax::softmax_rows(x, n, out),
+                Kind::LogSoftmax => |[x], n, out| softmax::log_softmax_rows(x, n, out),
+            })
+        }
+        fn softmax_backward(kind: Kind) -> Option<Rows<$t, 2>> {
+            Some(match kind {
+                Kind::Softmax => |[g, y], n, out| softmax::softmax_backward_rows(g, y, n, out),
+                Kind::LogSoftmax => |[g, y], n, out| softmax::log_softmax_backward_rows(g, y, n, out),
+            })
+        }
+        fn round(to: DType, x: &[$t], out: &mut [$t]) {
+            match to {
+                DType::F16 => round_through::<$t, f16>(x, out),
+                _ => round_through::<$t, bf16>(x, out),
+            }
+        }
+        fn total(r: &BlockReduction<$t>, runs: &mut [$t]) -> $t {
+            r.total(runs)
+        }
+        fn run(r: &BlockReduction<$t>, x: &[$t]) -> $t {
+            r.run(x)
+        }
+        fn rows(r: &BlockReduction<$t>, x: &[$t], n: usize, out: &mut [$t]) {
+            r.rows(x, n, out);
+        }
+    })* };
+}
+floats!(f32 f64);
+
+/// Rounds numbers to those that a narrower type has.
+fn round_through<T: Element, H: Element>(x: &[T], out: &mut [T]) {
+    let mut narrow = [H::zeroed(); STAGE];
+    for (x, out) in x.chunks(STAGE).zip(out.chunks_mut(STAGE)) {
+        let narrow = &mut narrow[..x.len()];
+        cast_run(x, narrow);
+        cast_run(narrow, out);
+    }
+}
+
+/// The place of a value while a block is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// A dense operand, used where it lies.
+    Operand(usize),
+    Buffer(usize),
+    /// A result, computed where it is stored.
+    Result(usize),
+}
+
+pub(super) enum Code<T: Grouped> {
+    /// The next elements of an operand.
+    Load(usize),
+    Same(Loop<T, T>),
+    Truth(Loop<T, Bool8>),
+    /// Each of the values per row, `n` times.
+    Repeat,
+    Reduce(BlockReduction<T::Stored>),
+    /// Into the list of runs of a total.
+    Run(usize),
+    Softmax(Rows<T, 1>),
+    SoftmaxBackward(Rows<T, 2>),
+    /// To the values of a half type.
+    Round(DType),
+}
+
+pub(super) struct Instruction<T: Grouped> {
+    pub(super) code: Code<T>,
+    pub(super) args: SmallVec<[Place; 4]>,
+    pub(super) params: SmallVec<[T; 3]>,
+    pub(super) out: Place,
+    pub(super) per_row: bool,
+}
+
+/// What fills a buffer before the first block.
+#[derive(Clone, Copy)]
+pub(super) enum Fill {
+    Nothing,
+    Number(Scalar),
+    /// An operand that repeats itself within a block.
+    Operand(usize),
+}
+
+/// A buffer of a value per row or per element.
+#[derive(Clone, Copy)]
+pub(super) struct Buffer {
+    pub(super) per_row: bool,
+    pub(super) fill: Fill,
+}
+
+impl Buffer {
+    fn is_constant(&self) -> bool {
+        !matches!(self.fill, Fill::Nothing)
+    }
+}
+
+pub(super) struct Program<T: Grouped> {
+    pub(super) instructions: Vec<Instruction<T>>,
+    pub(super) buffers: Vec<Buffer>,
+    /// By call.
+    pub(super) places: Vec<Place>,
+    pub(super) totals: Vec<(usize, BlockReduction<T::Stored>)>,
+    pub(super) n: usize,
+    /// Rows of a block; without rows, blocks are rows.
+    pub(super) rows: usize,
+}
+
+/// Assigns places to values while instructions are made.
+struct Builder<'g, 'a, T: Grouped> {
+    group: &'g Group<'a>,
+    program: Program<T>,
+    access: &'g [OperandAccess<'a>],
+    operands: Vec<Option<Place>>,
+    repeated: Vec<(Place, Place)>,
+    constants: Vec<(T, bool, Place)>,
+}
+
+impl<T: Grouped> Builder<'_, '_, T> {
+    fn buffer(&mut self, per_row: bool, fill: Fill) -> usize {
+        self.program.buffers.push(Buffer { per_row, fill });
+        self.program.buffers.len() - 1
+    }
+
+    fn push(
+        &mut self,
+        code: Code<T>,
+        args: SmallVec<[Place; 4]>,
+        params: SmallVec<[T; 3]>,
+        per_row: bool,
+    ) -> Place {
+        let out = Place::Buffer(self.buffer(per_row, Fill::Nothing));
+        self.program.instructions.push(Instruction { code, args, params, out, per_row });
+        out
+    }
+
+    /// The place of an argument of a call that computes a value per row or per element.
+    fn place(&mut self, v: Value, per_row: bool) -> Option<Place> {
+        let (place, level) = match v {
+            Value::Number(s) => {
+                let number = T::number(s);
+                // By bits: zeros of both signs are two numbers.
+                let same = |(c, rows, _): &&(T, bool, Place)| {
+                    bytemuck::bytes_of(c) == bytemuck::bytes_of(&number) && *rows == per_row
+                };
+                if let Some((.., place)) = self.constants.iter().find(same) {
+                    return Some(*place);
+                }
+                let place = Place::Buffer(self.buffer(per_row, Fill::Number(s)));
+                self.constants.push((number, per_row, place));
+                return Some(place);
+            }
+            Value::Call(c) => (self.program.places[c], self.group.calls[c].level),
+            Value::Operand(k) => {
+                let level = self.group.operands[k].level;
+                let place = match self.operands[k] {
+                    Some(place) => place,
+                    None => {
+                        let place = match self.access[k] {
+                            OperandAccess::Direct(_) => Place::Operand(k),
+                            OperandAccess::Period(_, period)
+                                if level == Level::Elements
+                                    && (self.program.n * self.program.rows).is_multiple_of(period) =>
+                            {
+                                Place::Buffer(self.buffer(false, Fill::Operand(k)))
+                            }
+                            _ => self.push(
+                                Code::Load(k),
+                                SmallVec::new(),
+                                SmallVec::new(),
+                                level == Level::Rows,
+                            ),
+                        };
+                        self.operands[k] = Some(place);
+                        place
+                    }
+                };
+                (place, level)
+            }
+        };
+        match (level, per_row) {
+            (Level::Elements, false) | (Level::Rows, true) => Some(place),
+            (Level::Rows, false) => {
+                if let Some((_, repeated)) = self.repeated.iter().find(|(of, _)| *of == place) {
+                    return Some(*repeated);
+                }
+                let repeated =
+                    self.push(Code::Repeat, SmallVec::from_slice(&[place]), SmallVec::new(), false);
+                self.repeated.push((place, repeated));
+                Some(repeated)
+            }
+            (Level::Elements, true) | (Level::Total, _) => None,
+        }
+    }
+
+    fn call(&mut self, at: usize) -> Option<Place> {
+        let call = &self.group.calls[at];
+        let per_row = call.level == Level::Rows;
+        // A reduction reads elements, a pointwise call per row reads values per row.
+        let takes_rows = per_row && !matches!(call.work, Work::Reduce(_));
+        let args =
+            call.args.iter().map(|v| self.place(*v, takes_rows)).collect::<Option<SmallVec<[Place; 4]>>>()?;
+        if args.len() > ARGS {
+            return None;
+        }
+        let none = SmallVec::new();
+        let place = match call.work {
+            Work::Pass => match args[..] {
+                [place] => place,
+                _ => return None,
+            },
+            Work::Map { kernel, params, .. } => {
+                let params = params.iter().map(|s| T::number(*s)).collect();
+                match (T::same(kernel), T::truth(kernel)) {
+                    (Some(l), _) => self.push(Code::Same(l), args, params, per_row),
+                    (None, Some(l)) => self.push(Code::Truth(l), args, params, per_row),
+                    (None, None) => return None,
+                }
+            }
+            Work::Reduce(op) if call.level == Level::Total => {
+                self.program.totals.push((at, T::reduction(op)?));
+                self.push(Code::Run(self.program.totals.len() - 1), args, none, true)
+            }
+            Work::Reduce(op) => self.push(Code::Reduce(T::reduction(op)?), args, none, true),
+            Work::Softmax(kind) => self.push(Code::Softmax(T::softmax(kind)?), args, none, false),
+            Work::SoftmaxBackward(kind) => {
+                self.push(Code::SoftmaxBackward(T::softmax_backward(kind)?), args, none, false)
+            }
+        };
+        Some(match call.rounded {
+            Some(to) => self.push(Code::Round(to), SmallVec::from_slice(&[place]), SmallVec::new(), per_row),
+            None => place,
+        })
+    }
+}
+
+impl<T: Grouped> Program<T> {
+    /// The program of a group; None if a call is not defined for the type.
+    pub(super) fn of(group: &Group, access: &[OperandAccess<'_>]) -> Option<Self> {
+        let totals = group.calls.iter().any(|c| c.level == Level::Total);
+        let n = match group.n {
+            0 if totals => RUN,
+            0 => BLOCK,
+            n => n,
+        };
+        let rows = if group.n == 0 { 1 } else { (2 * BLOCK / n).max(1) };
+        let mut builder = Builder {
+            group,
+            program: Program {
+                instructions: Vec::new(),
+                buffers: Vec::new(),
+                places: Vec::new(),
+                totals: Vec::new(),
+                n,
+                rows,
+            },
+            access,
+            operands: vec![None; group.operands.len()],
+            repeated: Vec::new(),
+            constants: Vec::new(),
+        };
+        for at in 0..group.calls.len() {
+            let place = builder.call(at)?;
+            builder.program.places.push(place);
+        }
+        let mut program = builder.program;
+        program.compute_in_place(group);
+        program.reuse_buffers(group);
+        Some(program)
+    }
+
+    /// Has instructions write results where they are stored, if these are dense and apart from all else.
+    fn compute_in_place(&mut self, group: &Group) {
+        for (k, (call, view)) in group.results.iter().enumerate() {
+            let (place, level) = (self.places[*call], group.calls[*call].level);
+            let others = group.results.iter().enumerate().filter(|(other, _)| *other != k).map(|(_, r)| r.1);
+            let mut others = others.chain(group.operands.iter().map(|o| o.view));
+            let dense =
+                view.dtype == T::Stored::DTYPE && view.layout.is_contiguous() && view.storage.is_aligned(8);
+            let Place::Buffer(b) = place else { continue };
+            if level != Level::Elements
+                || !dense
+                || self.buffers[b].is_constant()
+                || others.any(|v| v.storage.overlaps(view.storage))
+            {
+                continue;
+            }
+            let moved = |p: &mut Place| {
+                if *p == place {
+                    *p = Place::Result(k);
+                }
+            };
+            for instruction in &mut self.instructions {
+                moved(&mut instruction.out);
+                instruction.args.iter_mut().for_each(moved);
+            }
+            self.places.iter_mut().for_each(moved);
+        }
+    }
+
+    /// Gives values whose lives do not overlap one buffer, so that a block of all buffers stays in the cache.
+    fn reuse_buffers(&mut self, group: &Group) {
+        let mut last = vec![0; self.buffers.len()];
+        for (i, instruction) in self.instructions.iter().enumerate() {
+            for place in &instruction.args {
+                if let Place::Buffer(b) = place {
+                    last[*b] = i;
+                }
+            }
+        }
+        for (call, _) in group.results {
+            if let Place::Buffer(b) = self.places[*call] {
+                last[b] = usize::MAX;
+            }
+        }
+        let mut new: Vec<usize> = vec![0; self.buffers.len()];
+        let mut kept: Vec<Buffer> = Vec::new();
+        let mut free: Vec<usize> = Vec::new();
+        for (b, buffer) in self.buffers.iter().enumerate().filter(|(_, b)| b.is_constant()) {
+            new[b] = kept.len();
+            kept.push(*buffer);
+        }
+        for (i, instruction) in self.instructions.iter_mut().enumerate() {
+            let mut ended: SmallVec<[usize; 5]> = SmallVec::new();
+            if let Place::Buffer(out) = instruction.out {
+                let per_row = instruction.per_row;
+                new[out] = match free.iter().position(|&f| kept[f].per_row == per_row) {
+                    Some(at) => free.swap_remove(at),
+                    None => {
+                        kept.push(Buffer { per_row, fill: Fill::Nothing });
+                        kept.len() - 1
+                    }
+                };
+                // A value that nothing reads ends at once.
+                if last[out] <= i {
+                    ended.push(new[out]);
+                }
+                instruction.out = Place::Buffer(new[out]);
+            }
+            for place in &mut instruction.args {
+                if let Place::Buffer(b) = place {
+                    if last[*b] == i && !self.buffers[*b].is_constant() {
+                        ended.push(new[*b]);
+                    }
+                    *place = Place::Buffer(new[*b]);
+                }
+            }
+            ended.sort_unstable();
+            ended.dedup();
+            free.extend(ended);
+        }
+        for place in &mut self.places {
+            if let Place::Buffer(b) = place {
+                *place = Place::Buffer(new[*b]);
+            }
+        }
+        self.buffers = kept;
+    }
+}

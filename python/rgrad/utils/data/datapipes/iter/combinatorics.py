@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
 from rgrad.utils.data.datapipes._decorator import functional_datapipe
+from rgrad.utils.data.datapipes._shuffling import Shuffling
 from rgrad.utils.data.datapipes.datapipe import IterDataPipe
-from rgrad.utils.data.sampler import Sampler, SequentialSampler, random_seed
+from rgrad.utils.data.sampler import Sampler, SequentialSampler
 
 
 class SamplerIterDataPipe(IterDataPipe[Any]):
@@ -46,7 +46,7 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe[Any]):
+class ShufflerIterDataPipe(Shuffling, IterDataPipe[Any]):
     """Samples in random order: each is drawn from a buffer, which is filled from the source; the method `shuffle`.
 
     Args:
@@ -65,25 +65,7 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
             raise AssertionError("buffer_size should be larger than 0")
         self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
-        self._enabled = True
-        self._seed: int | None = None
-        self._random = random.Random()
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        """Turns shuffling on or off, and returns the pipe."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """Sets the seed of the next pass, and returns the pipe."""
-        self._seed = seed
-        return self
-
-    def reset(self) -> None:
-        """Seeds the random numbers of a pass."""
-        if self._enabled:
-            self._random.seed(random_seed() if self._seed is None else self._seed)
-            self._seed = None
+        self._start_shuffling()
 
     def __iter__(self) -> Iterator[Any]:
         if not self._enabled:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
+from rgrad.utils.data.datapipes._shuffling import Shuffling
 from rgrad.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
-from rgrad.utils.data.sampler import random_seed
 
 
-class ShufflerIterDataPipe(IterDataPipe[Any]):
+class ShufflerIterDataPipe(Shuffling, IterDataPipe[Any]):
     """The samples of a map in random order, as a stream; the method `shuffle` of maps.
 
     Args:
@@ -26,25 +25,7 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
     def __init__(self, datapipe: MapDataPipe[Any], *, indices: list[Any] | None = None) -> None:
         self.datapipe: Any = datapipe
         self.indices = list(range(len(self.datapipe))) if indices is None else indices
-        self._enabled = True
-        self._seed: int | None = None
-        self._random = random.Random()
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        """Turns shuffling on or off, and returns the pipe."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """Sets the seed of the next pass, and returns the pipe."""
-        self._seed = seed
-        return self
-
-    def reset(self) -> None:
-        """Seeds the random numbers of a pass."""
-        if self._enabled:
-            self._random.seed(random_seed() if self._seed is None else self._seed)
-            self._seed = None
+        self._start_shuffling()
 
     def __iter__(self) -> Iterator[Any]:
         order = self._random.sample(self.indices, len(self.indices))[::-1] if self._enabled else self.indices

@@ -58,6 +58,7 @@ const NO_OPERATIONS: &[(&str, &[&str], &str)] = &[
 
 /// The files that may contain unsafe code.
 const UNSAFE: &[&str] = &[
+    "src/backend/cpu/machine/kernel.rs",
     "src/backend/cpu/microkernel.rs",
     "src/backend/cpu/microkernel/vector.rs",
     "src/backend/cpu/output.rs",

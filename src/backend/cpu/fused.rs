@@ -4,12 +4,14 @@
 //! of whole rows that stays in the cache. Values are registers: a buffer of the block's elements, or of one element per row.
 //! A value per row that elements need is repeated along its row first.
 
+mod compile;
 mod program;
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytemuck::Zeroable;
+use smallvec::SmallVec;
 
 use super::copy::{GRAIN, StridedCursor, Writer};
 use super::math::Math;
@@ -21,7 +23,7 @@ use crate::backend::View;
 use crate::backend::group::{Group, GroupOperand, Level};
 use crate::backend::pointwise::Operand;
 use crate::dtype::{Bool8, DType, Real};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formula::ARGS;
 use program::{Buffer, Code, Fill, Grouped, Instruction, Place, Program};
 
@@ -47,7 +49,7 @@ where
     let failed = OnceLock::new();
     let work = |range: Range<usize>, runs: &mut [T]| {
         let worker = Worker::new(&program, group, &access, &stores, range);
-        worker.map(|mut worker| worker.run(runs)).unwrap_or_else(|e| drop(failed.set(e)));
+        worker.and_then(|mut worker| worker.run(runs)).unwrap_or_else(|e| drop(failed.set(e)));
     };
     if program.totals.is_empty() {
         parallel_for(blocks, grain, |range| work(range, &mut []));
@@ -140,6 +142,12 @@ struct Worker<'p, 'a, T: Grouped> {
     blocks: Range<usize>,
 }
 
+/// The destination of an instruction while it is run.
+enum Taken<'a, T: Grouped> {
+    Buffer(usize, Vec<T>),
+    Result(usize, Output<'a, T::Stored>),
+}
+
 /// The positions of a block: of elements and of rows.
 #[derive(Clone, Copy)]
 struct Block {
@@ -214,7 +222,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     }
 
     /// Computes all blocks; `runs` gets one value per total and block.
-    fn run(&mut self, runs: &mut [T]) {
+    fn run(&mut self, runs: &mut [T]) -> Result<()> {
         let (program, numel) = (self.program, self.group.numel);
         let (unit, totals) = (program.n * program.rows, program.totals.len());
         for block in self.blocks.clone() {
@@ -223,7 +231,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             let runs = runs.get_mut((block - self.blocks.start) * totals..).unwrap_or_default();
             let block = Block { at, len, row: block * program.rows, rows: len.div_ceil(program.n) };
             for instruction in &program.instructions {
-                self.step(instruction, block, runs);
+                self.step(instruction, block, runs)?;
             }
             for (k, (call, _)) in self.group.results.iter().enumerate() {
                 let Some(mut writer) = self.writers[k].take() else { continue };
@@ -233,24 +241,52 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 self.writers[k] = Some(writer);
             }
         }
+        Ok(())
     }
 
-    fn step(&mut self, instruction: &Instruction<T>, block: Block, runs: &mut [T]) {
+    fn step(&mut self, instruction: &Instruction<T>, block: Block, runs: &mut [T]) -> Result<()> {
         let (from, count) = block.span(instruction.per_row);
-        // The destination is moved out of `self`, as the sources are borrowed from it.
-        match instruction.out {
-            Place::Buffer(b) => {
-                let mut own = std::mem::take(&mut self.buffers[b]);
-                self.compute(instruction, block, runs, &mut own[..count]);
-                self.buffers[b] = own;
+        // Destinations are moved out of `self`, as the sources are borrowed from it.
+        let mut taken: SmallVec<[Taken<T>; 2]> =
+            instruction.outs.iter().filter_map(|place| self.take(*place)).collect();
+        let first = self.first;
+        let mut outs = taken.iter_mut().map(|own| match own {
+            Taken::Buffer(_, own) => &mut own[..count],
+            Taken::Result(_, own) => bytemuck::cast_slice_mut(&mut own[from - first..][..count]),
+        });
+        match &instruction.code {
+            Code::Machine(kernel, pool) => {
+                let mut outs: SmallVec<[&mut [T]; 4]> = outs.collect();
+                let of = |(k, place): (usize, &Place)| {
+                    let (from, count) = block.span(kernel.is_per_row(k));
+                    self.value(*place, from, count)
+                };
+                let ins: SmallVec<[&[T]; 8]> = instruction.args.iter().enumerate().map(of).collect();
+                let (rows, n) = if kernel.has_rows() { (block.rows, self.program.n) } else { (1, block.len) };
+                if !kernel.run(&ins, &mut outs, pool, rows, n) {
+                    return Err(Error::Runtime("a fused kernel was given operands of other lengths".into()));
+                }
             }
-            Place::Result(k) => {
-                let Some(mut own) = self.outs[k].take() else { return };
-                let part = &mut own[from - self.first..][..count];
-                self.compute(instruction, block, runs, bytemuck::cast_slice_mut(part));
-                self.outs[k] = Some(own);
+            _ => {
+                if let Some(out) = outs.next() {
+                    self.compute(instruction, block, runs, out);
+                }
             }
-            Place::Operand(_) => {}
+        }
+        for own in taken {
+            match own {
+                Taken::Buffer(b, own) => self.buffers[b] = own,
+                Taken::Result(k, own) => self.outs[k] = Some(own),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, place: Place) -> Option<Taken<'a, T>> {
+        match place {
+            Place::Buffer(b) => Some(Taken::Buffer(b, std::mem::take(&mut self.buffers[b]))),
+            Place::Result(k) => Some(Taken::Result(k, self.outs[k].take()?)),
+            Place::Operand(_) => None,
         }
     }
 
@@ -272,7 +308,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         }
         let (args, params) = (&ins[..instruction.args.len()], &instruction.params[..]);
         match &instruction.code {
-            Code::Load(_) => {}
+            Code::Load(_) | Code::Machine(..) => {}
             Code::Same(l) => l.run(args, params, out),
             Code::Truth(l) => {
                 let truth = &mut truth[..out.len()];

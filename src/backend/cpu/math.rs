@@ -11,6 +11,8 @@ mod dd;
 mod double;
 #[path = "math/gamma.rs"]
 mod gamma;
+#[path = "math/lanes.rs"]
+pub mod lanes;
 #[path = "math/single.rs"]
 mod single;
 #[path = "math/special.rs"]

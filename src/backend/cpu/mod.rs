@@ -11,6 +11,8 @@ mod fused;
 pub mod index;
 mod inspect;
 pub mod interpret;
+#[cfg_attr(not(target_arch = "x86_64"), path = "machine/absent.rs")]
+mod machine;
 pub mod math;
 pub mod matmul;
 mod microkernel;

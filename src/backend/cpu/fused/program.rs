@@ -1,10 +1,13 @@
 //! The instructions of a group, and the places of its values.
 
+use std::sync::Arc;
+
 use half::{bf16, f16};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::backend::cpu::copy::{BLOCK, STAGE, cast_run};
 use crate::backend::cpu::interpret::Interpreted;
+use crate::backend::cpu::machine::{self, Kernel, Pool, Recipe};
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::cpu::reduce::{BlockReduction, RUN, block_reduction};
 use crate::backend::cpu::softmax;
@@ -12,7 +15,9 @@ use crate::backend::group::{Group, Level, Value, Work};
 use crate::backend::pointwise::Loop;
 use crate::backend::softmax::Kind;
 use crate::dtype::{Bool8, DType, Element, Scalar};
-use crate::formula::ARGS;
+use crate::formula::{ARGS, Formula};
+
+use super::compile::compile;
 
 /// A type that groups are computed in.
 pub(super) trait Grouped: Interpreted {
@@ -23,6 +28,10 @@ pub(super) trait Grouped: Interpreted {
     fn total(r: &BlockReduction<Self::Stored>, runs: &mut [Self]) -> Self;
     fn run(r: &BlockReduction<Self::Stored>, x: &[Self]) -> Self;
     fn rows(r: &BlockReduction<Self::Stored>, x: &[Self], n: usize, out: &mut [Self]);
+    /// Whether machine code can be made of a formula.
+    fn is_compiled(formula: &Formula) -> bool;
+    /// The machine code of a recipe; see [`machine::kernel`].
+    fn machine(recipe: &Recipe) -> Option<Arc<Kernel>>;
 }
 
 /// A kernel of whole rows: inputs, length of a row, output.
@@ -60,6 +69,12 @@ macro_rules! floats {
         fn rows(r: &BlockReduction<$t>, x: &[$t], n: usize, out: &mut [$t]) {
             r.rows(x, n, out);
         }
+        fn is_compiled(formula: &Formula) -> bool {
+            machine::is_compiled::<$t>(formula)
+        }
+        fn machine(recipe: &Recipe) -> Option<Arc<Kernel>> {
+            machine::kernel::<$t>(recipe)
+        }
     })* };
 }
 floats!(f32 f64);
@@ -73,6 +88,9 @@ fn round_through<T: Element, H: Element>(x: &[T], out: &mut [T]) {
         cast_run(narrow, out);
     }
 }
+
+/// Elements of a block where nothing needs a buffer.
+const LONG_BLOCK: usize = 16 * BLOCK;
 
 /// The place of a value while a block is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,13 +116,16 @@ pub(super) enum Code<T: Grouped> {
     SoftmaxBackward(Rows<T, 2>),
     /// To the values of a half type.
     Round(DType),
+    /// Several of these in one loop.
+    Machine(Arc<Kernel>, Pool),
 }
 
 pub(super) struct Instruction<T: Grouped> {
     pub(super) code: Code<T>,
     pub(super) args: SmallVec<[Place; 4]>,
     pub(super) params: SmallVec<[T; 3]>,
-    pub(super) out: Place,
+    /// One, except of machine code.
+    pub(super) outs: SmallVec<[Place; 1]>,
     pub(super) per_row: bool,
 }
 
@@ -149,9 +170,11 @@ struct Builder<'g, 'a, T: Grouped> {
     operands: Vec<Option<Place>>,
     repeated: Vec<(Place, Place)>,
     constants: Vec<(T, bool, Place)>,
+    /// By instruction, the formula of a pointwise operation.
+    formulas: Vec<Option<&'a Formula>>,
 }
 
-impl<T: Grouped> Builder<'_, '_, T> {
+impl<'a, T: Grouped> Builder<'_, 'a, T> {
     fn buffer(&mut self, per_row: bool, fill: Fill) -> usize {
         self.program.buffers.push(Buffer { per_row, fill });
         self.program.buffers.len() - 1
@@ -165,7 +188,24 @@ impl<T: Grouped> Builder<'_, '_, T> {
         per_row: bool,
     ) -> Place {
         let out = Place::Buffer(self.buffer(per_row, Fill::Nothing));
-        self.program.instructions.push(Instruction { code, args, params, out, per_row });
+        self.program.instructions.push(Instruction { code, args, params, outs: smallvec![out], per_row });
+        self.formulas.push(None);
+        out
+    }
+
+    /// As `push`, for a pointwise operation.
+    fn map(
+        &mut self,
+        formula: &'a Formula,
+        code: Code<T>,
+        args: SmallVec<[Place; 4]>,
+        params: SmallVec<[T; 3]>,
+        per_row: bool,
+    ) -> Place {
+        let out = self.push(code, args, params, per_row);
+        if let Some(last) = self.formulas.last_mut() {
+            *last = Some(formula);
+        }
         out
     }
 
@@ -244,11 +284,11 @@ impl<T: Grouped> Builder<'_, '_, T> {
                 [place] => place,
                 _ => return None,
             },
-            Work::Map { kernel, params, .. } => {
+            Work::Map { kernel, formula, params } => {
                 let params = params.iter().map(|s| T::number(*s)).collect();
                 match (T::same(kernel), T::truth(kernel)) {
-                    (Some(l), _) => self.push(Code::Same(l), args, params, per_row),
-                    (None, Some(l)) => self.push(Code::Truth(l), args, params, per_row),
+                    (Some(l), _) => self.map(formula, Code::Same(l), args, params, per_row),
+                    (None, Some(l)) => self.map(formula, Code::Truth(l), args, params, per_row),
                     (None, None) => return None,
                 }
             }
@@ -293,14 +333,20 @@ impl<T: Grouped> Program<T> {
             operands: vec![None; group.operands.len()],
             repeated: Vec::new(),
             constants: Vec::new(),
+            formulas: Vec::new(),
         };
         for at in 0..group.calls.len() {
             let place = builder.call(at)?;
             builder.program.places.push(place);
         }
-        let mut program = builder.program;
+        let (mut program, formulas) = (builder.program, builder.formulas);
+        let kept: Vec<Place> = group.results.iter().map(|(call, _)| program.places[*call]).collect();
+        compile(&mut program, &formulas, &kept);
         program.compute_in_place(group);
         program.reuse_buffers(group);
+        if group.n == 0 && !totals && program.buffers.is_empty() {
+            program.n = LONG_BLOCK;
+        }
         Some(program)
     }
 
@@ -326,7 +372,7 @@ impl<T: Grouped> Program<T> {
                 }
             };
             for instruction in &mut self.instructions {
-                moved(&mut instruction.out);
+                instruction.outs.iter_mut().for_each(moved);
                 instruction.args.iter_mut().for_each(moved);
             }
             self.places.iter_mut().for_each(moved);
@@ -336,29 +382,33 @@ impl<T: Grouped> Program<T> {
     /// Gives values whose lives do not overlap one buffer, so that a block of all buffers stays in the cache.
     fn reuse_buffers(&mut self, group: &Group) {
         let mut last = vec![0; self.buffers.len()];
+        let mut is_read = vec![false; self.buffers.len()];
         for (i, instruction) in self.instructions.iter().enumerate() {
             for place in &instruction.args {
                 if let Place::Buffer(b) = place {
                     last[*b] = i;
+                    is_read[*b] = true;
                 }
             }
         }
         for (call, _) in group.results {
             if let Place::Buffer(b) = self.places[*call] {
                 last[b] = usize::MAX;
+                is_read[b] = true;
             }
         }
         let mut new: Vec<usize> = vec![0; self.buffers.len()];
         let mut kept: Vec<Buffer> = Vec::new();
         let mut free: Vec<usize> = Vec::new();
-        for (b, buffer) in self.buffers.iter().enumerate().filter(|(_, b)| b.is_constant()) {
+        for (b, buffer) in self.buffers.iter().enumerate().filter(|(b, of)| of.is_constant() && is_read[*b]) {
             new[b] = kept.len();
             kept.push(*buffer);
         }
         for (i, instruction) in self.instructions.iter_mut().enumerate() {
             let mut ended: SmallVec<[usize; 5]> = SmallVec::new();
-            if let Place::Buffer(out) = instruction.out {
-                let per_row = instruction.per_row;
+            let per_row = instruction.per_row;
+            for place in &mut instruction.outs {
+                let Place::Buffer(out) = *place else { continue };
                 new[out] = match free.iter().position(|&f| kept[f].per_row == per_row) {
                     Some(at) => free.swap_remove(at),
                     None => {
@@ -370,7 +420,7 @@ impl<T: Grouped> Program<T> {
                 if last[out] <= i {
                     ended.push(new[out]);
                 }
-                instruction.out = Place::Buffer(new[out]);
+                *place = Place::Buffer(new[out]);
             }
             for place in &mut instruction.args {
                 if let Place::Buffer(b) = place {

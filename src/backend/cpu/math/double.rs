@@ -1,6 +1,7 @@
 //! float64: exponentials, logarithms and functions based on them.
 
 use super::dd::{Dd, fast_two_sum, split, two_prod, two_sum};
+use super::lanes::Lanes;
 use crate::formula::coefficients::double;
 
 /// Adding this to |x| < 2^51 rounds x to an integer, held in the low bits of the sum.
@@ -17,14 +18,20 @@ const TINY: f64 = 7.450580596923828e-9; // 2^-27
 
 /// Evaluates the polynomial with coefficients `c`, in ascending order.
 #[inline(always)]
-pub(super) fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
-    let mut s = c[N - 1];
+pub(super) fn poly<L: Lanes<Number = f64>, const N: usize>(x: L, c: [f64; N]) -> L {
+    let mut s = L::of(c[N - 1]);
     let mut i = N - 1;
     while i > 0 {
         i -= 1;
-        s = s * x + c[i];
+        s = s * x + L::of(c[i]);
     }
     s
+}
+
+/// A constant.
+#[inline(always)]
+fn c<L: Lanes<Number = f64>>(v: f64) -> L {
+    L::of(v)
 }
 
 /// Minimum; unlike `f64::min`, NaN `x` stays NaN.
@@ -41,8 +48,8 @@ pub(super) fn at_least(x: f64, bound: f64) -> f64 {
 
 /// Rounds |x| < 2^51 to an integer.
 #[inline(always)]
-pub(super) fn nearest(x: f64) -> f64 {
-    (x + ROUND) - ROUND
+pub(super) fn nearest<L: Lanes<Number = f64>>(x: L) -> L {
+    (x + c(ROUND)) - c(ROUND)
 }
 
 /// An integer |n| < 2^51 as a two's complement number in the low 51 bits.
@@ -53,22 +60,22 @@ pub(super) fn integer_bits(n: f64) -> u64 {
 
 /// 2^n for an integer n in -1022..=1023.
 #[inline(always)]
-pub(super) fn pow2(n: f64) -> f64 {
-    f64::from_bits(integer_bits(n).wrapping_add(1023) << 52)
+pub(super) fn pow2<L: Lanes<Number = f64>>(n: L) -> L {
+    (n + c(ROUND)).add_bits(c(f64::from_bits(1023))).shl_bits(52)
 }
 
 /// `x`·2^n for an integer |n| <= 2044, rounded once even if the result is subnormal.
 #[inline(always)]
-pub(super) fn scale(x: f64, n: f64) -> f64 {
-    let half = nearest(n * 0.5);
+pub(super) fn scale<L: Lanes<Number = f64>>(x: L, n: L) -> L {
+    let half = nearest(n * c(0.5));
     x * pow2(half) * pow2(n - half)
 }
 
 /// x + xl = n·ln 2 + r with |r| <= ln 2 / 2, and e^r = 1 + r + tail.
 #[inline(always)]
-fn reduce_exp(x: f64, xl: f64) -> (f64, f64, f64) {
-    let n = nearest(x * LOG2_E.hi);
-    let (a, b) = (x - n * LN2_HI, n * LN2_LO - xl);
+fn reduce_exp<L: Lanes<Number = f64>>(x: L, xl: L) -> (L, L, L) {
+    let n = nearest(x * c(LOG2_E.hi));
+    let (a, b) = (x - n * c(LN2_HI), n * c(LN2_LO) - xl);
     let r = a - b;
     let rl = (a - r) - b;
     let q = poly(r, double::EXP);
@@ -93,9 +100,9 @@ fn expm1_parts(x: f64) -> (Dd, f64) {
 }
 
 #[inline(always)]
-pub fn exp_f64(x: f64) -> f64 {
-    let (n, r, tail) = reduce_exp(at_least(at_most(x, 712.0), -748.0), 0.0);
-    scale(1.0 + (r + tail), n)
+pub fn exp_f64<L: Lanes<Number = f64>>(x: L) -> L {
+    let (n, r, tail) = reduce_exp(x.at_most(c(712.0)).at_least(c(-748.0)), c(0.0));
+    scale(c::<L>(1.0) + (r + tail), n)
 }
 
 #[inline(always)]
@@ -141,52 +148,48 @@ pub fn tanh_f64(x: f64) -> f64 {
 
 /// x = 2^k·m with m between √(1/2) and √2, for positive finite x.
 #[inline(always)]
-pub(super) fn reduce_log(x: f64) -> (f64, f64) {
+pub(super) fn reduce_log<L: Lanes<Number = f64>>(x: L) -> (L, L) {
     const SQRT_HALF: u64 = 0x3fe6a09e667f3bcd;
     const ONE: u64 = 0x3ff0000000000000;
-    let denormal = x < f64::MIN_POSITIVE;
-    let bits = (if denormal { x * 18014398509481984.0 } else { x }).to_bits();
-    let e = bits.wrapping_add(ONE - SQRT_HALF) >> 52;
-    let m = f64::from_bits(bits.wrapping_sub(e.wrapping_sub(1023) << 52));
+    let bits = |v: u64| c::<L>(f64::from_bits(v));
+    let denormal = x.less(c(f64::MIN_POSITIVE));
+    let y = L::select(denormal, x * c(18014398509481984.0), x);
+    let e = y.add_bits(bits(ONE - SQRT_HALF)).shr_bits(52);
+    let m = y.sub_bits(e.sub_bits(bits(1023)).shl_bits(52));
     // As the low bits of 2^52, `e` becomes a double without an integer conversion.
-    let k = f64::from_bits(0x4330000000000000 | e) - (4503599627370496.0 + 1023.0);
-    (if denormal { k - 54.0 } else { k }, m)
+    let k = bits(0x4330000000000000).or_bits(e) - c(4503599627370496.0 + 1023.0);
+    (L::select(denormal, k - c(54.0), k), m)
 }
 
 /// Extends the logarithm of positive finite numbers to all x.
 #[inline(always)]
-pub(super) fn log_ends(x: f64, log: f64) -> f64 {
-    let log = if x < f64::INFINITY { log } else { x };
-    if x > 0.0 {
-        log
-    } else if x == 0.0 {
-        f64::NEG_INFINITY
-    } else {
-        f64::NAN
-    }
+pub(super) fn log_ends<L: Lanes<Number = f64>>(x: L, log: L) -> L {
+    let log = L::select(x.less(c(f64::INFINITY)), log, x);
+    let ends = L::select(x.equal(c(0.0)), c(f64::NEG_INFINITY), c(f64::NAN));
+    L::select(c::<L>(0.0).less(x), log, ends)
 }
 
 /// log(1 + f) = f - h + rest with h = f²/2, as (h, rest).
 #[inline(always)]
-fn log_terms(f: f64) -> (f64, f64) {
+fn log_terms<L: Lanes<Number = f64>>(f: L) -> (L, L) {
     // With s = f / (2 + f), rest = s·(h + s²·P(s²)): the rounding error of s has little effect.
-    let s = f / (2.0 + f);
-    let (z, h) = (s * s, 0.5 * f * f);
+    let s = f / (c::<L>(2.0) + f);
+    let (z, h) = (s * s, c::<L>(0.5) * f * f);
     let p = z * poly(z, double::LOG);
     (h, s * (h + p))
 }
 
 /// k·ln 2 + log(1 + f)
 #[inline(always)]
-fn log_of_reduced(k: f64, f: f64) -> f64 {
+fn log_of_reduced<L: Lanes<Number = f64>>(k: L, f: L) -> L {
     let (h, rest) = log_terms(f);
-    k * LN2_HI - ((h - (rest + k * LN2_LO)) - f)
+    k * c(LN2_HI) - ((h - (rest + k * c(LN2_LO))) - f)
 }
 
 #[inline(always)]
-pub fn log_f64(x: f64) -> f64 {
+pub fn log_f64<L: Lanes<Number = f64>>(x: L) -> L {
     let (k, m) = reduce_log(x);
-    log_ends(x, log_of_reduced(k, m - 1.0))
+    log_ends(x, log_of_reduced(k, m - c(1.0)))
 }
 
 #[inline(always)]

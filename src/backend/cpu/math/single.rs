@@ -2,6 +2,7 @@
 //! polynomials suffice for full `f32` accuracy.
 
 use super::double::{at_least, at_most, integer_bits, log_ends, nearest, poly, pow_ends, pow2, reduce_log};
+use super::lanes::{Lanes, Lanes32};
 use super::trig::{acos_with, asin_with, atan2_with};
 use crate::formula::coefficients::{double, single};
 
@@ -11,74 +12,79 @@ const ROUND: f32 = 12582912.0;
 const LN2_HI: f32 = single::LN2_HI;
 const LN2_LO: f32 = single::LN2_LO;
 
+/// A constant.
+#[inline(always)]
+fn c<L: Lanes<Number = f32>>(v: f32) -> L {
+    L::of(v)
+}
+
 /// Evaluates the polynomial with coefficients `c`, in ascending order.
 #[inline(always)]
-fn poly32<const N: usize>(x: f32, c: [f32; N]) -> f32 {
-    let mut s = c[N - 1];
+fn poly32<L: Lanes<Number = f32>, const N: usize>(x: L, c: [f32; N]) -> L {
+    let mut s = L::of(c[N - 1]);
     let mut i = N - 1;
     while i > 0 {
         i -= 1;
-        s = s * x + c[i];
+        s = s * x + L::of(c[i]);
     }
     s
 }
 
 /// Clamps `x`; NaN stays NaN.
 #[inline(always)]
-fn bounded(x: f32, low: f32, high: f32) -> f32 {
-    let x = if x > high { high } else { x };
-    if x < low { low } else { x }
+fn bounded<L: Lanes<Number = f32>>(x: L, low: f32, high: f32) -> L {
+    x.at_most(c(high)).at_least(c(low))
 }
 
 #[inline(always)]
-fn nearest32(x: f32) -> f32 {
-    (x + ROUND) - ROUND
+fn nearest32<L: Lanes<Number = f32>>(x: L) -> L {
+    (x + c(ROUND)) - c(ROUND)
 }
 
 /// 2^n for an integer n in -127..=127; n = -127 gives 0.
 #[inline(always)]
-fn pow2_32(n: f32) -> f32 {
-    f32::from_bits((n + ROUND).to_bits().wrapping_add(127) << 23)
+fn pow2_32<L: Lanes<Number = f32>>(n: L) -> L {
+    (n + c(ROUND)).add_bits(c(f32::from_bits(127))).shl_bits(23)
 }
 
 /// `x`·2^n for an integer |n| <= 252, rounded once even if the result is subnormal.
 #[inline(always)]
-fn scale32(x: f32, n: f32) -> f32 {
-    let half = nearest32(n * 0.5);
+fn scale32<L: Lanes<Number = f32>>(x: L, n: L) -> L {
+    let half = nearest32(n * c(0.5));
     x * pow2_32(half) * pow2_32(n - half)
 }
 
 /// e^r = 1 + r + tail for |r| <= ln 2 / 2.
 #[inline(always)]
-fn exp_tail(r: f32) -> f32 {
+fn exp_tail<L: Lanes<Number = f32>>(r: L) -> L {
     r * r * poly32(r, single::EXP)
 }
 
 #[inline(always)]
-pub fn exp_f32(x: f32) -> f32 {
+pub fn exp_f32<L: Lanes<Number = f32>>(x: L) -> L {
     let x = bounded(x, -105.0, 89.0);
-    let n = nearest32(x * std::f32::consts::LOG2_E);
-    let r = (x - n * LN2_HI) - n * LN2_LO;
-    scale32(1.0 + (r + exp_tail(r)), n)
+    let n = nearest32(x * c(std::f32::consts::LOG2_E));
+    let r = (x - n * c(LN2_HI)) - n * c(LN2_LO);
+    scale32(c::<L>(1.0) + (r + exp_tail(r)), n)
 }
 
 #[inline(always)]
-pub fn exp2_f32(x: f32) -> f32 {
+pub fn exp2_f32<L: Lanes<Number = f32>>(x: L) -> L {
     let x = bounded(x, -151.0, 129.0);
     let n = nearest32(x);
-    let r = (x - n) * std::f32::consts::LN_2;
-    scale32(1.0 + (r + exp_tail(r)), n)
+    let r = (x - n) * c(std::f32::consts::LN_2);
+    scale32(c::<L>(1.0) + (r + exp_tail(r)), n)
 }
 
 #[inline(always)]
-pub fn expm1_f32(x: f32) -> f32 {
+pub fn expm1_f32<L: Lanes<Number = f32>>(x: L) -> L {
     let y = bounded(x, -20.0, 89.0);
-    let n = nearest32(y * std::f32::consts::LOG2_E);
-    let (a, b) = (y - n * LN2_HI, n * LN2_LO);
+    let n = nearest32(y * c(std::f32::consts::LOG2_E));
+    let (a, b) = (y - n * c(LN2_HI), n * c(LN2_LO));
     let r = a - b;
     let tail = ((a - r) - b) + exp_tail(r);
     // 2^n·((1 - 2^-n) + e^r - 1); from n = 30 on the 1 is below one ulp.
-    let one = 1.0 - pow2_32(-(if n > 30.0 { 30.0 } else { n }));
+    let one = c::<L>(1.0) - pow2_32(-n.at_most(c(30.0)));
     let s = one + r;
     let rest = (one - s) + r;
     scale32(s + (rest + tail), n).copysign(x)
@@ -86,76 +92,68 @@ pub fn expm1_f32(x: f32) -> f32 {
 
 /// x = 2^k·m with m between √(1/2) and √2, for positive finite x; returns k and m - 1.
 #[inline(always)]
-fn reduce_log32(x: f32) -> (f32, f32) {
-    const SQRT_HALF: u32 = 0x3f3504f3;
-    let denormal = x < f32::MIN_POSITIVE;
-    let bits = (if denormal { x * 8388608.0 } else { x }).to_bits();
-    let k = bits.wrapping_sub(SQRT_HALF) as i32 >> 23;
-    let m = f32::from_bits(bits.wrapping_sub((k << 23) as u32));
-    let k = k as f32;
-    (if denormal { k - 23.0 } else { k }, m - 1.0)
+fn reduce_log32<L: Lanes32>(x: L) -> (L, L) {
+    const SQRT_HALF: f32 = f32::from_bits(0x3f3504f3);
+    let denormal = x.less(c(f32::MIN_POSITIVE));
+    let y = L::select(denormal, x * c(8388608.0), x);
+    let k = y.sub_bits(c(SQRT_HALF)).sar_bits(23);
+    let m = y.sub_bits(k.shl_bits(23));
+    let k = k.of_integer_bits();
+    (L::select(denormal, k - c(23.0), k), m - c(1.0))
 }
 
 /// k·ln 2 + log(1 + f)
 #[inline(always)]
-fn log_of_reduced(k: f32, f: f32) -> f32 {
-    let h = 0.5 * f * f;
+fn log_of_reduced<L: Lanes<Number = f32>>(k: L, f: L) -> L {
+    let h = c::<L>(0.5) * f * f;
     let p = poly32(f, single::LOG);
-    k * LN2_HI + (f - (h - (f * f * f * p + k * LN2_LO)))
+    k * c(LN2_HI) + (f - (h - (f * f * f * p + k * c(LN2_LO))))
 }
 
 /// Extends the logarithm of positive finite numbers to all x.
 #[inline(always)]
-fn log_ends32(x: f32, log: f32) -> f32 {
-    let log = if x < f32::INFINITY { log } else { x };
-    if x > 0.0 {
-        log
-    } else if x == 0.0 {
-        f32::NEG_INFINITY
-    } else {
-        f32::NAN
-    }
+fn log_ends32<L: Lanes<Number = f32>>(x: L, log: L) -> L {
+    let log = L::select(x.less(c(f32::INFINITY)), log, x);
+    let ends = L::select(x.equal(c(0.0)), c(f32::NEG_INFINITY), c(f32::NAN));
+    L::select(c::<L>(0.0).less(x), log, ends)
 }
 
 #[inline(always)]
-pub fn log_f32(x: f32) -> f32 {
+pub fn log_f32<L: Lanes32>(x: L) -> L {
     let (k, f) = reduce_log32(x);
     log_ends32(x, log_of_reduced(k, f))
 }
 
 #[inline(always)]
-pub fn log1p_f32(x: f32) -> f32 {
-    let u = 1.0 + x;
+pub fn log1p_f32<L: Lanes32>(x: L) -> L {
+    let u = c::<L>(1.0) + x;
     // The rounding error of the sum.
     let v = u - x;
-    let lost = (1.0 - v) + (x - (u - v));
+    let lost = (c::<L>(1.0) - v) + (x - (u - v));
     let (k, f) = reduce_log32(u);
-    let log = log_ends32(u, log_of_reduced(k, f + lost * pow2_32(-(if k > 127.0 { 127.0 } else { k }))));
-    if x.abs() < 1e-8 { x } else { log }
+    let log = log_ends32(u, log_of_reduced(k, f + lost * pow2_32(-k.at_most(c(127.0)))));
+    L::select(x.abs().less(c(1e-8)), x, log)
 }
 
 /// An odd polynomial near zero, elsewhere 1 - 2 / (e^2x + 1), with short dependency chains as in [`erf_f32`].
 #[inline(always)]
-pub fn tanh_f32(x: f32) -> f32 {
-    let a = x.abs();
+pub fn tanh_f32<L: Lanes<Number = f32>>(x: L) -> L {
+    let [t0, t1, t2, t3, t4] = single::TANH.map(c::<L>);
+    let [_, e1, e2, e3, e4] = single::EXP.map(c::<L>);
     // 1 - tanh(10) is below one ulp.
-    let a = if a > 10.0 { 10.0 } else { a };
+    let a = x.abs().at_most(c(10.0));
     let z = a * a;
-    let near = a + a
-        * z
-        * ((single::TANH[0] + single::TANH[1] * z)
-            + z * z * ((single::TANH[2] + single::TANH[3] * z) + single::TANH[4] * (z * z)));
+    let near = a + a * z * ((t0 + t1 * z) + z * z * ((t2 + t3 * z) + t4 * (z * z)));
     // As in `exp_f32`; the power of two is added to the exponent.
-    let n = a * (2.0 * std::f32::consts::LOG2_E) + ROUND;
-    let k = n - ROUND;
-    let r = (2.0 * a - k * LN2_HI) - k * LN2_LO;
+    let n = a * c(2.0 * std::f32::consts::LOG2_E) + c(ROUND);
+    let k = n - c(ROUND);
+    let r = (c::<L>(2.0) * a - k * c(LN2_HI)) - k * c(LN2_LO);
     let s = r * r;
-    let tail =
-        s * ((0.5 + single::EXP[1] * r) + s * ((single::EXP[2] + single::EXP[3] * r) + single::EXP[4] * s));
-    let e = f32::from_bits((1.0 + (r + tail)).to_bits().wrapping_add(n.to_bits() << 23));
-    let far = 1.0 - 2.0 / (e + 1.0);
+    let tail = s * ((c::<L>(0.5) + e1 * r) + s * ((e2 + e3 * r) + e4 * s));
+    let e = (c::<L>(1.0) + (r + tail)).add_bits(n.shl_bits(23));
+    let far = c::<L>(1.0) - c::<L>(2.0) / (e + c(1.0));
     // NaN takes the `near` result, which is computed without bit manipulation.
-    (if a >= 0.625 { far } else { near }).copysign(x)
+    L::select(c::<L>(0.625).less_or_equal(a), far, near).copysign(x)
 }
 
 /// An odd polynomial near zero, elsewhere 1 - 2^y with a polynomial y, since the logarithm of erfc is nearly a
@@ -164,50 +162,43 @@ pub fn tanh_f32(x: f32) -> f32 {
 /// Both are computed for every element, so the polynomials are split into short dependency chains that run in
 /// parallel.
 #[inline(always)]
-pub fn erf_f32(x: f32) -> f32 {
-    let a = x.abs();
+pub fn erf_f32<L: Lanes<Number = f32>>(x: L) -> L {
+    let [y0, y1, y2, y3, y4, y5] = single::ERFC_EXPONENT.map(c::<L>);
+    let [p0, p1, p2, p3, p4] = single::EXP2.map(c::<L>);
     // erfc(4) is below one ulp of 1.
-    let a = if a > 4.0 { 4.0 } else { a };
+    let a = x.abs().at_most(c(4.0));
     let z = a * a;
     let near = a + a * poly32(z, single::ERF_NEAR);
-    let y = single::ERFC_EXPONENT[0] * a
-        + z * ((single::ERFC_EXPONENT[1] + single::ERFC_EXPONENT[2] * a)
-            + z * ((single::ERFC_EXPONENT[3] + single::ERFC_EXPONENT[4] * a) + single::ERFC_EXPONENT[5] * z));
+    let y = y0 * a + z * ((y1 + y2 * a) + z * ((y3 + y4 * a) + y5 * z));
     // 2^y = 2^n·2^r: the low bits of the rounded sum are n, which is added to the exponent.
-    let n = y + ROUND;
-    let r = y - (n - ROUND);
+    let n = y + c(ROUND);
+    let r = y - (n - c(ROUND));
     let s = r * r;
-    let p = 1.0
-        + (std::f32::consts::LN_2 * r
-            + s * ((single::EXP2[0] + single::EXP2[1] * r)
-                + s * ((single::EXP2[2] + single::EXP2[3] * r) + single::EXP2[4] * s)));
-    let far = 1.0 - f32::from_bits(p.to_bits().wrapping_add(n.to_bits() << 23));
+    let p = c::<L>(1.0)
+        + (c::<L>(std::f32::consts::LN_2) * r + s * ((p0 + p1 * r) + s * ((p2 + p3 * r) + p4 * s)));
+    let far = c::<L>(1.0) - p.add_bits(n.shl_bits(23));
     // NaN takes the `near` result, which is computed without bit manipulation.
-    (if a >= 0.65 { far } else { near }).copysign(x)
+    L::select(c::<L>(0.65).less_or_equal(a), far, near).copysign(x)
 }
 
 /// The distribution function of the standard normal distribution, with absolute error 2^-22; 0 for NaN.
 ///
 /// At -|x| it is 2^y with a polynomial y, with short dependency chains as in [`erf_f32`].
 #[inline(always)]
-pub fn normal_cdf_f32(x: f32) -> f32 {
+pub fn normal_cdf_f32<L: Lanes<Number = f32>>(x: L) -> L {
+    let [y0, y1, y2, y3, y4, y5, y6, y7] = single::NORMAL_EXPONENT.map(c::<L>);
+    let [p0, p1, p2, p3] = single::NORMAL_EXP2.map(c::<L>);
     let a = x.abs();
     let z = a * a;
-    let y = ((-1.0 + single::NORMAL_EXPONENT[0] * a)
-        + z * (single::NORMAL_EXPONENT[1] + single::NORMAL_EXPONENT[2] * a))
-        + (z * z)
-            * ((single::NORMAL_EXPONENT[3] + single::NORMAL_EXPONENT[4] * a)
-                + z * ((single::NORMAL_EXPONENT[5] + single::NORMAL_EXPONENT[6] * a)
-                    + single::NORMAL_EXPONENT[7] * z));
-    let n = y + ROUND;
-    let r = y - (n - ROUND);
-    let p = (1.0 + std::f32::consts::LN_2 * r)
-        + (r * r)
-            * ((single::NORMAL_EXP2[0] + single::NORMAL_EXP2[1] * r)
-                + (r * r) * (single::NORMAL_EXP2[2] + single::NORMAL_EXP2[3] * r));
-    let below = f32::from_bits(p.to_bits().wrapping_add(n.to_bits() << 23));
-    let below = if a <= 10.0 { below } else { 0.0 };
-    if x > 0.0 { 1.0 - below } else { below }
+    let y = ((c::<L>(-1.0) + y0 * a) + z * (y1 + y2 * a))
+        + (z * z) * ((y3 + y4 * a) + z * ((y5 + y6 * a) + y7 * z));
+    let n = y + c(ROUND);
+    let r = y - (n - c(ROUND));
+    let p = (c::<L>(1.0) + c::<L>(std::f32::consts::LN_2) * r)
+        + (r * r) * ((p0 + p1 * r) + (r * r) * (p2 + p3 * r));
+    let below = p.add_bits(n.shl_bits(23));
+    let below = L::select(a.less_or_equal(c(10.0)), below, c(0.0));
+    L::select(c::<L>(0.0).less(x), c::<L>(1.0) - below, below)
 }
 
 /// e^x in float64, with relative error 2^-39.

@@ -1,0 +1,43 @@
+//! No machine code: other processors interpret their groups.
+
+mod recipe;
+
+use std::sync::Arc;
+
+use crate::formula::Formula;
+pub use recipe::{Recipe, Source, Work};
+
+/// There is none.
+pub enum Kernel {}
+
+pub struct Pool;
+
+impl Kernel {
+    pub fn is_per_row(&self, _: usize) -> bool {
+        match *self {}
+    }
+
+    pub fn has_rows(&self) -> bool {
+        match *self {}
+    }
+
+    pub fn pool<T>(&self, _: &[T]) -> Option<Pool> {
+        match *self {}
+    }
+
+    pub fn run<T>(&self, _: &[&[T]], _: &mut [&mut [T]], _: &Pool, _: usize, _: usize) -> bool {
+        match *self {}
+    }
+}
+
+pub fn is_enabled() -> bool {
+    false
+}
+
+pub fn is_compiled<T>(_: &Formula) -> bool {
+    false
+}
+
+pub fn kernel<T>(_: &Recipe) -> Option<Arc<Kernel>> {
+    None
+}

@@ -1,0 +1,241 @@
+//! The instructions of a kernel before registers are chosen, and the symbols that record them.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use rustc_hash::FxHashMap;
+
+use crate::backend::cpu::math::lanes::{Lanes, Lanes32};
+
+/// The index of an instruction, which stands for its value.
+pub type Index = u16;
+
+/// Operations of two vectors.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Two {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    And,
+    Or,
+    Xor,
+    AddBits,
+    SubBits,
+}
+
+/// Operations of one vector.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum One {
+    Sqrt,
+    Floor,
+    Ceil,
+    Trunc,
+    RoundEven,
+    /// A signed integer as a number.
+    OfInteger,
+    /// The nearest number of float16.
+    RoundHalf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Shift {
+    Left,
+    Right,
+    /// To the right, filled with the sign.
+    Signed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Compare {
+    Less,
+    LessOrEqual,
+    Equal,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Logic {
+    And,
+    Or,
+}
+
+/// An instruction; operands are earlier instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Inst {
+    /// The elements of an argument.
+    Load(Index),
+    /// The value of an argument for the row, in each lane.
+    Spread(Index),
+    /// A number that is given when the kernel is run.
+    Number(Index),
+    /// A number by its bits.
+    Literal(u64),
+    One(One, Index),
+    Two(Two, Index, Index),
+    Shift(Shift, Index, u8),
+    /// A boolean per lane, as do `Logic` and `Not`.
+    Compare(Compare, Index, Index),
+    Logic(Logic, Index, Index),
+    Not(Index),
+    Select(Index, Index, Index),
+}
+
+impl Inst {
+    /// Whether its value is a boolean.
+    pub const fn is_truth(self) -> bool {
+        matches!(self, Inst::Compare(..) | Inst::Logic(..) | Inst::Not(_))
+    }
+
+    /// Whether its value is in memory anyway, so that it is loaded where it is needed.
+    pub const fn is_in_memory(self) -> bool {
+        matches!(self, Inst::Load(_) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_))
+    }
+
+    pub fn operands(self) -> impl Iterator<Item = Index> {
+        let (of, count) = match self {
+            Inst::Load(_) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => ([0; 3], 0),
+            Inst::One(_, a) | Inst::Shift(_, a, _) | Inst::Not(a) => ([a, 0, 0], 1),
+            Inst::Two(_, a, b) | Inst::Compare(_, a, b) | Inst::Logic(_, a, b) => ([a, b, 0], 2),
+            Inst::Select(a, b, c) => ([a, b, c], 3),
+        };
+        of.into_iter().take(count)
+    }
+}
+
+/// The instructions of a kernel in order of evaluation, without duplicates.
+#[derive(Default, Debug)]
+pub struct Code {
+    pub insts: Vec<Inst>,
+    pub results: Vec<Index>,
+}
+
+/// Instructions while they are recorded.
+#[derive(Default)]
+struct Tape {
+    insts: Vec<Inst>,
+    known: FxHashMap<Inst, Index>,
+}
+
+thread_local!(static TAPE: RefCell<Tape> = RefCell::default());
+
+/// Records an instruction, or finds it.
+pub(super) fn push(inst: Inst) -> Index {
+    TAPE.with_borrow_mut(|tape| {
+        *tape.known.entry(inst).or_insert_with(|| {
+            tape.insts.push(inst);
+            // A kernel is far shorter: `compile` refuses long formulas.
+            (tape.insts.len() - 1) as Index
+        })
+    })
+}
+
+/// The instructions that `f` records.
+pub(super) fn record<R>(f: impl FnOnce() -> R) -> (R, Vec<Inst>) {
+    TAPE.with_borrow_mut(|tape| {
+        tape.insts.clear();
+        tape.known.clear();
+    });
+    let result = f();
+    (result, TAPE.with_borrow_mut(|tape| std::mem::take(&mut tape.insts)))
+}
+
+/// A vector of numbers of type `T`.
+pub struct Sym<T>(pub(super) Index, PhantomData<T>);
+
+impl<T> Clone for Sym<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Sym<T> {}
+
+/// A vector of booleans.
+#[derive(Clone, Copy)]
+pub struct Truth(pub(super) Index);
+
+impl<T> Sym<T> {
+    pub(super) fn new(inst: Inst) -> Self {
+        Sym(push(inst), PhantomData)
+    }
+
+    pub(super) fn at(index: Index) -> Self {
+        Sym(index, PhantomData)
+    }
+
+    pub(super) fn one(self, op: One) -> Self {
+        Sym::new(Inst::One(op, self.0))
+    }
+
+    pub(super) fn two(self, op: Two, o: Self) -> Self {
+        Sym::new(Inst::Two(op, self.0, o.0))
+    }
+}
+
+macro_rules! sym {
+    ($($t:ident $bits:ident;)*) => { $(
+        sym! { @operators $t Add add Sub sub Mul mul Div div }
+        impl Neg for Sym<$t> {
+            type Output = Self;
+            fn neg(self) -> Self {
+                self.two(Two::Xor, Sym::of(-0.0))
+            }
+        }
+        impl Lanes for Sym<$t> {
+            type Number = $t;
+            type Bool = Truth;
+            fn of(v: $t) -> Self {
+                Sym::new(Inst::Literal(u64::from(v.to_bits())))
+            }
+            fn less(self, o: Self) -> Truth {
+                Truth(push(Inst::Compare(Compare::Less, self.0, o.0)))
+            }
+            fn less_or_equal(self, o: Self) -> Truth {
+                Truth(push(Inst::Compare(Compare::LessOrEqual, self.0, o.0)))
+            }
+            fn equal(self, o: Self) -> Truth {
+                Truth(push(Inst::Compare(Compare::Equal, self.0, o.0)))
+            }
+            fn select(c: Truth, yes: Self, no: Self) -> Self {
+                Sym::new(Inst::Select(c.0, yes.0, no.0))
+            }
+            fn abs(self) -> Self {
+                self.two(Two::And, Sym::of($t::from_bits($bits::MAX >> 1)))
+            }
+            fn copysign(self, sign: Self) -> Self {
+                self.abs().or_bits(sign.two(Two::And, Sym::of(-0.0)))
+            }
+            fn add_bits(self, o: Self) -> Self {
+                self.two(Two::AddBits, o)
+            }
+            fn sub_bits(self, o: Self) -> Self {
+                self.two(Two::SubBits, o)
+            }
+            fn or_bits(self, o: Self) -> Self {
+                self.two(Two::Or, o)
+            }
+            fn shl_bits(self, by: u32) -> Self {
+                Sym::new(Inst::Shift(Shift::Left, self.0, by as u8))
+            }
+            fn shr_bits(self, by: u32) -> Self {
+                Sym::new(Inst::Shift(Shift::Right, self.0, by as u8))
+            }
+        }
+    )* };
+    (@operators $t:ident $($tr:ident $f:ident)*) => { $(impl $tr for Sym<$t> {
+        type Output = Self;
+        fn $f(self, o: Self) -> Self {
+            self.two(Two::$tr, o)
+        }
+    })* };
+}
+sym! { f32 u32; f64 u64; }
+
+impl Lanes32 for Sym<f32> {
+    fn sar_bits(self, by: u32) -> Self {
+        Sym::new(Inst::Shift(Shift::Signed, self.0, by as u8))
+    }
+    fn of_integer_bits(self) -> Self {
+        self.one(One::OfInteger)
+    }
+}

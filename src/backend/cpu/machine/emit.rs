@@ -1,0 +1,714 @@
+//! Instructions to bytes, with a choice of registers.
+//!
+//! Note [Registers of a kernel] Instructions are emitted in order. A value that is in memory anyway (an element, a number) is
+//! loaded where it is needed, often as an operand. If no register is free, the value whose next use is farthest leaves
+//! its register: to the stack if it was computed, else to be loaded again. Booleans are vectors with AVX2, and mask
+//! registers with AVX-512, which are never spilled: a kernel that needs more of them is not compiled.
+
+use iced_x86::{Code as Op, Encoder, IcedError, Instruction, MemoryOperand, Register};
+
+use super::code::{Code, Compare, Index, Inst, Logic, One, Shift, Two};
+
+/// The words of a call before its pointers: rows, bytes of whole vectors in a row, bytes after them, the mask of the lanes
+/// that these fill, as bits and as the address of a vector.
+pub const HEAD: usize = 5;
+/// Bytes per number in the pool.
+pub const SLOT: usize = 64;
+
+/// Pointers in these registers; further ones are loaded from the call each time.
+const POINTERS: [Register; 9] = [
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::RBX,
+    Register::RBP,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+const SAVED: [Register; 6] =
+    [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
+const CALL: Register = Register::RDI;
+const POOL: Register = Register::RSI;
+/// Bytes before the current elements, and before the current row's values.
+const AT: Register = Register::RAX;
+const ROW: Register = Register::RDX;
+const END: Register = Register::RCX;
+const SCRATCH: Register = Register::R11;
+
+/// What instructions are emitted for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Target {
+    pub is_double: bool,
+    pub is_512: bool,
+}
+
+impl Target {
+    pub const fn size(self) -> usize {
+        if self.is_double { 8 } else { 4 }
+    }
+
+    /// Bytes of a vector.
+    pub const fn width(self) -> usize {
+        if self.is_512 { 64 } else { 32 }
+    }
+
+    fn pick(self, codes: [Op; 4]) -> Op {
+        codes[2 * usize::from(self.is_512) + usize::from(self.is_double)]
+    }
+}
+
+/// The bytes of a kernel. `args` arguments precede the results among the pointers of a call; literals follow the
+/// numbers in the pool. None if it needs too many masks.
+pub fn emit(code: &Code, target: Target, args: usize, numbers: usize) -> Option<(Vec<u8>, Vec<u64>)> {
+    let mut literals: Vec<u64> = Vec::new();
+    let mut pool = vec![0; code.insts.len()];
+    for (i, inst) in code.insts.iter().enumerate() {
+        match *inst {
+            Inst::Number(k) => pool[i] = k as usize,
+            Inst::Literal(v) => {
+                literals.push(v);
+                pool[i] = numbers + literals.len() - 1;
+            }
+            _ => {}
+        }
+    }
+    let ones = numbers + literals.len();
+    literals.push(u64::MAX);
+    let (mut places, mut stack) = ([0; 4], 0);
+    // Until labels and the size of the stack are those that were assumed.
+    for _ in 0..4 {
+        let mut out = Emitter {
+            code,
+            target,
+            args,
+            pool: &pool,
+            ones,
+            encoder: Encoder::new(64),
+            at: 0,
+            places,
+            stack,
+        };
+        let needed = out.kernel()?;
+        if out.places == places && needed == stack {
+            return Some((out.encoder.take_buffer(), literals));
+        }
+        (places, stack) = (out.places, needed);
+    }
+    None
+}
+
+#[derive(Clone, Copy)]
+enum Label {
+    Row,
+    Main,
+    Rest,
+    Next,
+}
+
+struct Emitter<'c> {
+    code: &'c Code,
+    target: Target,
+    args: usize,
+    pool: &'c [usize],
+    /// The number in the pool with all bits set.
+    ones: usize,
+    encoder: Encoder,
+    at: u64,
+    /// Where labels are; before they are emitted, where they are assumed.
+    places: [u64; 4],
+    /// Bytes of the stack that the code reserves.
+    stack: usize,
+}
+
+fn memory(base: Register, index: Register, offset: usize) -> MemoryOperand {
+    let size = u32::from(offset != 0);
+    MemoryOperand::with_base_index_scale_displ_size(base, index, 1, offset as i64, size)
+}
+
+fn word(k: usize) -> MemoryOperand {
+    memory(CALL, Register::None, 8 * k)
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    register: Option<u8>,
+    slot: Option<usize>,
+}
+
+/// The choice of registers while a body is emitted.
+struct Body {
+    places: Vec<Place>,
+    /// By value, the instructions that use it, last first.
+    uses: Vec<Vec<usize>>,
+    vectors: Vec<Option<Index>>,
+    masks: Vec<Option<Index>>,
+    slots: usize,
+    /// Whether lanes after the end of a row are left alone.
+    is_masked: bool,
+    /// The vectors that the current instruction reads.
+    held: Vec<u8>,
+}
+
+impl Emitter<'_> {
+    fn put(&mut self, i: Result<Instruction, IcedError>) -> Option<()> {
+        self.at += self.encoder.encode(&i.ok()?, self.at).ok()? as u64;
+        Some(())
+    }
+
+    fn label(&mut self, l: Label) {
+        self.places[l as usize] = self.at;
+    }
+
+    fn jump(&mut self, op: Op, to: Label) -> Option<()> {
+        self.put(Instruction::with_branch(op, self.places[to as usize]))
+    }
+
+    /// The whole function; returns the bytes of the stack that it needs.
+    fn kernel(&mut self) -> Option<usize> {
+        for r in SAVED {
+            self.put(Instruction::with1(Op::Push_r64, r))?;
+        }
+        if self.stack > 0 {
+            self.put(Instruction::with2(Op::Sub_rm64_imm32, Register::RSP, self.stack as i32))?;
+        }
+        let pointers = self.args + self.code.results.len();
+        for (k, r) in POINTERS.into_iter().enumerate().take(pointers) {
+            self.put(Instruction::with2(Op::Mov_r64_rm64, r, word(HEAD + k)))?;
+        }
+        self.put(Instruction::with2(Op::Xor_r32_rm32, Register::EAX, Register::EAX))?;
+        self.put(Instruction::with2(Op::Xor_r32_rm32, Register::EDX, Register::EDX))?;
+        if self.target.is_512 {
+            self.put(Instruction::with2(Op::VEX_Kmovq_kr_km64, Register::K1, word(3)))?;
+        }
+        self.label(Label::Row);
+        self.put(Instruction::with2(Op::Mov_r64_rm64, END, word(1)))?;
+        self.put(Instruction::with2(Op::Add_r64_rm64, END, AT))?;
+        self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
+        self.jump(Op::Jae_rel32_64, Label::Rest)?;
+        self.label(Label::Main);
+        let main = self.body(false)?;
+        self.put(Instruction::with2(Op::Add_rm64_imm32, AT, self.target.width() as i32))?;
+        self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
+        self.jump(Op::Jb_rel32_64, Label::Main)?;
+        self.label(Label::Rest);
+        self.put(Instruction::with2(Op::Cmp_rm64_imm8, word(2), 0))?;
+        self.jump(Op::Je_rel32_64, Label::Next)?;
+        let rest = self.body(true)?;
+        self.put(Instruction::with2(Op::Add_r64_rm64, AT, word(2)))?;
+        self.label(Label::Next);
+        self.put(Instruction::with2(Op::Add_rm64_imm32, ROW, self.target.size() as i32))?;
+        self.put(Instruction::with2(Op::Sub_rm64_imm8, word(0), 1))?;
+        self.jump(Op::Jne_rel32_64, Label::Row)?;
+        if self.stack > 0 {
+            self.put(Instruction::with2(Op::Add_rm64_imm32, Register::RSP, self.stack as i32))?;
+        }
+        for r in SAVED.into_iter().rev() {
+            self.put(Instruction::with1(Op::Pop_r64, r))?;
+        }
+        self.put(Ok(Instruction::with(Op::VEX_Vzeroupper)))?;
+        self.put(Ok(Instruction::with(Op::Retnq)))?;
+        Some(main.max(rest) * self.target.width())
+    }
+
+    /// All instructions for one vector; returns the number of values on the stack.
+    fn body(&mut self, is_masked: bool) -> Option<usize> {
+        let count = self.code.insts.len();
+        let mut uses = vec![Vec::new(); count];
+        for (i, inst) in self.code.insts.iter().enumerate().rev() {
+            inst.operands().for_each(|o| uses[o as usize].push(i));
+        }
+        // With AVX2 the last register has the mask.
+        let vectors = if self.target.is_512 { 32 } else { 15 };
+        let mut b = Body {
+            places: vec![Place::default(); count],
+            uses,
+            vectors: vec![None; vectors],
+            masks: vec![None; 6],
+            slots: 0,
+            is_masked,
+            held: Vec::new(),
+        };
+        if is_masked && !self.target.is_512 {
+            self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, word(4)))?;
+            let at = memory(SCRATCH, Register::None, 0);
+            self.put(Instruction::with2(Op::VEX_Vmovups_ymm_ymmm256, Register::YMM15, at))?;
+        }
+        for i in 0..count {
+            let inst = self.code.insts[i];
+            if !inst.is_in_memory() {
+                self.compute(&mut b, i, inst)?;
+            }
+            for k in 0..self.code.results.len() {
+                if usize::from(self.code.results[k]) == i {
+                    let v = self.vector(&mut b, i)?;
+                    self.store(&b, k, v)?;
+                    b.held.clear();
+                }
+            }
+            self.drop_dead(&mut b, i);
+        }
+        Some(b.slots)
+    }
+
+    fn register(&self, v: u8) -> Register {
+        (if self.target.is_512 { Register::ZMM0 } else { Register::YMM0 }) + u32::from(v)
+    }
+
+    /// Frees the registers of values that nothing uses after instruction `i`.
+    fn drop_dead(&mut self, b: &mut Body, i: usize) {
+        let inst = self.code.insts[i];
+        for o in inst.operands().chain(std::iter::once(i as Index)) {
+            let o = usize::from(o);
+            while b.uses[o].last().is_some_and(|&u| u <= i) {
+                b.uses[o].pop();
+            }
+            if b.uses[o].is_empty()
+                && let Some(r) = b.places[o].register.take()
+            {
+                let file = if self.is_mask(o) { &mut b.masks } else { &mut b.vectors };
+                file[usize::from(r)] = None;
+            }
+        }
+    }
+
+    /// Whether a value is in a mask register.
+    fn is_mask(&self, v: usize) -> bool {
+        self.target.is_512 && self.code.insts[v].is_truth()
+    }
+
+    /// A register for value `v`.
+    fn allocate(&mut self, b: &mut Body, v: usize) -> Option<u8> {
+        if self.is_mask(v) {
+            let r = b.masks.iter().position(Option::is_none)?;
+            b.masks[r] = Some(v as Index);
+            b.places[v].register = Some(r as u8);
+            return Some(r as u8);
+        }
+        let free = match b.vectors.iter().position(Option::is_none) {
+            Some(r) => r,
+            None => self.evict(b)?,
+        };
+        b.vectors[free] = Some(v as Index);
+        b.places[v].register = Some(free as u8);
+        Some(free as u8)
+    }
+
+    /// Empties the register of the value whose next use is farthest.
+    fn evict(&mut self, b: &mut Body) -> Option<usize> {
+        let next = |v: Index| b.uses[usize::from(v)].last().copied().unwrap_or(usize::MAX);
+        let candidates = b.vectors.iter().enumerate().filter(|(r, _)| !b.held.contains(&(*r as u8)));
+        let (r, v) = candidates.filter_map(|(r, v)| Some((r, (*v)?))).max_by_key(|(_, v)| next(*v))?;
+        let v = usize::from(v);
+        b.places[v].register = None;
+        if !self.code.insts[v].is_in_memory() && b.places[v].slot.is_none() {
+            b.places[v].slot = Some(b.slots);
+            let to = memory(Register::RSP, Register::None, b.slots * self.target.width());
+            b.slots += 1;
+            let op = self.target.pick([
+                Op::VEX_Vmovups_ymmm256_ymm,
+                Op::VEX_Vmovups_ymmm256_ymm,
+                Op::EVEX_Vmovups_zmmm512_k1z_zmm,
+                Op::EVEX_Vmovups_zmmm512_k1z_zmm,
+            ]);
+            let from = self.register(r as u8);
+            self.put(Instruction::with2(op, to, from))?;
+        }
+        Some(r)
+    }
+
+    /// The base of a pointer.
+    fn pointer(&mut self, k: usize) -> Option<Register> {
+        if let Some(r) = POINTERS.get(k) {
+            return Some(*r);
+        }
+        self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, word(HEAD + k)))?;
+        Some(SCRATCH)
+    }
+
+    /// The memory of a value, if a whole vector may be read from it.
+    fn operand(&mut self, b: &Body, v: usize) -> Option<MemoryOperand> {
+        match self.code.insts[v] {
+            Inst::Number(_) | Inst::Literal(_) => Some(memory(POOL, Register::None, self.pool[v] * SLOT)),
+            Inst::Load(k) if !b.is_masked && b.uses[v].len() <= 1 => {
+                let base = self.pointer(k.into())?;
+                Some(memory(base, AT, 0))
+            }
+            _ => {
+                let slot = b.places[v].slot?;
+                Some(memory(Register::RSP, Register::None, slot * self.target.width()))
+            }
+        }
+    }
+
+    /// The register of value `v`, loaded if need be. It stays until the end of the instruction.
+    fn vector(&mut self, b: &mut Body, v: usize) -> Option<u8> {
+        if let Some(r) = b.places[v].register {
+            if !self.is_mask(v) {
+                b.held.push(r);
+            }
+            return Some(r);
+        }
+        let inst = self.code.insts[v];
+        let slot = b.places[v].slot;
+        let r = self.allocate(b, v)?;
+        b.held.push(r);
+        let register = self.register(r);
+        let wide = self.target.is_512;
+        let load = if wide { Op::EVEX_Vmovups_zmm_k1z_zmmm512 } else { Op::VEX_Vmovups_ymm_ymmm256 };
+        match inst {
+            Inst::Load(k) => {
+                let base = self.pointer(k.into())?;
+                let at = memory(base, AT, 0);
+                if !b.is_masked {
+                    self.put(Instruction::with2(load, register, at))?;
+                } else if wide {
+                    let op = self.target.pick([
+                        Op::EVEX_Vmovups_zmm_k1z_zmmm512,
+                        Op::EVEX_Vmovups_zmm_k1z_zmmm512,
+                        Op::EVEX_Vmovups_zmm_k1z_zmmm512,
+                        Op::EVEX_Vmovupd_zmm_k1z_zmmm512,
+                    ]);
+                    let masked = Instruction::with2(op, register, at).map(|mut i| {
+                        i.set_op_mask(Register::K1);
+                        i.set_zeroing_masking(true);
+                        i
+                    });
+                    self.put(masked)?;
+                } else {
+                    let op = if self.target.is_double {
+                        Op::VEX_Vmaskmovpd_ymm_ymm_m256
+                    } else {
+                        Op::VEX_Vmaskmovps_ymm_ymm_m256
+                    };
+                    self.put(Instruction::with3(op, register, Register::YMM15, at))?;
+                }
+            }
+            Inst::Spread(k) => {
+                let base = self.pointer(k.into())?;
+                let op = self.target.pick([
+                    Op::VEX_Vbroadcastss_ymm_m32,
+                    Op::VEX_Vbroadcastsd_ymm_m64,
+                    Op::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
+                    Op::EVEX_Vbroadcastsd_zmm_k1z_xmmm64,
+                ]);
+                self.put(Instruction::with2(op, register, memory(base, ROW, 0)))?;
+            }
+            Inst::Number(_) | Inst::Literal(_) => {
+                let at = memory(POOL, Register::None, self.pool[v] * SLOT);
+                self.put(Instruction::with2(load, register, at))?;
+            }
+            _ => {
+                let at = memory(Register::RSP, Register::None, slot? * self.target.width());
+                self.put(Instruction::with2(load, register, at))?;
+            }
+        }
+        Some(r)
+    }
+
+    fn store(&mut self, b: &Body, result: usize, from: u8) -> Option<()> {
+        let base = self.pointer(self.args + result)?;
+        let at = memory(base, AT, 0);
+        let from = self.register(from);
+        if self.target.is_512 {
+            let op = if self.target.is_double {
+                Op::EVEX_Vmovupd_zmmm512_k1z_zmm
+            } else {
+                Op::EVEX_Vmovups_zmmm512_k1z_zmm
+            };
+            let store = Instruction::with2(op, at, from).map(|mut i| {
+                if b.is_masked {
+                    i.set_op_mask(Register::K1);
+                }
+                i
+            });
+            return self.put(store);
+        }
+        if !b.is_masked {
+            return self.put(Instruction::with2(Op::VEX_Vmovups_ymmm256_ymm, at, from));
+        }
+        let op = if self.target.is_double {
+            Op::VEX_Vmaskmovpd_m256_ymm_ymm
+        } else {
+            Op::VEX_Vmaskmovps_m256_ymm_ymm
+        };
+        self.put(Instruction::with3(op, at, Register::YMM15, from))
+    }
+
+    /// An instruction of two operands, the second of which may be in memory.
+    fn binary(&mut self, b: &mut Body, op: Op, i: usize, x: usize, y: usize, imm: Option<u32>) -> Option<()> {
+        let x = self.vector(b, x)?;
+        let in_register = b.places[y].register.is_some();
+        let from = if in_register { None } else { self.operand(b, y) };
+        let y = if from.is_some() { None } else { Some(self.vector(b, y)?) };
+        self.release(b, i);
+        let out = self.allocate(b, i)?;
+        let out = if self.is_mask(i) { Register::K2 + u32::from(out) } else { self.register(out) };
+        let x = self.register(x);
+        let made = match (from, y, imm) {
+            (Some(m), _, None) => Instruction::with3(op, out, x, m),
+            (Some(m), _, Some(n)) => Instruction::with4(op, out, x, m, n),
+            (None, Some(y), None) => Instruction::with3(op, out, x, self.register(y)),
+            (None, Some(y), Some(n)) => Instruction::with4(op, out, x, self.register(y), n),
+            (None, None, _) => return None,
+        };
+        self.put(made)
+    }
+
+    /// Ends the hold on operands, and frees those that nothing uses after instruction `i`: its result may replace them.
+    fn release(&mut self, b: &mut Body, i: usize) {
+        b.held.clear();
+        self.drop_dead_operands(b, i);
+    }
+
+    fn drop_dead_operands(&mut self, b: &mut Body, i: usize) {
+        let last = |uses: &Vec<usize>| uses.iter().all(|&u| u <= i);
+        for o in self.code.insts[i].operands().map(usize::from) {
+            if last(&b.uses[o])
+                && let Some(r) = b.places[o].register.take()
+            {
+                let file = if self.is_mask(o) { &mut b.masks } else { &mut b.vectors };
+                file[usize::from(r)] = None;
+            }
+        }
+    }
+
+    fn compute(&mut self, b: &mut Body, i: usize, inst: Inst) -> Option<()> {
+        let target = self.target;
+        match inst {
+            Inst::Load(_) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => Some(()),
+            Inst::Two(two, x, y) => {
+                let (mut x, mut y) = (usize::from(x), usize::from(y));
+                // The second operand may be in memory.
+                let commutes = !matches!(two, Two::Sub | Two::Div | Two::SubBits);
+                if commutes && self.code.insts[x].is_in_memory() && b.places[x].register.is_none() {
+                    (x, y) = (y, x);
+                }
+                self.binary(b, target.pick(two_codes(two)), i, x, y, None)
+            }
+            Inst::One(one, x) => {
+                let x = self.vector(b, x.into())?;
+                self.release(b, i);
+                let out = self.allocate(b, i)?;
+                let (out, x) = (self.register(out), self.register(x));
+                if one == One::RoundHalf {
+                    return self.round_half(out, x);
+                }
+                let (op, imm) = one_codes(one);
+                self.put(match imm {
+                    None => Instruction::with2(target.pick(op), out, x),
+                    Some(n) => Instruction::with3(target.pick(op), out, x, n),
+                })
+            }
+            Inst::Shift(shift, x, by) => {
+                let x = self.vector(b, x.into())?;
+                self.release(b, i);
+                let out = self.allocate(b, i)?;
+                let (out, x) = (self.register(out), self.register(x));
+                self.put(Instruction::with3(target.pick(shift_codes(shift)), out, x, u32::from(by)))
+            }
+            Inst::Compare(compare, x, y) => {
+                let predicate = match compare {
+                    Compare::Less => 0x11,
+                    Compare::LessOrEqual => 0x12,
+                    Compare::Equal => 0x00,
+                };
+                let op = target.pick([
+                    Op::VEX_Vcmpps_ymm_ymm_ymmm256_imm8,
+                    Op::VEX_Vcmppd_ymm_ymm_ymmm256_imm8,
+                    Op::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
+                    Op::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae,
+                ]);
+                self.binary(b, op, i, x.into(), y.into(), Some(predicate))
+            }
+            Inst::Logic(logic, x, y) => self.logic(b, i, logic, x.into(), y.into()),
+            Inst::Not(x) => {
+                let x = self.vector(b, x.into())?;
+                self.release(b, i);
+                let out = self.allocate(b, i)?;
+                if target.is_512 {
+                    let (out, x) = (Register::K2 + u32::from(out), Register::K2 + u32::from(x));
+                    return self.put(Instruction::with2(Op::VEX_Knotw_kr_kr, out, x));
+                }
+                let ones = memory(POOL, Register::None, self.ones * SLOT);
+                let (out, x) = (self.register(out), self.register(x));
+                self.put(Instruction::with3(Op::VEX_Vxorps_ymm_ymm_ymmm256, out, x, ones))
+            }
+            Inst::Select(c, yes, no) => self.select(b, i, c.into(), yes.into(), no.into()),
+        }
+    }
+
+    /// To float16, in half of the result's register, and back.
+    fn round_half(&mut self, out: Register, x: Register) -> Option<()> {
+        let number = out as u32 - self.register(0) as u32;
+        if self.target.is_512 {
+            let half = Register::YMM0 + number;
+            self.put(Instruction::with3(Op::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae, half, x, 0))?;
+            return self.put(Instruction::with2(Op::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, out, half));
+        }
+        let half = Register::XMM0 + number;
+        self.put(Instruction::with3(Op::VEX_Vcvtps2ph_xmmm128_ymm_imm8, half, x, 0))?;
+        self.put(Instruction::with2(Op::VEX_Vcvtph2ps_ymm_xmmm128, out, half))
+    }
+
+    fn logic(&mut self, b: &mut Body, i: usize, logic: Logic, x: usize, y: usize) -> Option<()> {
+        let (x, y) = (self.vector(b, x)?, self.vector(b, y)?);
+        self.release(b, i);
+        let out = self.allocate(b, i)?;
+        if self.target.is_512 {
+            let op = match logic {
+                Logic::And => Op::VEX_Kandw_kr_kr_kr,
+                Logic::Or => Op::VEX_Korw_kr_kr_kr,
+            };
+            let [out, x, y] = [out, x, y].map(|r| Register::K2 + u32::from(r));
+            return self.put(Instruction::with3(op, out, x, y));
+        }
+        let op = match logic {
+            Logic::And => Op::VEX_Vandps_ymm_ymm_ymmm256,
+            Logic::Or => Op::VEX_Vorps_ymm_ymm_ymmm256,
+        };
+        let [out, x, y] = [out, x, y].map(|r| self.register(r));
+        self.put(Instruction::with3(op, out, x, y))
+    }
+
+    fn select(&mut self, b: &mut Body, i: usize, c: usize, yes: usize, no: usize) -> Option<()> {
+        let (c, no) = (self.vector(b, c)?, self.vector(b, no)?);
+        let from = if b.places[yes].register.is_some() { None } else { self.operand(b, yes) };
+        let yes = if from.is_some() { None } else { Some(self.vector(b, yes)?) };
+        self.release(b, i);
+        let out = self.allocate(b, i)?;
+        let (out, no) = (self.register(out), self.register(no));
+        if self.target.is_512 {
+            let op = if self.target.is_double {
+                Op::EVEX_Vblendmpd_zmm_k1z_zmm_zmmm512b64
+            } else {
+                Op::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32
+            };
+            let made = match (from, yes) {
+                (Some(m), _) => Instruction::with3(op, out, no, m),
+                (None, Some(yes)) => Instruction::with3(op, out, no, self.register(yes)),
+                (None, None) => return None,
+            };
+            return self.put(made.map(|mut i| {
+                i.set_op_mask(Register::K2 + u32::from(c));
+                i
+            }));
+        }
+        let op = if self.target.is_double {
+            Op::VEX_Vblendvpd_ymm_ymm_ymmm256_ymm
+        } else {
+            Op::VEX_Vblendvps_ymm_ymm_ymmm256_ymm
+        };
+        let c = self.register(c);
+        self.put(match (from, yes) {
+            (Some(m), _) => Instruction::with4(op, out, no, m, c),
+            (None, Some(yes)) => Instruction::with4(op, out, no, self.register(yes), c),
+            (None, None) => return None,
+        })
+    }
+}
+
+/// By vector and element: AVX2 of 4 and 8 bytes, AVX-512 of 4 and 8.
+fn two_codes(two: Two) -> [Op; 4] {
+    macro_rules! codes {
+        ($($avx:ident $avx512:ident),*) => { [$(Op::$avx,)* $(Op::$avx512),*] };
+    }
+    match two {
+        Two::Add => codes!(
+            VEX_Vaddps_ymm_ymm_ymmm256 EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
+            VEX_Vaddpd_ymm_ymm_ymmm256 EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+        Two::Sub => codes!(
+            VEX_Vsubps_ymm_ymm_ymmm256 EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er,
+            VEX_Vsubpd_ymm_ymm_ymmm256 EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+        Two::Mul => codes!(
+            VEX_Vmulps_ymm_ymm_ymmm256 EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
+            VEX_Vmulpd_ymm_ymm_ymmm256 EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+        Two::Div => codes!(
+            VEX_Vdivps_ymm_ymm_ymmm256 EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er,
+            VEX_Vdivpd_ymm_ymm_ymmm256 EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+        Two::And => codes!(
+            VEX_Vandps_ymm_ymm_ymmm256 EVEX_Vandps_zmm_k1z_zmm_zmmm512b32,
+            VEX_Vandpd_ymm_ymm_ymmm256 EVEX_Vandpd_zmm_k1z_zmm_zmmm512b64
+        ),
+        Two::Or => codes!(
+            VEX_Vorps_ymm_ymm_ymmm256 EVEX_Vorps_zmm_k1z_zmm_zmmm512b32,
+            VEX_Vorpd_ymm_ymm_ymmm256 EVEX_Vorpd_zmm_k1z_zmm_zmmm512b64
+        ),
+        Two::Xor => codes!(
+            VEX_Vxorps_ymm_ymm_ymmm256 EVEX_Vxorps_zmm_k1z_zmm_zmmm512b32,
+            VEX_Vxorpd_ymm_ymm_ymmm256 EVEX_Vxorpd_zmm_k1z_zmm_zmmm512b64
+        ),
+        Two::AddBits => codes!(
+            VEX_Vpaddd_ymm_ymm_ymmm256 EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
+            VEX_Vpaddq_ymm_ymm_ymmm256 EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64
+        ),
+        Two::SubBits => codes!(
+            VEX_Vpsubd_ymm_ymm_ymmm256 EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32,
+            VEX_Vpsubq_ymm_ymm_ymmm256 EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64
+        ),
+    }
+}
+
+fn one_codes(one: One) -> ([Op; 4], Option<u32>) {
+    let round = [
+        Op::VEX_Vroundps_ymm_ymmm256_imm8,
+        Op::VEX_Vroundpd_ymm_ymmm256_imm8,
+        Op::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
+        Op::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae,
+    ];
+    match one {
+        One::Sqrt => (
+            [
+                Op::VEX_Vsqrtps_ymm_ymmm256,
+                Op::VEX_Vsqrtpd_ymm_ymmm256,
+                Op::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er,
+                Op::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er,
+            ],
+            None,
+        ),
+        One::RoundEven => (round, Some(8)),
+        One::Floor => (round, Some(9)),
+        One::Ceil => (round, Some(10)),
+        One::Trunc => (round, Some(11)),
+        // Recorded for float32 alone; `round_half` has the instructions of `RoundHalf`.
+        One::OfInteger | One::RoundHalf => (
+            [
+                Op::VEX_Vcvtdq2ps_ymm_ymmm256,
+                Op::VEX_Vcvtdq2ps_ymm_ymmm256,
+                Op::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
+                Op::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
+            ],
+            None,
+        ),
+    }
+}
+
+fn shift_codes(shift: Shift) -> [Op; 4] {
+    match shift {
+        Shift::Left => [
+            Op::VEX_Vpslld_ymm_ymm_imm8,
+            Op::VEX_Vpsllq_ymm_ymm_imm8,
+            Op::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8,
+            Op::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8,
+        ],
+        Shift::Right => [
+            Op::VEX_Vpsrld_ymm_ymm_imm8,
+            Op::VEX_Vpsrlq_ymm_ymm_imm8,
+            Op::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8,
+            Op::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8,
+        ],
+        // Recorded for float32 alone.
+        Shift::Signed => [
+            Op::VEX_Vpsrad_ymm_ymm_imm8,
+            Op::VEX_Vpsrad_ymm_ymm_imm8,
+            Op::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8,
+            Op::EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8,
+        ],
+    }
+}

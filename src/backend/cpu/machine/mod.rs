@@ -1,0 +1,79 @@
+//! Machine code for fused groups on x86-64.
+//!
+//! Note [Machine code] Between two reductions of a group, its pointwise operations become one
+//! loop: values stay in registers, where the interpreter would write them to blocks and read them again. Numbers
+//! are read from a pool that each call brings, so that code depends on operations alone and is kept. Elementary functions are
+//! emitted from the source of the compiled loops (`math::lanes`), and nothing is contracted or reordered, so the bits are
+//! those of the interpreter, which stays the reference: it runs what has no machine code (`RGRAD_JIT=0`, other processors, a system
+//! that makes no page executable, functions that are not emitted).
+//!
+//! Encoder: iced-x86 without decoder and formatter, which compiles in 3 seconds and adds 0.1 MB. dynasm-rs has no AVX-512,
+//! Cranelift no vectors beyond 128 bits.
+
+mod code;
+mod emit;
+mod kernel;
+mod lower;
+mod recipe;
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use rustc_hash::FxHashMap;
+
+use crate::backend::simd::{Isa, isa};
+use code::{Sym, Truth};
+pub use kernel::{Kernel, Pool};
+pub use lower::{Compiled, is_compiled};
+pub use recipe::{Recipe, Source, Work};
+
+use super::math::lanes::Lanes;
+use emit::Target;
+
+/// Kernels that are kept. Programs have some dozens; those that make up formulas would otherwise fill the memory.
+const KEPT: usize = 1024;
+
+/// By the words of a recipe and the target; None for recipes without machine code.
+type Kernels = FxHashMap<Vec<u64>, Option<Arc<Kernel>>>;
+
+static KERNELS: OnceLock<RwLock<Kernels>> = OnceLock::new();
+
+/// Whether machine code may be made: `RGRAD_JIT=0` forbids it.
+pub fn is_enabled() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    isa() >= Isa::Avx2 && *ALLOWED.get_or_init(|| std::env::var("RGRAD_JIT").map_or(true, |v| v != "0"))
+}
+
+/// The kernel of a recipe; None if there is none.
+pub fn kernel<T: Compiled>(recipe: &Recipe) -> Option<Arc<Kernel>>
+where
+    Sym<T>: Lanes<Bool = Truth>,
+{
+    if !is_enabled() {
+        return None;
+    }
+    let target = Target { is_double: T::IS_DOUBLE, is_512: isa() >= Isa::Avx512 };
+    let mut key = recipe.words();
+    key.push(u64::from(target.is_double) | u64::from(target.is_512) << 1);
+    let kernels = KERNELS.get_or_init(Default::default);
+    if let Some(known) = kernels.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return known.clone();
+    }
+    let made = make::<T>(recipe, target).map(Arc::new);
+    let mut kept = kernels.write().unwrap_or_else(PoisonError::into_inner);
+    if kept.len() >= KEPT {
+        kept.clear();
+    }
+    kept.entry(key).or_insert(made).clone()
+}
+
+fn make<T: Compiled>(recipe: &Recipe, target: Target) -> Option<Kernel>
+where
+    Sym<T>: Lanes<Bool = Truth>,
+{
+    let code = lower::lower::<T>(recipe)?;
+    let (bytes, literals) = emit::emit(&code, target, recipe.args, recipe.numbers)?;
+    Kernel::new(&bytes, target, recipe, literals)
+}
+
+#[cfg(test)]
+mod tests;

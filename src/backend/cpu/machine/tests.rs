@@ -1,0 +1,265 @@
+use super::*;
+use crate::backend::cpu::math::Math;
+use crate::backend::simd::{best_isa, force_isa};
+use crate::dtype::{DType, Real};
+use crate::formula::record::{Prim, Step};
+use crate::formula::{Arith, Formula, Num};
+
+/// What the tests need of a type.
+trait Tested: Compiled + Num<Bool = bool> + Math + Real {
+    fn bits(self) -> u64;
+    fn make(recipe: &Recipe) -> Option<Arc<Kernel>>;
+}
+macro_rules! tested {
+    ($($t:ident)*) => { $(impl Tested for $t {
+        fn bits(self) -> u64 {
+            if self.is_nan() { u64::MAX } else { u64::from(self.to_bits()) }
+        }
+        fn make(recipe: &Recipe) -> Option<Arc<Kernel>> {
+            kernel::<$t>(recipe)
+        }
+    })* };
+}
+tested! { f32 f64 }
+
+/// A recipe with each result of a formula as a step.
+fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
+    let arguments = || (0..args).map(Source::Argument).collect();
+    Recipe {
+        steps: results.iter().map(|f| (Work::Formula(f, 0), arguments())).collect(),
+        results: (0..results.len()).collect(),
+        args,
+        rows,
+        numbers: results.iter().map(Formula::params).max().unwrap_or(0),
+    }
+}
+
+/// A formula step by step, with the functions that the compiled loops have.
+fn evaluate<T: Tested>(formula: &Formula, args: &[T], params: &[T]) -> Vec<T> {
+    let mut values: Vec<T> = Vec::new();
+    let mut truths: Vec<bool> = Vec::new();
+    for step in formula.steps() {
+        let (mut value, mut truth) = (T::lit(0.0), false);
+        match *step {
+            Step::Arg(k) => value = args[k],
+            Step::Param(k) => value = params[k],
+            Step::Lit(v) => value = T::lit(v),
+            Step::Do(p, [a, b, c]) => {
+                let (x, y) = (values[a], values[b]);
+                match p {
+                    Prim::Lt => truth = x.lt(y),
+                    Prim::Le => truth = x.le(y),
+                    Prim::Eq => truth = x.eq(y),
+                    Prim::Not => truth = !truths[a],
+                    Prim::And => truth = truths[a] & truths[b],
+                    Prim::Or => truth = truths[a] | truths[b],
+                    Prim::Select => value = if truths[a] { y } else { values[c] },
+                    Prim::Add => value = x + y,
+                    Prim::Sub => value = x - y,
+                    Prim::Mul => value = x * y,
+                    Prim::Div => value = x / y,
+                    Prim::Neg => value = -x,
+                    Prim::Abs => value = Arith::abs(x),
+                    Prim::Maximum => value = x.maximum(y),
+                    Prim::Minimum => value = x.minimum(y),
+                    Prim::TruncDiv => value = x.trunc_div(y),
+                    Prim::Exp => value = x.m_exp(),
+                    Prim::Exp2 => value = x.m_exp2(),
+                    Prim::Expm1 => value = x.m_expm1(),
+                    Prim::Log => value = x.m_log(),
+                    Prim::Log1p => value = x.m_log1p(),
+                    Prim::Tanh => value = x.m_tanh(),
+                    Prim::Erf => value = x.m_erf(),
+                    Prim::NormalCdf => value = x.m_normal_cdf(),
+                    Prim::Floor => value = x.m_floor(),
+                    Prim::Ceil => value = x.m_ceil(),
+                    Prim::Trunc => value = x.m_trunc(),
+                    Prim::Round => value = x.m_round_even(),
+                    Prim::Sqrt => value = Num::sqrt(x),
+                    _ => unreachable!("{p:?} has no machine code"),
+                }
+            }
+        }
+        values.push(value);
+        truths.push(truth);
+    }
+    formula.results().iter().map(|r| values[*r]).collect()
+}
+
+/// Zeros, infinities, NaN, subnormal and huge numbers, and a sequence of others.
+fn numbers<T: Tested>(count: usize, mut seed: u64) -> Vec<T> {
+    let special =
+        [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-42, -3e-320];
+    let special = special.into_iter().chain([88.5, -88.5, 1e30, -1e30, 0.625, 0.65, 8388609.0]);
+    let mut all: Vec<T> = special.map(T::lit).collect();
+    while all.len() < count {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let unit = (seed >> 11) as f64 / (1u64 << 53) as f64;
+        let scale = [1.0, 4.0, 30.0, 1e-3, 200.0][(seed % 5) as usize];
+        all.push(T::lit((unit - 0.5) * scale));
+    }
+    let by = (seed % 7) as usize;
+    all.rotate_left(by);
+    all.truncate(count);
+    all
+}
+
+/// Compares a kernel with the steps of its formula, on rows of `n`.
+fn check<T: Tested>(formula: &Formula, rows: usize, n: usize, per_row: u64) {
+    let args = formula.args();
+    let given: Vec<Vec<T>> = (0..args)
+        .map(|k| numbers(if per_row >> k & 1 == 1 { rows } else { rows * n }, k as u64 + 1))
+        .collect();
+    let params: Vec<T> = numbers(40, 9).into_iter().skip(20).take(formula.params()).collect();
+    let single: Vec<Formula> =
+        formula.results().iter().map(|r| Formula::new(formula.steps(), &[*r]).unwrap()).collect();
+    let kernel = T::make(&recipe(&single, args, per_row));
+    let kernel = kernel.unwrap_or_else(|| panic!("no machine code for\n{formula}"));
+    let mut outs = vec![vec![T::lit(7.0); rows * n + 3]; formula.results().len()];
+    let ins: Vec<&[T]> = given.iter().map(|v| &v[..]).collect();
+    let mut slices: Vec<&mut [T]> = outs.iter_mut().map(|v| &mut v[..rows * n]).collect();
+    assert!(kernel.run(&ins, &mut slices, &kernel.pool(&params).unwrap(), rows, n));
+    for i in 0..rows * n {
+        let of = |k: usize| given[k][if per_row >> k & 1 == 1 { i / n } else { i }];
+        let at: Vec<T> = (0..args).map(of).collect();
+        for (r, wanted) in evaluate(formula, &at, &params).into_iter().enumerate() {
+            assert_eq!(outs[r][i].bits(), wanted.bits(), "result {r} of {at:?}: {:?}\n{formula}", outs[r][i]);
+        }
+    }
+    assert!(outs.iter().all(|v| v[rows * n..].iter().all(|x| x.bits() == T::lit(7.0).bits())));
+}
+
+/// Runs `f` with each instruction set that has machine code.
+fn with_each_isa(f: impl Fn()) {
+    for wanted in [Isa::Avx2, Isa::Avx512] {
+        if wanted <= best_isa() {
+            force_isa(wanted);
+            f();
+        }
+    }
+    force_isa(best_isa());
+}
+
+const NUMBERS: &[(Prim, usize)] = &[
+    (Prim::Add, 2),
+    (Prim::Sub, 2),
+    (Prim::Mul, 2),
+    (Prim::Div, 2),
+    (Prim::Neg, 1),
+    (Prim::Abs, 1),
+    (Prim::Maximum, 2),
+    (Prim::Minimum, 2),
+    (Prim::TruncDiv, 2),
+    (Prim::Floor, 1),
+    (Prim::Ceil, 1),
+    (Prim::Trunc, 1),
+    (Prim::Round, 1),
+    (Prim::Sqrt, 1),
+];
+
+fn single_steps<T: Tested>() {
+    for (p, arity) in NUMBERS.iter().copied().chain(T::FUNCTIONS.iter().map(|p| (*p, 1))) {
+        let steps = [Step::Arg(0), Step::Arg(1), Step::Do(p, [0, arity - 1, 0])];
+        let formula = Formula::new(&steps, &[2]).unwrap();
+        for n in [1, 8, 37, 700] {
+            check::<T>(&formula, 1, n, 0);
+        }
+    }
+}
+
+#[test]
+fn each_step_has_the_bits_of_the_compiled_loops() {
+    with_each_isa(|| {
+        single_steps::<f32>();
+        single_steps::<f64>();
+    });
+}
+
+/// A formula of random steps with several results.
+fn random(seed: &mut u64, functions: &[Prim], length: usize, args: usize) -> Formula {
+    let mut draw = |n: usize| {
+        *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (*seed >> 33) as usize % n
+    };
+    let mut steps: Vec<Step> = (0..args).map(Step::Arg).collect();
+    steps.extend([Step::Param(0), Step::Param(1), Step::Lit(0.5), Step::Lit(-2.0)]);
+    let mut values: Vec<usize> = (0..steps.len()).collect();
+    let mut truths: Vec<usize> = Vec::new();
+    while steps.len() < length {
+        let (a, b) = (values[draw(values.len())], values[draw(values.len())]);
+        let step = match draw(10) {
+            0 => Step::Do([Prim::Lt, Prim::Le, Prim::Eq][draw(3)], [a, b, 0]),
+            1 if !truths.is_empty() => {
+                let (c, d) = (truths[draw(truths.len())], truths[draw(truths.len())]);
+                Step::Do([Prim::And, Prim::Or, Prim::Not][draw(3)], [c, d, 0])
+            }
+            2 | 3 if !truths.is_empty() => Step::Do(Prim::Select, [truths[draw(truths.len())], a, b]),
+            4 => Step::Do(functions[draw(functions.len())], [a, 0, 0]),
+            _ => Step::Do(NUMBERS[draw(NUMBERS.len())].0, [a, b, 0]),
+        };
+        let is_truth = matches!(step, Step::Do(p, _) if p.is_truth());
+        (if is_truth { &mut truths } else { &mut values }).push(steps.len());
+        steps.push(step);
+    }
+    let last = values[values.len() - 1];
+    let results = [last, values[draw(values.len())], values[draw(values.len())]];
+    Formula::new(&steps, &results[..1 + draw(3)]).unwrap()
+}
+
+fn random_chains<T: Tested>(count: usize) {
+    let mut seed = 3;
+    for i in 0..count {
+        let formula = random(&mut seed, T::FUNCTIONS, 6 + i % 60, 1 + i % 12);
+        let rows = 1 + i % 3;
+        check::<T>(&formula, rows, 1 + i * 7 % 90, if i % 2 == 0 { 0 } else { i as u64 & 0b0101_0101 });
+    }
+}
+
+#[test]
+fn random_chains_have_the_bits_of_their_steps() {
+    with_each_isa(|| {
+        random_chains::<f32>(600);
+        random_chains::<f64>(300);
+    });
+}
+
+#[test]
+fn operands_that_are_too_short_are_refused() {
+    let formula = Formula::parse("%0 = x0\n%1 = x1\n%2 = add %0 %1\nreturn %2").unwrap();
+    let Some(kernel) = f32::make(&recipe(&[formula], 2, 0b10)) else { return };
+    let (x, y, mut out) = (vec![1.0f32; 12], vec![2.0f32; 3], vec![0.0f32; 12]);
+    let pool = kernel.pool::<f32>(&[]).unwrap();
+    assert!(kernel.run(&[&x, &y], &mut [&mut out], &pool, 3, 4));
+    assert_eq!(out, [3.0; 12]);
+    assert!(!kernel.run(&[&x, &y], &mut [&mut out], &pool, 4, 3));
+    assert!(!kernel.run(&[&x, &y], &mut [&mut out[..11]], &pool, 3, 4));
+    assert!(!kernel.run(&[&x[..]], &mut [&mut out], &pool, 3, 4));
+    assert!(!kernel.run(&[&[1.0f64; 12], &[1.0; 3]], &mut [&mut [0.0; 12]], &pool, 3, 4));
+    assert!(!kernel.run(&[&x, &y], &mut [&mut out], &pool, usize::MAX, 4));
+}
+
+#[test]
+fn half_types_are_rounded_as_casts_round() {
+    let numbers: Vec<f32> = (0..1 << 20)
+        .map(|i| f32::from_bits((i as u32).wrapping_mul(0x9e37_79b9)))
+        .chain(numbers(40, 5))
+        .chain([65504.0, 65519.9, 65520.0, 5.9e-8, 2.9e-8, 6.1e-5, f32::MAX])
+        .collect();
+    with_each_isa(|| {
+        for to in [DType::F16, DType::BF16] {
+            let steps = vec![(Work::Round(to), smallvec::smallvec![Source::Argument(0)])];
+            let recipe = Recipe { steps, results: smallvec::smallvec![0], args: 1, ..Default::default() };
+            let Some(kernel) = f32::make(&recipe) else { return };
+            let mut out = vec![0.0; numbers.len()];
+            let pool = kernel.pool::<f32>(&[]).unwrap();
+            assert!(kernel.run(&[&numbers], &mut [&mut out], &pool, 1, numbers.len()));
+            for (x, y) in numbers.iter().zip(&out) {
+                let wanted = match to {
+                    DType::F16 => half::f16::from_f32(*x).to_f32(),
+                    _ => half::bf16::from_f32(*x).to_f32(),
+                };
+                assert_eq!(y.bits(), wanted.bits(), "{x:e} to {to:?}");
+            }
+        }
+    });
+}

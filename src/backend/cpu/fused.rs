@@ -14,6 +14,7 @@ use bytemuck::Zeroable;
 use smallvec::SmallVec;
 
 use super::copy::{GRAIN, StridedCursor, Writer};
+use super::machine::In;
 use super::math::Math;
 use super::output::{Cells, Output, write_one};
 use super::parallel::{for_chunks_mut, parallel_for};
@@ -257,11 +258,15 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         match &instruction.code {
             Code::Machine(kernel, pool) => {
                 let mut outs: SmallVec<[&mut [T]; 4]> = outs.collect();
-                let of = |(k, place): (usize, &Place)| {
-                    let (from, count) = block.span(kernel.is_per_row(k));
-                    self.value(*place, from, count)
+                let of = |(k, place): (usize, &Place)| match place {
+                    Place::Rows(o) => self.rows(*o, block),
+                    Place::Result(_) if instruction.outs.contains(place) => {
+                        In::Replaced(instruction.outs.iter().position(|p| p == place).unwrap_or_default())
+                    }
+                    _ if kernel.is_per_row(k) => In::PerRow(self.value(*place, block.row, block.rows)),
+                    _ => In::Elements(self.value(*place, block.at, block.len)),
                 };
-                let ins: SmallVec<[&[T]; 8]> = instruction.args.iter().enumerate().map(of).collect();
+                let ins: SmallVec<[In<T>; 8]> = instruction.args.iter().enumerate().map(of).collect();
                 let (rows, n) = if kernel.has_rows() { (block.rows, self.program.n) } else { (1, block.len) };
                 if !kernel.run(&ins, &mut outs, pool, rows, n) {
                     return Err(Error::Runtime("a fused kernel was given operands of other lengths".into()));
@@ -286,8 +291,19 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         match place {
             Place::Buffer(b) => Some(Taken::Buffer(b, std::mem::take(&mut self.buffers[b]))),
             Place::Result(k) => Some(Taken::Result(k, self.outs[k].take()?)),
-            Place::Operand(_) => None,
+            Place::Operand(_) | Place::Rows(_) => None,
         }
+    }
+
+    /// The rows of an operand in a block.
+    fn rows(&self, operand: usize, block: Block) -> In<'_, T> {
+        let (view, stride) = (self.group.operands[operand].view, self.program.strides[operand].unwrap_or(0));
+        let first = view.layout.offset + block.row * stride;
+        let all = view.storage.slice::<T::Stored>().get(first..).unwrap_or_default();
+        In::Strided(
+            bytemuck::cast_slice(&all[..all.len().min(block.rows * stride.max(1) + self.program.n)]),
+            stride,
+        )
     }
 
     fn compute(&mut self, instruction: &Instruction<T>, block: Block, runs: &mut [T], out: &mut [T]) {
@@ -350,6 +366,8 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         match place {
             Place::Operand(k) => self.cursors[k].get(at, n),
             Place::Buffer(b) => &self.buffers[b][..n],
+            // Used by machine code alone, row by row.
+            Place::Rows(_) => &[],
             Place::Result(k) => {
                 let out = self.outs[k].as_deref().unwrap_or_default();
                 bytemuck::cast_slice(&out[at - self.first..][..n])

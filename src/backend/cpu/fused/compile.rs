@@ -8,7 +8,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::program::{Buffer, Code, Fill, Grouped, Instruction, Place, Program};
+use super::program::{Code, Fill, Grouped, Instruction, Place, Program};
 use crate::backend::cpu::machine::{self, Recipe, Source, Work};
 use crate::dtype::{DType, Element};
 use crate::formula::Formula;
@@ -61,7 +61,8 @@ pub(super) fn compile<T: Grouped>(program: &mut Program<T>, formulas: &[Option<&
     }
     let read: Vec<Place> = program.instructions.iter().flat_map(|i| i.args.iter().copied()).collect();
     program.instructions.retain(|i| {
-        !matches!(i.code, Code::Repeat) || i.outs.iter().any(|o| read.contains(o) || kept.contains(o))
+        !matches!(i.code, Code::Repeat | Code::Load(_))
+            || i.outs.iter().any(|o| read.contains(o) || kept.contains(o))
     });
 }
 
@@ -107,15 +108,31 @@ struct Draft<'f, T> {
     numbers: SmallVec<[T; 3]>,
 }
 
+/// Sets the bit of an argument. Recipes with more arguments than bits are refused later.
+fn mark(bits: &mut u64, source: Source) -> Source {
+    if let Source::Argument(k) = source {
+        *bits |= 1 << k.min(63);
+    }
+    source
+}
+
 impl<T> Draft<'_, T> {
-    fn place(&mut self, place: Place, is_per_row: bool) -> Source {
+    fn place(&mut self, place: Place) -> Source {
         let k = self.places.iter().position(|p| *p == place).unwrap_or_else(|| {
             self.places.push(place);
-            // More arguments than bits are refused in the end.
-            self.recipe.rows |= u64::from(is_per_row) << (self.places.len() - 1).min(63);
             self.places.len() - 1
         });
         Source::Argument(k)
+    }
+
+    fn per_row(&mut self, place: Place) -> Source {
+        let source = self.place(place);
+        mark(&mut self.recipe.rows, source)
+    }
+
+    fn rows(&mut self, operand: usize) -> Source {
+        let source = self.place(Place::Rows(operand));
+        mark(&mut self.recipe.strided, source)
     }
 
     fn number(&mut self, v: T) -> Source {
@@ -125,6 +142,18 @@ impl<T> Draft<'_, T> {
 }
 
 impl<T: Grouped> Fusion<'_, T> {
+    /// Whether a result of this kernel replaces operand `k`, and nothing else reads what `load` loads.
+    fn is_replaced(&self, k: usize, load: usize) -> bool {
+        let instructions = &self.program.instructions;
+        let Some(place) = self.program.replaced[k].and_then(|r| self.kept.get(r)) else { return false };
+        let loaded = &instructions[load].outs[0];
+        let elsewhere =
+            |(i, other): (usize, &Instruction<T>)| !self.members.contains(&i) && other.args.contains(loaded);
+        self.members.iter().any(|&i| instructions[i].outs.contains(place))
+            && !instructions.iter().enumerate().any(elsewhere)
+            && !self.kept.contains(loaded)
+    }
+
     /// The instruction that computes all members; None if it would not be worth it, or has no machine code.
     fn instruction(&self, source: impl Fn(&Place) -> Option<usize>) -> Option<Instruction<T>> {
         let instructions = &self.program.instructions;
@@ -137,13 +166,23 @@ impl<T: Grouped> Fusion<'_, T> {
                 operands.push(match (source(place).map(|d| (d, &instructions[d])), *place) {
                     (Some((d, _)), _) if step_of[d].is_some() => Source::Step(step_of[d]?),
                     (Some((_, Instruction { code: Code::Repeat, args, .. })), _) => {
-                        draft.place(*args.first()?, true)
+                        draft.per_row(*args.first()?)
                     }
-                    (None, Place::Buffer(b)) => match self.program.buffers[b] {
-                        Buffer { fill: Fill::Number(s), .. } => draft.number(T::number(s)),
-                        _ => draft.place(*place, false),
+                    (Some((_, Instruction { code: Code::Load(k), .. })), _)
+                        if self.program.strides[*k].is_some() =>
+                    {
+                        draft.rows(*k)
+                    }
+                    (Some((d, Instruction { code: Code::Load(k), .. })), _) => {
+                        draft.recipe.replaces |= self.is_replaced(*k, d);
+                        draft.place(*place)
+                    }
+                    (None, Place::Buffer(b)) => match self.program.buffers[b].fill {
+                        Fill::Number(s) => draft.number(T::number(s)),
+                        Fill::Operand(k) if self.program.strides[k].is_some() => draft.rows(k),
+                        _ => draft.place(*place),
                     },
-                    _ => draft.place(*place, false),
+                    _ => draft.place(*place),
                 });
             }
             let work = match (&instructions[i].code, self.formulas[i]) {
@@ -163,7 +202,9 @@ impl<T: Grouped> Fusion<'_, T> {
         };
         let results: SmallVec<[usize; 4]> = self.members.iter().copied().filter(is_needed).collect();
         let Draft { mut recipe, places, numbers } = draft;
-        if results.is_empty() || self.members.len() < 2 && recipe.rows == 0 {
+        if results.is_empty()
+            || self.members.len() < 2 && recipe.rows | recipe.strided == 0 && !recipe.replaces
+        {
             return None;
         }
         recipe.results = results.iter().map(|&i| step_of[i]).collect::<Option<_>>()?;

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use half::{bf16, f16};
 use smallvec::{SmallVec, smallvec};
 
+use crate::backend::View;
 use crate::backend::cpu::copy::{BLOCK, STAGE, cast_run};
 use crate::backend::cpu::interpret::Interpreted;
 use crate::backend::cpu::machine::{self, Kernel, Pool, Recipe};
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::cpu::reduce::{BlockReduction, RUN, block_reduction};
 use crate::backend::cpu::softmax;
-use crate::backend::group::{Group, Level, Value, Work};
+use crate::backend::group::{Group, GroupOperand, LONGEST_ROW, Level, Value, Work};
 use crate::backend::pointwise::Loop;
 use crate::backend::softmax::Kind;
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::formula::{ARGS, Formula};
+use crate::layout::collapse;
 
 use super::compile::compile;
 
@@ -90,7 +92,46 @@ fn round_through<T: Element, H: Element>(x: &[T], out: &mut [T]) {
 }
 
 /// Elements of a block where nothing needs a buffer.
-const LONG_BLOCK: usize = 16 * BLOCK;
+const LONGEST: usize = 16 * BLOCK;
+/// Bytes of the buffers of a block.
+const IN_CACHE: usize = 1 << 15;
+
+/// The rows of an operand, if they are contiguous: their length, and the elements from one to the next.
+fn rows_of<T: Grouped>(o: &GroupOperand) -> Option<(usize, usize)> {
+    let usable = o.level == Level::Elements && o.view.dtype == T::Stored::DTYPE && o.view.is_aligned();
+    let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
+    match (&shape[..], &strides[..]) {
+        ([_, n], [stride, 1]) if usable => Some((*n, usize::try_from(*stride).ok()?)),
+        _ => None,
+    }
+}
+
+/// The length of an operand's rows, if machine code should compute row by row for their sake.
+fn run_of<T: Grouped>(o: &GroupOperand) -> Option<usize> {
+    const LEAST: usize = 64;
+    let (n, _) = rows_of::<T>(o)?;
+    (machine::is_enabled() && (LEAST..=LONGEST_ROW).contains(&n)).then_some(n)
+}
+
+fn stride_of<T: Grouped>(o: &GroupOperand, n: usize, group: &Group) -> Option<usize> {
+    let (_, stride) = rows_of::<T>(o).filter(|(length, _)| *length == n)?;
+    let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
+    (!written && machine::is_enabled()).then_some(stride)
+}
+
+/// The result whose elements are those of the operand, which it reads and replaces.
+fn replaced_by<T: Grouped>(o: &GroupOperand, group: &Group) -> Option<usize> {
+    let same = |r: &View| {
+        r.storage.same(o.view.storage)
+            && r.dtype == o.view.dtype
+            && r.layout.offset == o.view.layout.offset
+            && [r, &o.view].iter().all(|v| v.layout.is_contiguous() && v.layout.numel() == group.numel)
+    };
+    if o.level != Level::Elements || o.view.dtype != T::Stored::DTYPE {
+        return None;
+    }
+    group.results.iter().position(|(_, r)| same(r))
+}
 
 /// The place of a value while a block is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +141,8 @@ pub(super) enum Place {
     Buffer(usize),
     /// A result, computed where it is stored.
     Result(usize),
+    /// An operand whose rows are apart, used by machine code where it lies.
+    Rows(usize),
 }
 
 pub(super) enum Code<T: Grouped> {
@@ -157,6 +200,10 @@ pub(super) struct Program<T: Grouped> {
     /// By call.
     pub(super) places: Vec<Place>,
     pub(super) totals: Vec<(usize, BlockReduction<T::Stored>)>,
+    /// By operand, the elements from one row to the next, if machine code can use it where it lies.
+    pub(super) strides: Vec<Option<usize>>,
+    /// By operand, the result that replaces each of its elements.
+    pub(super) replaced: Vec<Option<usize>>,
     pub(super) n: usize,
     /// Rows of a block; without rows, blocks are rows.
     pub(super) rows: usize,
@@ -313,12 +360,12 @@ impl<T: Grouped> Program<T> {
     /// The program of a group; None if a call is not defined for the type.
     pub(super) fn of(group: &Group, access: &[OperandAccess<'_>]) -> Option<Self> {
         let totals = group.calls.iter().any(|c| c.level == Level::Total);
-        let n = match group.n {
-            0 if totals => RUN,
-            0 => BLOCK,
-            n => n,
+        let run = || group.operands.iter().find_map(|o| run_of::<T>(o));
+        let (n, rows) = match group.n {
+            0 if totals => (RUN, 1),
+            0 => run().map_or((BLOCK, 1), |n| (n, (2 * BLOCK / n).max(1))),
+            n => (n, (2 * BLOCK / n).max(1)),
         };
-        let rows = if group.n == 0 { 1 } else { (2 * BLOCK / n).max(1) };
         let mut builder = Builder {
             group,
             program: Program {
@@ -326,6 +373,8 @@ impl<T: Grouped> Program<T> {
                 buffers: Vec::new(),
                 places: Vec::new(),
                 totals: Vec::new(),
+                strides: group.operands.iter().map(|o| stride_of::<T>(o, n, group)).collect(),
+                replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
                 n,
                 rows,
             },
@@ -344,18 +393,33 @@ impl<T: Grouped> Program<T> {
         compile(&mut program, &formulas, &kept);
         program.compute_in_place(group);
         program.reuse_buffers(group);
-        if group.n == 0 && !totals && program.buffers.is_empty() {
-            program.n = LONG_BLOCK;
+        if !totals {
+            program.lengthen_blocks();
         }
         Some(program)
     }
 
-    /// Has instructions write results where they are stored, if these are dense and apart from all else.
+    /// Makes blocks as long as their buffers fit in the cache.
+    fn lengthen_blocks(&mut self) {
+        let buffers = self.buffers.iter().filter(|b| !b.per_row).count();
+        let longest = match buffers {
+            0 => LONGEST,
+            count => IN_CACHE / size_of::<T>() / count,
+        };
+        let factor = (longest / (self.n * self.rows)).max(1);
+        *(if self.rows == 1 && self.n == BLOCK { &mut self.n } else { &mut self.rows }) *= factor;
+    }
+
+    /// Has instructions write results where they are stored, if these are dense and apart from all else but the operand that
+    /// they replace in machine code.
     fn compute_in_place(&mut self, group: &Group) {
         for (k, (call, view)) in group.results.iter().enumerate() {
             let (place, level) = (self.places[*call], group.calls[*call].level);
+            let replaced = self.replaced_in_place(k, place);
             let others = group.results.iter().enumerate().filter(|(other, _)| *other != k).map(|(_, r)| r.1);
-            let mut others = others.chain(group.operands.iter().map(|o| o.view));
+            let operands = group.operands.iter().enumerate();
+            let operands = operands.filter(|(o, _)| replaced.is_none_or(|(replaced, _)| *o != replaced));
+            let mut others = others.chain(operands.map(|(_, o)| o.view));
             let dense =
                 view.dtype == T::Stored::DTYPE && view.layout.is_contiguous() && view.storage.is_aligned(8);
             let Place::Buffer(b) = place else { continue };
@@ -376,7 +440,28 @@ impl<T: Grouped> Program<T> {
                 instruction.args.iter_mut().for_each(moved);
             }
             self.places.iter_mut().for_each(moved);
+            if let Some((operand, loaded)) = replaced {
+                self.instructions.retain(|i| !matches!(i.code, Code::Load(o) if o == operand));
+                for arg in self.instructions.iter_mut().flat_map(|i| &mut i.args).filter(|p| **p == loaded) {
+                    *arg = Place::Result(k);
+                }
+            }
         }
+    }
+
+    /// The operand that result `k` at `place` replaces, and the place to which it is loaded, if nothing but the machine code of
+    /// the result reads it.
+    fn replaced_in_place(&self, k: usize, place: Place) -> Option<(usize, Place)> {
+        let made = self.instructions.iter().position(|i| i.outs.contains(&place))?;
+        if !matches!(&self.instructions[made].code, Code::Machine(kernel, _) if kernel.replaces()) {
+            return None;
+        }
+        let operand = self.replaced.iter().position(|r| *r == Some(k))?;
+        let load = self.instructions.iter().find(|i| matches!(i.code, Code::Load(o) if o == operand))?;
+        let loaded = *load.outs.first()?;
+        let elsewhere = |(i, other): (usize, &Instruction<T>)| i != made && other.args.contains(&loaded);
+        (!self.instructions.iter().enumerate().any(elsewhere) && !self.places.contains(&loaded))
+            .then_some((operand, loaded))
     }
 
     /// Gives values whose lives do not overlap one buffer, so that a block of all buffers stays in the cache.

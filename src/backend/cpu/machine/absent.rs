@@ -5,7 +5,7 @@ mod recipe;
 use std::sync::Arc;
 
 use crate::formula::Formula;
-pub use recipe::{Recipe, Source, Work};
+pub use recipe::{In, Recipe, Source, Work};
 
 /// There is none.
 pub enum Kernel {}
@@ -17,6 +17,10 @@ impl Kernel {
         match *self {}
     }
 
+    pub fn replaces(&self) -> bool {
+        match *self {}
+    }
+
     pub fn has_rows(&self) -> bool {
         match *self {}
     }
@@ -25,7 +29,7 @@ impl Kernel {
         match *self {}
     }
 
-    pub fn run<T>(&self, _: &[&[T]], _: &mut [&mut [T]], _: &Pool, _: usize, _: usize) -> bool {
+    pub fn run<T>(&self, _: &[In<T>], _: &mut [&mut [T]], _: &Pool, _: usize, _: usize) -> bool {
         match *self {}
     }
 }

@@ -5,9 +5,12 @@
 //! its register: to the stack if it was computed, else to be loaded again. Booleans are vectors with AVX2, and mask
 //! registers with AVX-512, which are never spilled: a kernel that needs more of them is not compiled.
 
+use std::collections::BTreeSet;
+
 use iced_x86::{Code as Op, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
 use super::code::{Code, Compare, Index, Inst, Logic, One, Shift, Two};
+use super::recipe::Recipe;
 
 /// The words of a call before its pointers: rows, bytes of whole vectors in a row, bytes after them, the mask of the lanes
 /// that these fill, as bits and as the address of a vector.
@@ -59,9 +62,10 @@ impl Target {
     }
 }
 
-/// The bytes of a kernel. `args` arguments precede the results among the pointers of a call; literals follow the
-/// numbers in the pool. None if it needs too many masks.
-pub fn emit(code: &Code, target: Target, args: usize, numbers: usize) -> Option<(Vec<u8>, Vec<u64>)> {
+/// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results, and the steps
+/// between rows of strided arguments follow; literals follow the numbers in the pool. None if it needs too many masks.
+pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Vec<u64>)> {
+    let numbers = recipe.numbers;
     let mut literals: Vec<u64> = Vec::new();
     let mut pool = vec![0; code.insts.len()];
     for (i, inst) in code.insts.iter().enumerate() {
@@ -82,7 +86,7 @@ pub fn emit(code: &Code, target: Target, args: usize, numbers: usize) -> Option<
         let mut out = Emitter {
             code,
             target,
-            args,
+            recipe,
             pool: &pool,
             ones,
             encoder: Encoder::new(64),
@@ -110,7 +114,7 @@ enum Label {
 struct Emitter<'c> {
     code: &'c Code,
     target: Target,
-    args: usize,
+    recipe: &'c Recipe<'c>,
     pool: &'c [usize],
     /// The number in the pool with all bits set.
     ones: usize,
@@ -174,7 +178,7 @@ impl Emitter<'_> {
         if self.stack > 0 {
             self.put(Instruction::with2(Op::Sub_rm64_imm32, Register::RSP, self.stack as i32))?;
         }
-        let pointers = self.args + self.code.results.len();
+        let pointers = self.recipe.args + self.code.results.len();
         for (k, r) in POINTERS.into_iter().enumerate().take(pointers) {
             self.put(Instruction::with2(Op::Mov_r64_rm64, r, word(HEAD + k)))?;
         }
@@ -200,6 +204,17 @@ impl Emitter<'_> {
         self.put(Instruction::with2(Op::Add_r64_rm64, AT, word(2)))?;
         self.label(Label::Next);
         self.put(Instruction::with2(Op::Add_rm64_imm32, ROW, self.target.size() as i32))?;
+        let strided = (0..self.recipe.args).filter(|k| self.recipe.strided >> k & 1 == 1);
+        for (s, k) in strided.enumerate() {
+            let step = word(HEAD + pointers + s);
+            match POINTERS.get(k) {
+                Some(r) => self.put(Instruction::with2(Op::Add_r64_rm64, *r, step))?,
+                None => {
+                    self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, step))?;
+                    self.put(Instruction::with2(Op::Add_rm64_r64, word(HEAD + k), SCRATCH))?;
+                }
+            }
+        }
         self.put(Instruction::with2(Op::Sub_rm64_imm8, word(0), 1))?;
         self.jump(Op::Jne_rel32_64, Label::Row)?;
         if self.stack > 0 {
@@ -217,6 +232,14 @@ impl Emitter<'_> {
     fn body(&mut self, is_masked: bool) -> Option<usize> {
         let count = self.code.insts.len();
         let mut uses = vec![Vec::new(); count];
+        if self.recipe.replaces {
+            // The value of an argument would be loaded again after it was replaced.
+            let is_argument = |r: &Index| matches!(self.code.insts[usize::from(*r)], Inst::Load(_));
+            if self.code.results.iter().any(is_argument) {
+                return None;
+            }
+            self.code.results.iter().for_each(|r| uses[usize::from(*r)].push(count));
+        }
         for (i, inst) in self.code.insts.iter().enumerate().rev() {
             inst.operands().for_each(|o| uses[o as usize].push(i));
         }
@@ -241,16 +264,29 @@ impl Emitter<'_> {
             if !inst.is_in_memory() {
                 self.compute(&mut b, i, inst)?;
             }
-            for k in 0..self.code.results.len() {
-                if usize::from(self.code.results[k]) == i {
-                    let v = self.vector(&mut b, i)?;
-                    self.store(&b, k, v)?;
-                    b.held.clear();
-                }
+            if !self.recipe.replaces {
+                self.store_results(&mut b, i)?;
             }
             self.drop_dead(&mut b, i);
         }
+        if self.recipe.replaces {
+            for r in self.code.results.iter().map(|r| usize::from(*r)).collect::<BTreeSet<_>>() {
+                self.store_results(&mut b, r)?;
+            }
+        }
         Some(b.slots)
+    }
+
+    /// Stores the results that value `v` is.
+    fn store_results(&mut self, b: &mut Body, v: usize) -> Option<()> {
+        for k in 0..self.code.results.len() {
+            if usize::from(self.code.results[k]) == v {
+                let register = self.vector(b, v)?;
+                self.store(b, k, register)?;
+                b.held.clear();
+            }
+        }
+        Some(())
     }
 
     fn register(&self, v: u8) -> Register {
@@ -409,7 +445,7 @@ impl Emitter<'_> {
     }
 
     fn store(&mut self, b: &Body, result: usize, from: u8) -> Option<()> {
-        let base = self.pointer(self.args + result)?;
+        let base = self.pointer(self.recipe.args + result)?;
         let at = memory(base, AT, 0);
         let from = self.register(from);
         if self.target.is_512 {

@@ -6,7 +6,7 @@ use memmap2::{Mmap, MmapMut};
 use smallvec::SmallVec;
 
 use super::emit::{HEAD, SLOT, Target};
-use super::recipe::Recipe;
+use super::recipe::{In, Recipe};
 
 /// The function of a kernel: the words of a call, and the pool.
 type Function = unsafe extern "sysv64" fn(*mut u64, *const u8);
@@ -17,8 +17,10 @@ pub struct Kernel {
     pages: Mmap,
     target: Target,
     args: usize,
-    /// The arguments with a value per row.
+    /// As the recipe says.
     rows: u64,
+    strided: u64,
+    replaces: bool,
     results: usize,
     numbers: usize,
     literals: Vec<u64>,
@@ -35,9 +37,9 @@ impl Kernel {
     pub(super) fn new(bytes: &[u8], target: Target, recipe: &Recipe, literals: Vec<u64>) -> Option<Kernel> {
         let mut pages = MmapMut::map_anon(bytes.len()).ok()?;
         pages.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        let Recipe { args, rows, numbers, .. } = *recipe;
+        let Recipe { args, rows, strided, replaces, numbers, .. } = *recipe;
         let (pages, results) = (pages.make_exec().ok()?, recipe.results.len());
-        Some(Kernel { pages, target, args, rows, results, numbers, literals })
+        Some(Kernel { pages, target, args, rows, strided, replaces, results, numbers, literals })
     }
 
     /// Whether argument `k` has a value per row.
@@ -45,8 +47,29 @@ impl Kernel {
         self.rows >> k & 1 == 1
     }
 
+    /// Whether results may replace arguments.
+    pub fn replaces(&self) -> bool {
+        self.replaces
+    }
+
+    /// Whether its arguments differ by row.
     pub fn has_rows(&self) -> bool {
-        self.rows != 0
+        self.rows | self.strided != 0
+    }
+
+    /// Whether an argument of a call has the kind and length of the kernel's.
+    fn accepts<T>(&self, k: usize, arg: &In<T>, rows: usize, n: usize) -> bool {
+        let is = |bits: u64| bits >> k & 1 == 1;
+        let dense = !is(self.rows) && !is(self.strided);
+        match arg {
+            In::Elements(x) => dense && x.len() >= rows * n,
+            In::PerRow(x) => is(self.rows) && x.len() >= rows,
+            In::Strided(x, stride) => {
+                let end = stride.checked_mul(rows.saturating_sub(1)).and_then(|last| last.checked_add(n));
+                is(self.strided) && end.is_some_and(|end| x.len() >= end)
+            }
+            In::Replaced(r) => dense && self.replaces && *r < self.results,
+        }
     }
 
     /// The pool with these numbers; None if there are too few.
@@ -65,43 +88,48 @@ impl Kernel {
         Some(Pool(given.chain(self.literals.iter().copied()).map(repeated).collect()))
     }
 
-    /// Computes `rows` rows of `n` elements; false, and nothing done, if lengths do not fit.
+    /// Computes `rows` rows of `n` elements; false, and nothing done, if operands do not fit.
     pub fn run<T: Pod>(
         &self,
-        ins: &[&[T]],
+        ins: &[In<T>],
         outs: &mut [&mut [T]],
         pool: &Pool,
         rows: usize,
         n: usize,
     ) -> bool {
         let Some(len) = rows.checked_mul(n) else { return false };
-        let enough = |(k, x): (usize, &&[T])| x.len() >= if self.is_per_row(k) { rows } else { len };
         let fits = size_of::<T>() == self.target.size()
             && ins.len() == self.args
             && outs.len() == self.results
             && pool.0.len() == self.numbers + self.literals.len()
-            && ins.iter().enumerate().all(enough)
+            && ins.iter().enumerate().all(|(k, x)| self.accepts(k, x, rows, n))
             && outs.iter().all(|x| x.len() >= len);
         if !fits || len == 0 {
             return fits;
         }
         let lanes = self.target.width() / self.target.size();
         let rest = n % lanes;
-        let mut call: SmallVec<[u64; 32]> = SmallVec::new();
         let mask = &cast_slice::<i32, u32>(&MASK)[8 - (rest * self.target.size() / 4).min(8)..];
-        call.extend([
-            rows as u64,
-            ((n - rest) * size_of::<T>()) as u64,
-            (rest * size_of::<T>()) as u64,
-            (1u64 << rest) - 1,
-            mask.as_ptr() as u64,
-        ]);
+        let bytes = |elements: usize| (elements * size_of::<T>()) as u64;
+        let mut call: SmallVec<[u64; 32]> = SmallVec::new();
+        call.extend([rows as u64, bytes(n - rest), bytes(rest), (1u64 << rest) - 1, mask.as_ptr() as u64]);
         debug_assert_eq!(call.len(), HEAD);
-        call.extend(ins.iter().map(|x| x.as_ptr() as u64));
-        call.extend(outs.iter_mut().map(|x| x.as_mut_ptr() as u64));
+        let results: SmallVec<[u64; 8]> = outs.iter_mut().map(|x| x.as_mut_ptr() as u64).collect();
+        call.extend(ins.iter().map(|x| match x {
+            In::Elements(x) | In::PerRow(x) | In::Strided(x, _) => x.as_ptr() as u64,
+            In::Replaced(r) => results[*r],
+        }));
+        call.extend(results);
+        // The elements of a row are passed while it is computed.
+        call.extend(ins.iter().filter_map(|x| match x {
+            In::Strided(_, stride) => Some(bytes(*stride).wrapping_sub(bytes(n))),
+            _ => None,
+        }));
         // SAFETY: the pages hold a function of this signature, made for this target, which the processor supports (`kernel`
-        // asks `isa`). It reads `len` elements of each argument or one per row, and writes `len` elements of each result: the
-        // slices have them, and as `outs` are exclusive, no argument is written. It reads numbers and literals, which the pool
+        // asks `isa`). It reads `len` elements of a dense argument, one per row of others, `n` from each multiple of the
+        // stride of strided ones, and writes `len` elements of each result: `accepts` and `fits` say that the slices have
+        // them. As `outs` are exclusive, no argument is written but those that say `Replaced`: they are read through
+        // the pointer of their result, and before it is written. The function reads numbers and literals, which the pool
         // has, and, through the last of the five words, eight lanes of `MASK`, which follow the offset of at most eight.
         // It keeps the registers that the convention has it keep.
         unsafe {

@@ -24,7 +24,7 @@ use crate::backend::simd::{Isa, isa};
 use code::{Sym, Truth};
 pub use kernel::{Kernel, Pool};
 pub use lower::{Compiled, is_compiled};
-pub use recipe::{Recipe, Source, Work};
+pub use recipe::{In, Recipe, Source, Work};
 
 use super::math::lanes::Lanes;
 use emit::Target;
@@ -71,7 +71,7 @@ where
     Sym<T>: Lanes<Bool = Truth>,
 {
     let code = lower::lower::<T>(recipe)?;
-    let (bytes, literals) = emit::emit(&code, target, recipe.args, recipe.numbers)?;
+    let (bytes, literals) = emit::emit(&code, target, recipe)?;
     Kernel::new(&bytes, target, recipe, literals)
 }
 

@@ -33,13 +33,19 @@ pub struct Recipe<'f> {
     pub args: usize,
     /// The arguments that have a value per row, as bits.
     pub rows: u64,
+    /// The arguments whose rows are apart in memory, as bits.
+    pub strided: u64,
+    /// Whether results may replace arguments: then all arguments are read before results are stored.
+    pub replaces: bool,
     pub numbers: usize,
 }
 
 impl Recipe<'_> {
     /// The words that identify a recipe.
     pub fn words(&self) -> Vec<u64> {
-        let mut words = vec![self.args as u64, self.rows, self.numbers as u64, self.steps.len() as u64];
+        let counts = [self.args, self.numbers, self.steps.len(), usize::from(self.replaces)];
+        let mut words: Vec<u64> = counts.map(|n| n as u64).to_vec();
+        words.extend([self.rows, self.strided]);
         for (work, operands) in &self.steps {
             match work {
                 Work::Formula(formula, number) => {
@@ -57,4 +63,16 @@ impl Recipe<'_> {
         words.extend(self.results.iter().map(|r| *r as u64));
         words
     }
+}
+
+/// An argument of a call.
+#[derive(Clone, Copy, Debug)]
+pub enum In<'a, T> {
+    /// The elements of all rows one after the other.
+    Elements(&'a [T]),
+    PerRow(&'a [T]),
+    /// Rows that begin so many elements after each other.
+    Strided(&'a [T], usize),
+    /// The old elements of a result.
+    Replaced(usize),
 }

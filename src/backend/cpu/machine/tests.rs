@@ -30,6 +30,8 @@ fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
         results: (0..results.len()).collect(),
         args,
         rows,
+        strided: 0,
+        replaces: false,
         numbers: results.iter().map(Formula::params).max().unwrap_or(0),
     }
 }
@@ -104,6 +106,10 @@ fn numbers<T: Tested>(count: usize, mut seed: u64) -> Vec<T> {
     all
 }
 
+fn given_as<T>(is_per_row: bool, v: &Vec<T>) -> In<'_, T> {
+    if is_per_row { In::PerRow(v) } else { In::Elements(v) }
+}
+
 /// Compares a kernel with the steps of its formula, on rows of `n`.
 fn check<T: Tested>(formula: &Formula, rows: usize, n: usize, per_row: u64) {
     let args = formula.args();
@@ -116,7 +122,7 @@ fn check<T: Tested>(formula: &Formula, rows: usize, n: usize, per_row: u64) {
     let kernel = T::make(&recipe(&single, args, per_row));
     let kernel = kernel.unwrap_or_else(|| panic!("no machine code for\n{formula}"));
     let mut outs = vec![vec![T::lit(7.0); rows * n + 3]; formula.results().len()];
-    let ins: Vec<&[T]> = given.iter().map(|v| &v[..]).collect();
+    let ins: Vec<In<T>> = given.iter().enumerate().map(|(k, v)| given_as(per_row >> k & 1 == 1, v)).collect();
     let mut slices: Vec<&mut [T]> = outs.iter_mut().map(|v| &mut v[..rows * n]).collect();
     assert!(kernel.run(&ins, &mut slices, &kernel.pool(&params).unwrap(), rows, n));
     for i in 0..rows * n {
@@ -226,16 +232,67 @@ fn random_chains_have_the_bits_of_their_steps() {
 #[test]
 fn operands_that_are_too_short_are_refused() {
     let formula = Formula::parse("%0 = x0\n%1 = x1\n%2 = add %0 %1\nreturn %2").unwrap();
-    let Some(kernel) = f32::make(&recipe(&[formula], 2, 0b10)) else { return };
+    let single = [formula];
+    let Some(kernel) = f32::make(&recipe(&single, 2, 0b10)) else { return };
     let (x, y, mut out) = (vec![1.0f32; 12], vec![2.0f32; 3], vec![0.0f32; 12]);
     let pool = kernel.pool::<f32>(&[]).unwrap();
-    assert!(kernel.run(&[&x, &y], &mut [&mut out], &pool, 3, 4));
+    let (per_row, elements) = (In::PerRow(&y[..]), In::Elements(&x[..]));
+    assert!(kernel.run(&[elements, per_row], &mut [&mut out], &pool, 3, 4));
     assert_eq!(out, [3.0; 12]);
-    assert!(!kernel.run(&[&x, &y], &mut [&mut out], &pool, 4, 3));
-    assert!(!kernel.run(&[&x, &y], &mut [&mut out[..11]], &pool, 3, 4));
-    assert!(!kernel.run(&[&x[..]], &mut [&mut out], &pool, 3, 4));
-    assert!(!kernel.run(&[&[1.0f64; 12], &[1.0; 3]], &mut [&mut [0.0; 12]], &pool, 3, 4));
-    assert!(!kernel.run(&[&x, &y], &mut [&mut out], &pool, usize::MAX, 4));
+    assert!(!kernel.run(&[elements, per_row], &mut [&mut out], &pool, 4, 3));
+    assert!(!kernel.run(&[elements, per_row], &mut [&mut out[..11]], &pool, 3, 4));
+    assert!(!kernel.run(&[elements], &mut [&mut out], &pool, 3, 4));
+    assert!(!kernel.run(&[elements, elements], &mut [&mut out], &pool, 3, 4));
+    assert!(!kernel.run(&[per_row, per_row], &mut [&mut out], &pool, 3, 4));
+    assert!(!kernel.run(&[In::Replaced(0), per_row], &mut [&mut out], &pool, 3, 4));
+    assert!(!kernel.run(&[In::Strided(&x, 4), per_row], &mut [&mut out], &pool, 3, 4));
+    assert!(!kernel.run(&[elements, per_row], &mut [&mut out], &pool, usize::MAX, 4));
+    let (x, y) = ([1.0f64; 12], [1.0f64; 3]);
+    assert!(!kernel.run(&[In::Elements(&x), In::PerRow(&y)], &mut [&mut [0.0; 12]], &pool, 3, 4));
+}
+
+#[test]
+fn arguments_have_strides_and_are_replaced() {
+    // Twelve arguments, so that some of the pointers are not in registers.
+    let sum = (0..12).map(|k| format!("%{k} = x{k}\n")).collect::<String>()
+        + "%12 = add %0 %1\n"
+        + &(2..12).map(|k| format!("%{} = mul %{} %{k}\n", k + 11, k + 10)).collect::<String>();
+    let formulas = [
+        Formula::parse(&(sum.clone() + "return %22")).unwrap(),
+        Formula::parse(&(sum + "%23 = sub %22 %0\nreturn %23")).unwrap(),
+    ];
+    let (rows, n, stride) = (5, 37, 50);
+    with_each_isa(|| {
+        let strided = 0b1001_0000_0010u64;
+        let recipe = Recipe { strided, replaces: true, ..recipe(&formulas, 12, 0b100) };
+        let Some(kernel) = f32::make(&recipe) else { return };
+        let given: Vec<Vec<f32>> = (0..12).map(|k| numbers(rows * stride, k + 3)).collect();
+        let (mut first, mut second) = (given[0][..rows * n].to_vec(), given[5][..rows * n].to_vec());
+        let ins: Vec<In<f32>> = (0..12)
+            .map(|k| match k {
+                0 => In::Replaced(0),
+                5 => In::Replaced(1),
+                2 => In::PerRow(&given[2]),
+                // The same row again and again.
+                1 => In::Strided(&given[1], 0),
+                k if strided >> k & 1 == 1 => In::Strided(&given[k], stride),
+                k => In::Elements(&given[k]),
+            })
+            .collect();
+        let pool = kernel.pool::<f32>(&[]).unwrap();
+        assert!(kernel.run(&ins, &mut [&mut first, &mut second], &pool, rows, n));
+        for i in 0..rows * n {
+            let at = |k: usize| match k {
+                2 => i / n,
+                1 => i % n,
+                k if strided >> k & 1 == 1 => i / n * stride + i % n,
+                _ => i,
+            };
+            let args: Vec<f32> = (0..12).map(|k| given[k][at(k)]).collect();
+            assert_eq!(first[i].bits(), evaluate(&formulas[0], &args, &[])[0].bits());
+            assert_eq!(second[i].bits(), evaluate(&formulas[1], &args, &[])[0].bits());
+        }
+    });
 }
 
 #[test]
@@ -252,7 +309,7 @@ fn half_types_are_rounded_as_casts_round() {
             let Some(kernel) = f32::make(&recipe) else { return };
             let mut out = vec![0.0; numbers.len()];
             let pool = kernel.pool::<f32>(&[]).unwrap();
-            assert!(kernel.run(&[&numbers], &mut [&mut out], &pool, 1, numbers.len()));
+            assert!(kernel.run(&[In::Elements(&numbers)], &mut [&mut out], &pool, 1, numbers.len()));
             for (x, y) in numbers.iter().zip(&out) {
                 let wanted = match to {
                     DType::F16 => half::f16::from_f32(*x).to_f32(),

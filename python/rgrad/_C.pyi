@@ -3025,6 +3025,7 @@ _default_generator: Any
 _disabled_torch_dispatch_impl: Any
 _disabled_torch_function_impl: Any
 _empty_cache: Any
+_enable_winograd: Any
 _enter_region: Any
 _exit_region: Any
 _functions: Any
@@ -3118,6 +3119,7 @@ _vmap_exit: Any
 _vmap_levels: Any
 _vmap_randomness: Any
 _will_engine_execute_node: Any
+_winograd_enabled: Any
 bfloat16: dtype
 bool: dtype
 channels_last: memory_format

@@ -1,7 +1,21 @@
 //! The three products of a convolution: output, input gradient and weight gradient.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::{View, of, same_device};
 use crate::error::Result;
+
+static WINOGRAD: AtomicBool = AtomicBool::new(true);
+
+/// Whether Winograd's algorithm may be used, which is faster and rounds differently.
+pub fn winograd_enabled() -> bool {
+    WINOGRAD.load(Ordering::Relaxed)
+}
+
+/// Allows Winograd's algorithm or forbids it, for all threads.
+pub fn enable_winograd(enabled: bool) {
+    WINOGRAD.store(enabled, Ordering::Relaxed);
+}
 
 /// The sizes of a convolution. Lower ranks fill the leading spatial dimensions with size 1 and padding 0.
 ///

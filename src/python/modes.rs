@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use super::dtype::{PyDType, PyGenerator, dtype_object};
 use super::error::IntoPy;
 use super::tensor::Operand;
-use crate::backend::{simd, threads};
+use crate::backend::{conv, simd, threads};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::ops::{self, autocast};
@@ -76,6 +76,17 @@ pub fn set_num_threads(num: isize) -> PyResult<()> {
     }
     threads::set_num_threads(num as usize);
     Ok(())
+}
+
+/// Whether Winograd's algorithm may compute convolutions.
+#[pyfunction(name = "_winograd_enabled")]
+pub fn winograd_enabled() -> bool {
+    conv::winograd_enabled()
+}
+
+#[pyfunction(name = "_enable_winograd")]
+pub fn enable_winograd(enabled: bool) {
+    conv::enable_winograd(enabled);
 }
 
 /// Limits the instruction set ("baseline", "avx2", "avx512"); returns the one in use, which the machine must support.

@@ -2,19 +2,21 @@
 //!
 //! One scheme serves all shapes: the source is copied to padded grids ([`phase_split`]), and register tiles ([`tile`])
 //! multiply the weights with contiguous runs of it. [`correlate`] computes outputs and input gradients, [`weight`] the
-//! weight gradient. Work is divided according to the shape alone, so that results do not depend on the number of
-//! threads.
+//! weight gradient. [`mod@winograd`] computes in float32 what it computes faster. Work is divided according to the shape
+//! alone, so that results do not depend on the number of threads.
 
 mod correlate;
 mod phase_split;
 mod tile;
 mod weight;
+mod winograd;
 
 use crate::backend::conv::ConvShape;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use correlate::Correlation;
 use phase_split::PhaseSplitInput;
 pub use tile::ConvElem;
+pub use winograd::product as winograd;
 
 impl ConvShape {
     fn c_in_per_group(&self) -> usize {

@@ -4,7 +4,7 @@ use crate::backend::cpu::simd::{Isa, best_isa, force_isa};
 use std::sync::Mutex;
 
 /// Locked by tests that change the instruction set or the number of threads.
-static SETTINGS: Mutex<()> = Mutex::new(());
+pub(super) static SETTINGS: Mutex<()> = Mutex::new(());
 
 /// Reproducible values between -1 and 1.
 fn values(len: usize, seed: u64) -> Vec<f64> {
@@ -17,7 +17,7 @@ fn values(len: usize, seed: u64) -> Vec<f64> {
 }
 
 #[derive(Clone, Copy)]
-struct Geometry {
+pub(super) struct Geometry {
     kernel: [usize; 3],
     stride: [usize; 3],
     padding: [usize; 3],
@@ -28,11 +28,18 @@ fn geometry(kernel: [usize; 3], stride: [usize; 3], padding: [usize; 3], dilatio
     Geometry { kernel, stride, padding, dilation }
 }
 
-fn square(kernel: usize, stride: usize, padding: usize, dilation: usize) -> Geometry {
+pub(super) fn square(kernel: usize, stride: usize, padding: usize, dilation: usize) -> Geometry {
     geometry([1, kernel, kernel], [1, stride, stride], [0, padding, padding], [1, dilation, dilation])
 }
 
-fn shape(n: usize, c_in: usize, c_out: usize, groups: usize, input: [usize; 3], g: Geometry) -> ConvShape {
+pub(super) fn shape(
+    n: usize,
+    c_in: usize,
+    c_out: usize,
+    groups: usize,
+    input: [usize; 3],
+    g: Geometry,
+) -> ConvShape {
     let Geometry { kernel, stride, padding, dilation } = g;
     let output =
         [0, 1, 2].map(|a| (input[a] + 2 * padding[a] - dilation[a] * (kernel[a] - 1) - 1) / stride[a] + 1);
@@ -97,7 +104,7 @@ fn naive(s: &ConvShape, x: &[f64], w: &[f64], bias: &[f64], grad: &[f64]) -> [Ve
     [out, grad_x, grad_w, grad_b]
 }
 
-fn inputs(s: &ConvShape) -> [Vec<f64>; 4] {
+pub(super) fn inputs(s: &ConvShape) -> [Vec<f64>; 4] {
     [
         values(s.n * s.c_in * s.input_plane(), 1),
         values(s.c_out * (s.c_in / s.groups) * s.taps(), 2),

@@ -178,3 +178,51 @@ def test_warnings_of_the_order_of_steps_say_where_to_read_about_it():
             optimizer.step = lambda: None
         with pytest.warns(UserWarning, match="how-to-adjust-learning-rate"):
             scheduler.step()
+
+
+def test_later_changes_of_the_tensors_that_settings_were_given_as_do_not_change_a_schedule():
+    rate, top, low, high = (torch.tensor(x) for x in (0.25, 0.5, 0.5, 1.0))
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([weight], lr=torch.tensor(0.25))
+    schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, rate, top, base_momentum=low, max_momentum=high)
+    for setting in (rate, top, low, high):
+        setting.mul_(0.5)
+    group = optimizer.param_groups[0]
+    assert schedule.base_lrs == [0.25] and schedule.max_lrs == [0.5]
+    assert group["base_momentum"] == 0.5 and group["max_momentum"] == 1.0
+
+
+class _Halving:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, cycle):
+        return self.factor**cycle
+
+
+def test_the_state_of_a_cycle_has_the_attributes_of_an_amplitude_that_is_an_object():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1, momentum=0.9)
+
+    def schedule(amplitude):
+        return torch.optim.lr_scheduler.CyclicLR(optimizer, 0.1, 1.0, scale_fn=amplitude)
+
+    saved = schedule(_Halving(0.5)).state_dict()
+    assert saved["_scale_fn_custom"] == {"factor": 0.5}
+    assert schedule(lambda x: 1.0).state_dict()["_scale_fn_custom"] is None
+    other = _Halving(0.25)
+    schedule(other).load_state_dict(saved)
+    assert other.factor == 0.5
+
+
+def test_one_cycle_continues_from_a_state_that_brings_its_function():
+    def schedule():
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1, momentum=0.9)
+        return torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.0, 10, anneal_strategy="linear")
+
+    old, expected = schedule(), schedule()
+    del old._anneal_func_type
+    old.load_state_dict({"anneal_func": torch.optim.lr_scheduler.OneCycleLR._annealing_linear})
+    for each in (old, expected):
+        each.optimizer.step()
+        each.step()
+    assert old.get_last_lr() == expected.get_last_lr()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import reference
 import reference_optim
@@ -213,3 +215,51 @@ def test_fused_steps_and_functions_ask_for_the_device_as_well():
     settings = {"step_size_min": 0.1, "step_size_max": 1.0, "etaminus": 0.5, "etaplus": 1.2, "maximize": False}
     with pytest.raises(AssertionError, match="on the CPU"):
         torch.optim.functional.rprop([w], *lists, capturable=True, **settings)
+
+
+def _trained(name, **settings):
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = getattr(torch.optim, name)([weight], **settings)
+    weight.grad = torch.ones(3)
+    optimizer.step()
+    return weight, optimizer
+
+
+@pytest.mark.parametrize("name", ["Adam", "NAdam", "ASGD", "RMSprop", "Rprop", "SGD"])
+def test_states_of_early_releases_lack_later_settings_and_count_steps_in_numbers(name):
+    weight, optimizer = _trained(name)
+    saved = copy.deepcopy(optimizer.state_dict())
+    later = {"maximize", "foreach", "capturable", "differentiable", "fused", "amsgrad"}
+    saved["param_groups"] = [{k: v for k, v in group.items() if k not in later} for group in saved["param_groups"]]
+    counters = ("step", "eta", "mu", "mu_product")
+    saved["state"] = {
+        number: {k: v.item() if k in counters and v is not None else v for k, v in entries.items()}
+        for number, entries in saved["state"].items()
+    }
+    optimizer.step()
+    expected = weight.detach().clone()
+    other, second = _trained(name)
+    second.load_state_dict(saved)
+    second.step()
+    assert torch.equal(other, expected) and second.param_groups[0]["maximize"] is False
+
+
+@pytest.mark.parametrize("kind", ["state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"])
+def test_a_hook_may_be_put_before_the_others(kind):
+    _, optimizer = _trained("SGD")
+    calls = []
+    register = getattr(optimizer, f"register_{kind}_hook")
+    register(lambda *a: calls.append("second"))
+    handle = register(lambda *a: calls.append("first"), prepend=True)
+    optimizer.load_state_dict(optimizer.state_dict())
+    handle.remove()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert isinstance(handle, torch.utils.hooks.RemovableHandle) and calls == ["first", "second", "second"]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_fused_steps_refuse_parameters_without_memory(name):
+    weight = torch.nn.Parameter(torch.ones(3, device="meta"))
+    weight.grad = torch.ones(3, device="meta")
+    with pytest.raises(RuntimeError, match="`fused=True` requires all the params to be floating point Tensors of supp"):
+        getattr(torch.optim, name)([weight], fused=True).step()

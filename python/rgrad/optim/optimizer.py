@@ -10,7 +10,6 @@ the core for the whole group. For 60 parameters these passes take about ten micr
 from __future__ import annotations
 
 import functools
-import itertools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -21,6 +20,8 @@ from typing import Any
 import rgrad
 from rgrad import Tensor
 from rgrad.optim._recorded import Formula, record_step
+from rgrad.utils._foreach_utils import _get_fused_kernels_supported_devices
+from rgrad.utils.hooks import RemovableHandle
 
 
 class _Required:
@@ -32,31 +33,34 @@ class _Required:
 
 required = _Required()
 
+# Settings that optimizers got after their first release, which states saved before lack, and what those states mean.
+_LATER = {
+    "amsgrad": False,
+    "capturable": False,
+    "decoupled_weight_decay": False,
+    "differentiable": False,
+    "foreach": None,
+    "fused": None,
+    "maximize": False,
+    "nesterov": False,
+}
+
+# Entries of the state that are tensors of one element; states saved by early releases have numbers.
+_COUNTERS = ("step", "eta", "mu", "mu_product")
+
 _UNORDERED = (
     "optimizer parameters need to be organized in ordered collections: a saved state names parameters by their "
     "position, and a set has another order in every run. Pass a list."
 )
 
 
-class HookHandle:
-    """Removes the hook that it was returned for; also usable as a context manager."""
-
-    _ids = itertools.count()
-
-    def __init__(self, hooks: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        self.id = next(self._ids)
-        self._hooks = hooks
-        hooks[self.id] = hook
-
-    def remove(self) -> None:
-        """Removes the hook. Further calls have no effect."""
-        self._hooks.pop(self.id, None)
-
-    def __enter__(self) -> HookHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
+def _add_hook(hooks: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool = False) -> Any:
+    """Adds a hook after or before the others, and returns the handle that removes it."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
 
 
 def number(value: float | Tensor) -> float:
@@ -103,14 +107,14 @@ _global_optimizer_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict(
 _global_optimizer_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 
 
-def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> HookHandle:
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Registers `hook(optimizer, args, kwargs)`, called before each step of every optimizer."""
-    return HookHandle(_global_optimizer_pre_hooks, hook)
+    return _add_hook(_global_optimizer_pre_hooks, hook)
 
 
-def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> HookHandle:
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Registers `hook(optimizer, args, kwargs)`, called after each step of every optimizer."""
-    return HookHandle(_global_optimizer_post_hooks, hook)
+    return _add_hook(_global_optimizer_post_hooks, hook)
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -210,6 +214,9 @@ class Optimizer:
         if "_optimizer_step_pre_hooks" not in self.__dict__:
             self._make_hooks()
         self.defaults.setdefault("differentiable", False)
+        for name in _LATER.keys() & self.defaults.keys():
+            for group in self.param_groups:
+                group.setdefault(name, _LATER[name])
 
     def __repr__(self) -> str:
         lines = [f"{self.__class__.__name__} ("]
@@ -391,29 +398,29 @@ class Optimizer:
 
     # Hooks
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Registers `hook(optimizer, args, kwargs)`, called before each step; it may return new `(args, kwargs)`."""
-        return HookHandle(self._hooks("_optimizer_step_pre_hooks"), hook)
+        return _add_hook(self._hooks("_optimizer_step_pre_hooks"), hook)
 
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Registers `hook(optimizer, args, kwargs)`, called after each step."""
-        return HookHandle(self._hooks("_optimizer_step_post_hooks"), hook)
+        return _add_hook(self._hooks("_optimizer_step_post_hooks"), hook)
 
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Registers `hook(optimizer)`, called before `state_dict`."""
-        return HookHandle(self._hooks("_optimizer_state_dict_pre_hooks"), hook)
+        return _add_hook(self._hooks("_optimizer_state_dict_pre_hooks"), hook, prepend)
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Registers `hook(optimizer, state_dict)`, called after `state_dict`; it may return another dict."""
-        return HookHandle(self._hooks("_optimizer_state_dict_post_hooks"), hook)
+        return _add_hook(self._hooks("_optimizer_state_dict_post_hooks"), hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Registers `hook(optimizer, state_dict)`, called before a state is loaded; it may return another dict."""
-        return HookHandle(self._hooks("_optimizer_load_state_dict_pre_hooks"), hook)
+        return _add_hook(self._hooks("_optimizer_load_state_dict_pre_hooks"), hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Registers `hook(optimizer)`, called after a state is loaded."""
-        return HookHandle(self._hooks("_optimizer_load_state_dict_post_hooks"), hook)
+        return _add_hook(self._hooks("_optimizer_load_state_dict_post_hooks"), hook, prepend)
 
 
 class GroupOptimizer(Optimizer):
@@ -427,12 +434,21 @@ class GroupOptimizer(Optimizer):
     # See Note [Differentiable steps].
     _formula: Formula | None = None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for entries in self.state.values():
+            for name in _COUNTERS:
+                if isinstance(entries, dict) and isinstance(entries.get(name), (int, float)):
+                    entries[name] = rgrad.tensor(float(entries[name]), dtype=rgrad.float32)
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters once; see `Optimizer.step`."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
             params, grads = self._with_grad(group)
-            if group.get("capturable") and not group.get("fused"):
+            if group.get("fused"):
+                check_fusible(params)
+            elif group.get("capturable"):
                 check_capturable(params)
             if self._formula is not None and group.get("differentiable"):
                 record_step(self._formula, group, params, grads, self._states(group, params))
@@ -463,6 +479,16 @@ class GroupOptimizer(Optimizer):
         """Returns a function that returns the named entry of the state for all parameters, as a list."""
         states = self._states(group, params)
         return lambda key: list(map(itemgetter(key), states))
+
+
+def check_fusible(params: list[Tensor]) -> None:
+    """Refuses `fused=True` for parameters that have no memory, or no floating-point numbers in it."""
+    for param in params:
+        if param.is_meta or not param.is_floating_point():
+            raise RuntimeError(
+                "`fused=True` requires all the params to be floating point Tensors of supported devices: "
+                f"{_get_fused_kernels_supported_devices()} but {param.dtype} and {param.device.type}"
+            )
 
 
 def check_capturable(params: list[Tensor]) -> None:

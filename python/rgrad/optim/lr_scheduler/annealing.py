@@ -127,14 +127,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._apply(self.get_lr)
 
 
-def _anneal_cos(start: float, end: float, share: float) -> float:
-    return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
-
-
-def _anneal_linear(start: float, end: float, share: float) -> float:
-    return (end - start) * share + start
-
-
 class OneCycleLR(MomentumScheduler):
     """One increase of the rate to `max_lr` and one decrease, with opposite changes of the momentum. Step it every
     batch.
@@ -202,6 +194,20 @@ class OneCycleLR(MomentumScheduler):
         super().__init__(optimizer, last_epoch)
 
     @staticmethod
+    def _annealing_cos(start: float, end: float, pct: float) -> float:
+        return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
+
+    @staticmethod
+    def _annealing_linear(start: float, end: float, pct: float) -> float:
+        return (end - start) * pct + start
+
+    def _anneal_func(self, *args: float) -> float:
+        # States of early releases name no kind of annealing, and bring the function instead.
+        if not hasattr(self, "_anneal_func_type"):
+            return self.anneal_func(*args)  # type: ignore[attr-defined]
+        return self._annealing_cos(*args) if self._anneal_func_type == "cos" else self._annealing_linear(*args)
+
+    @staticmethod
     def _count_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
         if total_steps is not None:
             return _positive("total_steps", total_steps)
@@ -222,7 +228,7 @@ class OneCycleLR(MomentumScheduler):
                 break
             start = phase["end_step"]
         share = (step - start) / (phase["end_step"] - start)
-        anneal = _anneal_cos if self._anneal_func_type == "cos" else _anneal_linear
+        anneal = self._anneal_func
         if self.cycle_momentum:
             for group in groups:
                 momentum = anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], share)

@@ -39,13 +39,13 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """The value of a setting for each group, given once for all groups or once for each."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
-        return [value] * count
+        return [copy_value(value) for _ in range(count)]
     if len(value) != count:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. "
             f"{name} has {len(value)} values, param_groups has {count}."
         )
-    return list(value)
+    return [copy_value(each) for each in value]
 
 
 def check_optimizer(optimizer: object) -> None:
@@ -176,7 +176,7 @@ class MomentumScheduler(LRScheduler):
         if last_epoch == -1:
             for group, low, high in zip(optimizer.param_groups, lows, highs, strict=True):
                 self._set_momentum(group, high)
-                group["base_momentum"], group["max_momentum"] = low, high
+                group["base_momentum"], group["max_momentum"] = copy_value(low), copy_value(high)
         return lows, highs
 
     def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import types
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -70,15 +72,40 @@ class CyclicLR(MomentumScheduler):
 
     def scale_fn(self, x: float) -> float:
         """The amplitude in cycle or step `x`, depending on `scale_mode`."""
-        if self._scale_fn_custom is not None:
-            return self._scale_fn_custom(x)
-        if self.mode == "triangular2":
-            return 1 / (2.0 ** (x - 1))
-        return self.gamma**x if self.mode == "exp_range" else 1.0
+        return self._scale_fn_ref(x) if self._scale_fn_custom is None else self._scale_fn_custom(x)
+
+    @property
+    def _scale_fn_ref(self) -> Callable[[float], float]:
+        if self.mode == "exp_range":
+            return functools.partial(self._exp_range_scale_fn, self.gamma)
+        return self._triangular2_scale_fn if self.mode == "triangular2" else self._triangular_scale_fn
+
+    @staticmethod
+    def _triangular_scale_fn(x: float) -> float:
+        return 1.0
+
+    @staticmethod
+    def _triangular2_scale_fn(x: float) -> float:
+        return 1 / (2.0 ** (x - 1))
+
+    @staticmethod
+    def _exp_range_scale_fn(gamma: float, x: float) -> float:
+        return gamma**x
 
     def state_dict(self) -> dict[str, Any]:
-        """The schedule's state, without the optimizer and `scale_fn`, which cannot be saved."""
-        return {key: value for key, value in super().state_dict().items() if key != "_scale_fn_custom"}
+        """The schedule's state, without the optimizer. Of a `scale_fn` that is an object it has the attributes; a
+        function cannot be saved."""
+        custom = self._scale_fn_custom
+        is_object = custom is not None and not isinstance(custom, types.FunctionType)
+        return super().state_dict() | {"_scale_fn_custom": custom.__dict__.copy() if is_object else None}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores a state that `state_dict` returned; the scheduler keeps its own `scale_fn`."""
+        rest = state_dict.copy()
+        attributes = rest.pop("_scale_fn_custom", None)
+        super().load_state_dict(rest)
+        if attributes is not None and self._scale_fn_custom is not None:
+            self._scale_fn_custom.__dict__.update(attributes)
 
     def get_lr(self) -> list[Any]:
         """Compute the next rate of each group, and set its momentum; for use by `step`."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import io
+import os
 import pickle
 import subprocess
 import sys
@@ -359,3 +361,63 @@ print(list(Letters().map(str.upper)), list(torch.utils.data.datapipes.map.Sequen
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "['A', 'B'] [1]\n", done.stderr
+
+
+def test_files_are_listed_opened_and_read(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name, data in (("b.bin", b"12345"), ("a.txt", b"abc"), ("sub/c.txt", b"x")):
+        (tmp_path / name).write_bytes(data)
+    root = str(tmp_path)
+    listed = streams.FileLister(root)
+    assert [os.path.basename(path) for path in listed] == ["a.txt", "b.bin"]
+    texts = streams.FileLister(root, "*.txt", recursive=True)
+    assert [os.path.relpath(path, root) for path in texts] == ["a.txt", "sub/c.txt"]
+    assert list(stream([root]).list_files()) == list(listed)
+    opened = listed.open_files(mode="b")
+    assert [stream.read() for _, stream in opened] == [b"abc", b"12345"]
+    read = opened.read_from_stream(chunk=3)
+    assert [data for _, data in read] == [b"abc", b"123", b"45"]
+    with pytest.raises(TypeError, match="FileListerIterDataPipe instance doesn't have valid length"):
+        len(listed)
+    assert len(streams.FileLister(root, length=2)) == 2
+    with pytest.raises(ValueError, match="Invalid mode w"):
+        listed.open_files(mode="w")
+    with pytest.raises(ValueError, match="binary mode doesn't take an encoding argument"):
+        listed.open_files(mode="rb", encoding="utf-8")
+
+
+def test_a_stream_closes_with_the_last_reference_to_it():
+    from rgrad.utils.data.datapipes.utils.common import StreamWrapper
+
+    file = io.BytesIO(b"abc")
+    stream = StreamWrapper(file, name="n")
+    assert repr(stream) == f"StreamWrapper<n,{file!r}>" and "read" in dir(stream) and stream.read(1) == b"a"
+    part = StreamWrapper(io.BytesIO(), parent_stream=stream)
+    stream.autoclose()
+    assert not file.closed
+    StreamWrapper.close_streams([{"a": (part,)}])
+    assert part.closed and file.closed
+    other = io.BytesIO()
+    del stream, part
+    StreamWrapper(other)
+    assert other.closed
+
+
+def test_a_pipe_counts_the_samples_of_its_pass():
+    pipe = stream().map(lambda x: x)
+    iterator = iter(pipe)
+    next(iterator)
+    next(iterator)
+    assert pipe._number_of_samples_yielded == 2
+    assert len(list(pipe)) == pipe._number_of_samples_yielded == 5
+
+
+def test_a_pipe_of_a_source_without_length_has_none():
+    class Endless(torch.utils.data.IterDataPipe):
+        def __iter__(self):
+            yield from ()
+
+    source = Endless()
+    for pipe in (source.batch(2), source.map(str), source.zip(source), source.concat(source), source.shuffle()):
+        with pytest.raises(TypeError, match=f"{type(pipe).__name__} instance doesn't have valid length"):
+            len(pipe)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sized
+from typing import Any, ClassVar, NoReturn
 
 from rgrad._absent import absent_class
 from rgrad.utils.data.dataset import Dataset, IterableDataset, T
@@ -84,6 +84,16 @@ def describe(pipe: Any) -> str:
     return f"{type(pipe).__qualname__}({', '.join(shown)})"
 
 
+def no_length(pipe: Any) -> NoReturn:
+    """Raises the error for the length of a pipe that has none."""
+    raise TypeError(f"{type(pipe).__name__} instance doesn't have valid length")
+
+
+def length_of(source: Any, pipe: Any) -> int:
+    """The length of a source, for a pipe that has none if the source has none."""
+    return len(source) if isinstance(source, Sized) else no_length(pipe)
+
+
 def _one_at_a_time(function: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
     """An `__iter__` as Note [One iterator of a pipe] says."""
 
@@ -94,8 +104,10 @@ def _one_at_a_time(function: Callable[[Any], Iterator[Any]]) -> Callable[[Any], 
         number = vars(self).get("_iterator_number", 0) + outermost
         self._iterator_number = number
         reset = getattr(type(self), "reset", None)
-        if outermost and reset is not None:
-            reset(self)
+        if outermost:
+            if reset is not None:
+                reset(self)
+            self._number_of_samples_yielded = 0
         items = function(self)
         if not hasattr(items, "__next__"):
             raise TypeError(f"iter() returned non-iterator of type '{type(items).__name__}'")
@@ -109,6 +121,7 @@ def _one_at_a_time(function: Callable[[Any], Iterator[Any]]) -> Callable[[Any], 
                 item = next(items)
             except StopIteration:
                 return
+            self._number_of_samples_yielded += outermost
             yield item
 
     return __iter__
@@ -127,6 +140,8 @@ class IterDataPipe(_Functional, IterableDataset[T]):
     """
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+    # Of the present pass; of one of a copy, what the original had yielded.
+    _number_of_samples_yielded = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -9,6 +9,9 @@ from rgrad.utils.data.datapipes.iter.combining import DemultiplexerIterDataPipe 
 from rgrad.utils.data.datapipes.iter.combining import ForkerIterDataPipe as Forker
 from rgrad.utils.data.datapipes.iter.combining import MultiplexerIterDataPipe as Multiplexer
 from rgrad.utils.data.datapipes.iter.combining import ZipperIterDataPipe as Zipper
+from rgrad.utils.data.datapipes.iter.files import FileListerIterDataPipe as FileLister
+from rgrad.utils.data.datapipes.iter.files import FileOpenerIterDataPipe as FileOpener
+from rgrad.utils.data.datapipes.iter.files import StreamReaderIterDataPipe as StreamReader
 from rgrad.utils.data.datapipes.iter.grouping import BatcherIterDataPipe as Batcher
 from rgrad.utils.data.datapipes.iter.grouping import GrouperIterDataPipe as Grouper
 from rgrad.utils.data.datapipes.iter.grouping import UnBatcherIterDataPipe as UnBatcher
@@ -21,6 +24,8 @@ __all__ = [
     "Collator",
     "Concater",
     "Demultiplexer",
+    "FileLister",
+    "FileOpener",
     "Filter",
     "Forker",
     "Grouper",
@@ -30,6 +35,7 @@ __all__ = [
     "Sampler",
     "ShardingFilter",
     "Shuffler",
+    "StreamReader",
     "UnBatcher",
     "Zipper",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 from rgrad.utils.data._collate import default_collate
 from rgrad.utils.data.datapipes._decorator import functional_datapipe
 from rgrad.utils.data.datapipes._functions import call, check_function, replaced
-from rgrad.utils.data.datapipes.datapipe import IterDataPipe
+from rgrad.utils.data.datapipes.datapipe import IterDataPipe, length_of
 
 
 @functional_datapipe("map")
@@ -53,7 +53,7 @@ class MapperIterDataPipe(IterDataPipe[Any]):
             yield value if self.input_col is None else replaced(sample, value, self.input_col, self.output_col)
 
     def __len__(self) -> int:
-        return len(self.datapipe)  # type: ignore[arg-type]
+        return length_of(self.datapipe, self)
 
 
 @functional_datapipe("collate")

@@ -7,7 +7,7 @@ from typing import Any
 
 from rgrad.utils.data.datapipes._decorator import functional_datapipe
 from rgrad.utils.data.datapipes._shuffling import Shuffling
-from rgrad.utils.data.datapipes.datapipe import IterDataPipe
+from rgrad.utils.data.datapipes.datapipe import IterDataPipe, length_of
 from rgrad.utils.data.sampler import Sampler, SequentialSampler
 
 
@@ -84,4 +84,4 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe[Any]):
             yield buffer.pop(draw(0, len(buffer) - 1))
 
     def __len__(self) -> int:
-        return len(self.datapipe)  # type: ignore[arg-type]
+        return length_of(self.datapipe, self)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rgrad.utils.data.datapipes._decorator import functional_datapipe
 from rgrad.utils.data.datapipes._functions import check_function
-from rgrad.utils.data.datapipes.datapipe import IterDataPipe, describe
+from rgrad.utils.data.datapipes.datapipe import IterDataPipe, describe, length_of
 
 
 @functional_datapipe("concat")
@@ -38,7 +38,7 @@ class ConcaterIterDataPipe(IterDataPipe[Any]):
             yield from pipe
 
     def __len__(self) -> int:
-        return sum(map(len, self.datapipes))  # type: ignore[arg-type]
+        return sum(length_of(pipe, self) for pipe in self.datapipes)
 
 
 @functional_datapipe("zip")
@@ -63,7 +63,7 @@ class ZipperIterDataPipe(IterDataPipe[Any]):
         yield from zip(*self.datapipes, strict=False)
 
     def __len__(self) -> int:
-        return min(map(len, self.datapipes))  # type: ignore[arg-type]
+        return min(length_of(pipe, self) for pipe in self.datapipes)
 
 
 @functional_datapipe("mux")
@@ -87,7 +87,7 @@ class MultiplexerIterDataPipe(IterDataPipe[Any]):
             yield from samples
 
     def __len__(self) -> int:
-        return len(self.datapipes) * min(map(len, self.datapipes))
+        return len(self.datapipes) * min(length_of(pipe, self) for pipe in self.datapipes)
 
 
 class _Splitter:
@@ -215,7 +215,10 @@ class _ChildDataPipe(IterDataPipe[Any]):
                     stacklevel=2,
                 )
             splitter.restart()
-        self._pass = number = splitter.passes
+        self._pass = splitter.passes
+        return self._samples(splitter, splitter.passes)
+
+    def _samples(self, splitter: _Splitter, number: int) -> Iterator[Any]:
         while True:
             if splitter.passes != number:
                 raise RuntimeError(
@@ -231,7 +234,7 @@ class _ChildDataPipe(IterDataPipe[Any]):
     def __len__(self) -> int:
         if isinstance(self.splitter, _Demultiplexer):
             raise TypeError(f"'{type(self).__qualname__}' object of demux() has no len()")
-        return len(self.splitter.main_datapipe)
+        return length_of(self.splitter.main_datapipe, self)
 
 
 def _check_count(num_instances: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rgrad.utils.data.datapipes._decorator import functional_datapipe
 from rgrad.utils.data.datapipes._functions import check_function
-from rgrad.utils.data.datapipes.datapipe import DataChunk, IterDataPipe
+from rgrad.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, length_of
 
 
 @functional_datapipe("batch")
@@ -52,7 +52,7 @@ class BatcherIterDataPipe(IterDataPipe[DataChunk]):
             yield self.wrapper_class(batch)
 
     def __len__(self) -> int:
-        whole, rest = divmod(len(self.datapipe), self.batch_size)  # type: ignore[arg-type]
+        whole, rest = divmod(length_of(self.datapipe, self), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rgrad.utils.data.datapipes._decorator import functional_datapipe
-from rgrad.utils.data.datapipes.datapipe import IterDataPipe
+from rgrad.utils.data.datapipes.datapipe import IterDataPipe, length_of
 
 
 @functional_datapipe("sharding_filter")
@@ -49,5 +49,5 @@ class ShardingFilterIterDataPipe(IterDataPipe[Any]):
         yield from itertools.islice(iter(self.source_datapipe), self.instance_id, None, self.num_of_instances)
 
     def __len__(self) -> int:
-        whole, rest = divmod(len(self.source_datapipe), self.num_of_instances)  # type: ignore[arg-type]
+        whole, rest = divmod(length_of(self.source_datapipe, self), self.num_of_instances)
         return whole + (self.instance_id < rest)

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import io
 import json
+import mmap
 import pickle
 import pickletools
 import random
@@ -545,7 +546,9 @@ def test_records_can_be_written_and_read_by_name(tmp_path):
         if isinstance(file, io.BytesIO):
             file.seek(0)
         with zipfile.ZipFile(file) as archive:
-            assert archive.testzip() is None and {n: archive.read(n) for n in archive.namelist()} == records
+            root = "archive" if isinstance(file, io.BytesIO) else "x"
+            assert archive.testzip() is None
+            assert {n: archive.read(n) for n in archive.namelist()} == {f"{root}/{n}": records[n] for n in records}
         if isinstance(file, io.BytesIO):
             file.seek(0)
         with serialization._open_zipfile_reader(file) as reader:
@@ -573,7 +576,7 @@ def test_sizes_above_4_gb_are_in_the_fields_of_zip64():
     last = b"".join(data for place, data in sorted(file.kept.items()) if place > 2**32 + 64 + 2)
     directory = last[last.index(b"PK\1\2") :]
     assert struct.unpack_from("<I", directory, 42) == (0xFFFFFFFF,)
-    assert struct.unpack_from("<HHQ", directory, 46 + 1) == (1, 8, 2**32 + 64)
+    assert struct.unpack_from("<HHQ", directory, 46 + len("archive/x")) == (1, 8, 2**32 + 64)
     assert b"PK\6\6" in last and b"PK\6\7" in last and last.endswith(b"\xff\xff\xff\xff\0\0")
 
 
@@ -661,3 +664,82 @@ def test_a_buffer_that_was_loaded_from_may_be_closed_or_written():
     buffer.write(bytes(len(buffer.getvalue()) + 100))
     buffer.close()
     assert loaded.weight.tolist() == before
+
+
+def test_elements_of_another_byte_order_are_reversed():
+    numbers = torch.arange(3, dtype=torch.int16)
+    big = numbers.numpy().astype(">i2").tobytes()
+    archive = zipfile.ZipFile(io.BytesIO(saved(numbers)))
+    records = {name: archive.read(name) for name in archive.namelist()}
+
+    def rewritten(order):
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as other:
+            for name, data in records.items():
+                if name.endswith("/byteorder"):
+                    if order is None:
+                        continue
+                    data = order
+                other.writestr(name, big if name.endswith("data/0") else data)
+        return file.getvalue()
+
+    assert torch.equal(loaded(rewritten(b"big")), numbers)
+    assert torch.equal(loaded(rewritten(None)), numbers * 256)
+    order = serialization.LoadEndianness
+    assert serialization.get_default_load_endianness() is None
+    try:
+        serialization.set_default_load_endianness(order.BIG)
+        assert torch.equal(loaded(rewritten(None)), numbers)
+    finally:
+        serialization.set_default_load_endianness(None)
+    with pytest.raises(ValueError, match="Unknown endianness type: middle"):
+        loaded(rewritten(b"middle"))
+    with pytest.raises(TypeError, match="Invalid argument type"):
+        serialization.set_default_load_endianness("big")
+
+
+def test_files_without_checksums_are_read():
+    try:
+        serialization.set_crc32_options(False)
+        data = saved(torch.arange(3.0))
+    finally:
+        serialization.set_crc32_options(True)
+    assert serialization.get_crc32_options()
+    with pytest.raises(zipfile.BadZipFile, match="Bad CRC-32"):
+        zipfile.ZipFile(io.BytesIO(data)).read("archive/data/0")
+    assert torch.equal(loaded(data), torch.arange(3.0))
+
+
+def test_a_shared_mapping_writes_to_its_file(tmp_path):
+    path = tmp_path / "x.pt"
+    torch.save(torch.zeros(3), path)
+    torch.load(path, mmap=True)[0] = 1
+    assert torch.load(path).sum() == 0
+    with serialization.set_default_mmap_options(mmap.MAP_SHARED):
+        torch.load(path, mmap=True)[0] = 1
+    assert torch.load(path, mmap=True).sum() == 1 and serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+    with pytest.raises(ValueError, match=r"expected mmap\.MAP_PRIVATE or mmap\.MAP_SHARED, but got 5"):
+        serialization.set_default_mmap_options(5)
+
+
+def test_files_may_have_room_in_place_of_elements():
+    x = torch.ones(4)
+    with serialization.skip_data():
+        data = saved({"x": x, "part": x[1:]})
+        with pytest.raises(RuntimeError, match="outside the skip_data context manager"):
+            loaded(data)
+    found = loaded(data)
+    assert found["x"].shape == (4,) and found["x"].sum() == 0
+    assert found["part"].untyped_storage() is found["x"].untyped_storage()
+
+
+def test_a_file_can_be_put_together_from_records():
+    file, made = io.BytesIO(saved(torch.ones(2))), io.BytesIO()
+    with serialization._open_file_like(file, "rb") as opened, serialization._open_zipfile_reader(opened) as reader:
+        pickled, place = reader.get_record("data.pkl"), reader.get_record_offset("data/0")
+    assert file.getvalue()[place : place + 8] == torch.ones(2).numpy().tobytes()
+    with serialization._open_zipfile_writer(made) as writer:
+        writer.write_record("data.pkl", pickled, len(pickled))
+        writer.write_record("byteorder", "little", 6)
+        writer.write_record_metadata("data/0", 8)
+    assert torch.equal(loaded(made.getvalue()), torch.zeros(2))

@@ -437,6 +437,17 @@ def test_wrappers_are_copied_and_pickled_by_their_attributes():
     assert type(y) is Wrapper and y.inner.tolist() == [1, 1]
 
 
+def test_files_of_weights_have_wrappers_of_classes_that_are_allowed():
+    file = io.BytesIO()
+    torch.save(Wrapper(torch.ones(2)), file)
+    name = f"{Wrapper.__module__}.{Wrapper.__qualname__}"
+    assert torch.serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(file.getvalue())) == [name]
+    with pytest.raises(pickle.UnpicklingError, match=rf"GLOBAL {name} was not an allowed global .* Please use"):
+        torch.load(io.BytesIO(file.getvalue()))
+    with torch.serialization.safe_globals([Wrapper]):
+        assert type(torch.load(io.BytesIO(file.getvalue()))) is Wrapper
+
+
 def test_handlers_get_results_as_plain_tuples_and_lists():
     kinds = []
 

@@ -21,12 +21,27 @@ import io
 import mmap as mmap_module
 import os
 import pickle
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from rgrad import _C
 from rgrad.serialization._legacy_file import load_legacy, save_legacy
+from rgrad.serialization._options import (
+    LoadEndianness,
+    _open_file_like,
+    get_crc32_options,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    is_swapped,
+    maps_shared,
+    set_crc32_options,
+    set_default_load_endianness,
+    set_default_mmap_options,
+    skip_data,
+    skips_data,
+)
 from rgrad.serialization._pickler import TensorPickler
 from rgrad.serialization._safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from rgrad.serialization._storages import Storages
@@ -34,17 +49,29 @@ from rgrad.serialization._weights_unpickler import WeightsUnpickler, full_unpick
 from rgrad.serialization._zip_file import Archive, PyTorchFileReader, ZipWriter
 
 __all__ = [
+    "LoadEndianness",
     "SourceChangeWarning",
     "add_safe_globals",
     "clear_safe_globals",
+    "get_crc32_options",
+    "get_default_load_endianness",
+    "get_default_mmap_options",
     "get_safe_globals",
     "get_unsafe_globals_in_checkpoint",
     "load",
     "safe_globals",
     "save",
+    "set_crc32_options",
+    "set_default_load_endianness",
+    "set_default_mmap_options",
+    "skip_data",
 ]
 
-for _public in (add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals):
+for _public in (
+    *(add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals),
+    *(LoadEndianness, get_crc32_options, set_crc32_options, get_default_load_endianness, set_default_load_endianness),
+    *(get_default_mmap_options, set_default_mmap_options, skip_data, _open_file_like),
+):
     _public.__module__ = __name__
 
 PathOrFile = FILE_LIKE = str | os.PathLike[str] | IO[bytes]
@@ -88,13 +115,14 @@ def save(
     if not is_path and not hasattr(f, "write"):
         raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
     if not _use_new_zipfile_serialization:
+        if skips_data():
+            raise RuntimeError("skip_data is not supported with _use_new_zipfile_serialization=False")
         with _opened_for_writing(f) as file:
             save_legacy(obj, file, pickle_protocol)
         return
     pickled = io.BytesIO()
     pickler = TensorPickler(pickled, pickle_protocol)
     pickler.dump(obj)
-    root = os.path.splitext(os.path.basename(os.fspath(f)))[0] if is_path else "archive"  # type: ignore[arg-type]
     if is_path:
         parent = os.path.dirname(os.path.abspath(os.fspath(f)))  # type: ignore[arg-type]
         if not os.path.isdir(parent):
@@ -102,12 +130,15 @@ def save(
         if os.path.isdir(f):
             raise RuntimeError("open file failed with strerror: Is a directory")
     with _open_zipfile_writer(f) as archive:
-        archive.write_record(f"{root}/data.pkl", pickled.getbuffer())
-        archive.write_record(f"{root}/byteorder", b"little")
+        archive.write_record("data.pkl", pickled.getbuffer())
+        archive.write_record("byteorder", sys.byteorder.encode())
         for key, tensor in enumerate(pickler.storages):
+            if skips_data():
+                archive.write_record_metadata(f"data/{key}", tensor.untyped_storage().nbytes())
+                continue
             host = tensor if str(tensor.device) == "cpu" else tensor.cpu()
-            archive.write_record(f"{root}/data/{key}", _C._storage_bytes(host))
-        archive.write_record(f"{root}/version", b"3\n")
+            archive.write_record(f"data/{key}", _C._storage_bytes(host))
+        archive.write_record("version", b"3\n")
 
 
 def load(
@@ -137,6 +168,8 @@ def load(
     Returns:
         The object.
     """
+    if skips_data():
+        raise RuntimeError("Please call torch.load outside the skip_data context manager: it reads elements")
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
     weights_only = _only_weights(weights_only, pickle_module)
@@ -160,9 +193,8 @@ def load(
             f.seek(start + end)
         return value
     archive = Archive(buffer)
-    if "byteorder" in archive.infos and bytes(archive.record("byteorder")) != b"little":
-        raise RuntimeError("the file was saved on a big-endian machine, which is not supported")
-    storages = Storages(archive, map_location, bool(mmap))
+    order = bytes(archive.record("byteorder")) if "byteorder" in archive.infos else None
+    storages = Storages(archive, map_location, bool(mmap), is_swapped(order))
     data = archive.record("data.pkl")
     if not weights_only:
         return full_unpickler(pickle_module or pickle, io.BytesIO(data), storages, pickle_load_args).load()
@@ -184,7 +216,8 @@ def _only_weights(asked: bool | None, pickle_module: Any) -> bool:
         return forced or bool(asked)
     if released:
         warnings.warn(
-            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set: torch.load is called without `weights_only`, and takes False",
+            "Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, since the `weights_only` argument was not "
+            "explicitly passed to `torch.load`, forcing weights_only=False.",
             stacklevel=3,
         )
     return not released and pickle_module is None
@@ -238,8 +271,10 @@ def _opened_for_writing(f: Any) -> Iterator[Any]:
 @contextlib.contextmanager
 def _open_zipfile_writer(name_or_buffer: Any) -> Iterator[ZipWriter]:
     """A writer of the records of a new file, which is complete at the end of the block."""
+    is_path = isinstance(name_or_buffer, (str, os.PathLike))
+    root = os.path.splitext(os.path.basename(os.fspath(name_or_buffer)))[0] if is_path else "archive"
     with _opened_for_writing(name_or_buffer) as file:
-        writer = ZipWriter(file)
+        writer = ZipWriter(file, root, get_crc32_options())
         yield writer
         writer.close()
 
@@ -300,7 +335,7 @@ def _rest(f: Any) -> Any:
 
 
 def _contents(f: Any, mapped: bool) -> Any:
-    """The whole file as a buffer; if `mapped`, a copy-on-write mapping."""
+    """The whole file as a buffer; if `mapped`, a mapping, of which tensors write a copy unless it is shared."""
     if not isinstance(f, (str, os.PathLike)):
         if not all(hasattr(f, name) for name in ("read", "seek", "tell")):
             raise AttributeError(
@@ -309,8 +344,11 @@ def _contents(f: Any, mapped: bool) -> Any:
                 "instead."
             )
         return _rest(f)
-    with open(f, "rb") as file:
+    shared = mapped and maps_shared()
+    with open(f, "r+b" if shared else "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise EOFError("Ran out of input")
         access = mmap_module.ACCESS_COPY if mapped else mmap_module.ACCESS_READ
+        if shared:
+            access = mmap_module.ACCESS_WRITE
         return mmap_module.mmap(file.fileno(), 0, access=access)

@@ -20,10 +20,12 @@ def text(value: Any) -> Any:
 class Storages:
     """Creates the storages that a pickle refers to; each only once, so that tied tensors stay tied."""
 
-    def __init__(self, archive: Archive, map_location: Any, mapped: bool) -> None:
+    def __init__(self, archive: Archive, map_location: Any, mapped: bool, swapped: bool = False) -> None:
         self._archive = archive
         self._map_location = map_location
-        self._mapped = mapped
+        # Elements of another byte order are copied, as a mapping would show them in the file's.
+        self._mapped = mapped and not swapped
+        self._swapped = swapped
         self._loaded: dict[str, tuple[Any, str]] = {}
         self._views: dict[Any, Any] = {}
 
@@ -78,6 +80,8 @@ class Storages:
             tensor = rgrad.empty(count, dtype=dtype, device="cpu")
             if count > 0:
                 _C._storage_bytes(tensor)[: data.nbytes] = data
+                if self._swapped:
+                    tensor.untyped_storage().byteswap(dtype)
         return self.place(tensor, location)
 
     def place(self, tensor: Any, location: str) -> Any:

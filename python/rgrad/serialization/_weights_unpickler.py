@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal
 
 import rgrad
-from rgrad._utils import set_state
+from rgrad._utils import _rebuild_wrapper_subclass, set_state
 from rgrad.serialization._safe_globals import _safe_globals, is_safe
 from rgrad.serialization._zip_file import ByteReader
 from rgrad.storage import TypedStorage
@@ -147,6 +147,20 @@ def rebuild_parameter_with_state(data: Any, requires_grad: Any, backward_hooks: 
     return result
 
 
+def rebuild_wrapper(cls: Any, *arguments: Any) -> Any:
+    """A tensor without memory whose class computes its operations, if `add_safe_globals` has allowed the class."""
+    if not (isinstance(cls, type) and is_safe(cls) and issubclass(cls, rgrad.Tensor)):
+        raise pickle.UnpicklingError(f"malformed tensor: {cls!r} is not its class"[:300])
+    return _rebuild_wrapper_subclass(cls, *arguments)
+
+
+def _layout_of(name: Any) -> Any:
+    """The layout of a name such as "torch.strided"; there is no other."""
+    if name != "torch.strided":
+        raise pickle.UnpicklingError(f"tensors are strided: there are none of layout {name!r}"[:300])
+    return rgrad.strided
+
+
 @dataclass(frozen=True)
 class TensorType:
     """Represents the name `torch.Tensor`, which files give as the class of a tensor; it can't be called."""
@@ -161,15 +175,17 @@ def rebuild_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> A
         arguments: of the function.
         state: the attributes, or what the `__setstate__` of the class takes.
     """
-    if function not in (rebuild_tensor, rebuild_tensor_of_bytes, rebuild_meta_tensor):
+    if function not in (rebuild_tensor, rebuild_tensor_of_bytes, rebuild_meta_tensor, rebuild_wrapper):
         raise pickle.UnpicklingError(f"malformed tensor: it can't be rebuilt by {function!r}"[:300])
     result = function(*arguments)
+    if function is rebuild_wrapper and type(result) is not kind:
+        raise pickle.UnpicklingError(f"malformed tensor: {kind!r} is not its class"[:300])
     if isinstance(kind, TensorType):
         set_state(result, _checked_state(state))
         return result
     if not (isinstance(kind, type) and is_safe(kind) and issubclass(kind, rgrad.Tensor)):
         raise pickle.UnpicklingError(f"malformed tensor: {kind!r} is not its class"[:300])
-    result = result.as_subclass(kind)
+    result = result if type(result) is kind else result.as_subclass(kind)
     if hasattr(kind, "__setstate__"):
         result.__setstate__(state)
     else:
@@ -245,6 +261,7 @@ def _known_globals() -> dict[str, Any]:
         "torch._utils._rebuild_parameter": rebuild_parameter,
         "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
         "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
+        "torch.serialization._get_layout": _layout_of,
         "torch.Size": lambda items=(): rgrad.Size(_tuple(items)),
         "torch.device": lambda *parts: rgrad.device(*parts),
         "collections.OrderedDict": lambda items=(): OrderedDict((_key(key), value) for key, value in items),
@@ -270,6 +287,7 @@ def _restricted_globals() -> dict[str, Any]:
     return {
         **_known_globals(),
         "torch._tensor._rebuild_from_type_v2": rebuild_from_type,
+        "torch._utils._rebuild_wrapper_subclass": rebuild_wrapper,
         "torch.Tensor": TensorType(),
     }
 
@@ -428,9 +446,10 @@ class WeightsUnpickler:
         else:
             full = full.removeprefix("builtins.")
             raise pickle.UnpicklingError(
-                f"Unsupported global: GLOBAL {full} was not an allowed global by default. Who trusts it allows it: "
-                f"`torch.serialization.add_safe_globals([{full}])`, or for a block "
-                f"`torch.serialization.safe_globals([{full}])`."
+                f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
+                f"`torch.serialization.add_safe_globals([{full}])` or the "
+                f"`torch.serialization.safe_globals([{full}])` context manager to allowlist this global if you trust "
+                "this class/function."
             )
 
     def _allowed(self, function: Any) -> bool:

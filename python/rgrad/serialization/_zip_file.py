@@ -27,10 +27,14 @@ class ZipWriter:
 
     Args:
         file: a binary file open for writing.
+        root: the folder of all records.
+        checksums: whether the archive has checksums of the records.
     """
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: Any, root: str = "archive", checksums: bool = True) -> None:
         self._file = file
+        self._root = root
+        self._checksums = checksums
         self._place = 0
         self._directory: list[bytes] = []
 
@@ -43,11 +47,13 @@ class ZipWriter:
 
         Args:
             name: of the record.
-            data: its bytes.
+            data: its bytes, or text.
             size: how many of them, all if None.
         """
-        view = memoryview(data).cast("B")[:size]
-        encoded, crc, count, offset = name.encode(), zlib.crc32(view), len(view), self._place
+        view = memoryview(data.encode() if isinstance(data, str) else data).cast("B")[:size]
+        name = f"{self._root}/{name}"
+        crc = zlib.crc32(view) if self._checksums else 0
+        encoded, count, offset = name.encode(), len(view), self._place
         large = count >= _ESCAPE
         wide = struct.pack("<HHQQ", 1, 16, count, count) if large else b""
         padding = -(offset + 30 + len(encoded) + len(wide) + 4) % _ALIGNMENT
@@ -64,6 +70,12 @@ class ZipWriter:
         rest = (len(wide), 0, 0, 0, 0, min(offset, _ESCAPE))
         entry = struct.pack("<4sHHHHHHIIIHHHHHII", b"PK\1\2", needed, needed, *about, *rest)
         self._directory.append(entry + encoded + wide)
+
+    def write_record_metadata(self, name: str, size: int) -> None:
+        """Writes a record of `size` zeros, as room for bytes that something else will put there."""
+        checksums, self._checksums = self._checksums, False
+        self.write_record(name, memoryview(bytes(size)))
+        self._checksums = checksums
 
     def close(self) -> None:
         """Writes the directory at the end."""
@@ -87,6 +99,13 @@ def _unreadable(what: str) -> RuntimeError:
         "high likelihood that your checkpoint file is corrupted. This can happen if the checkpoint was not saved "
         "properly, was transferred incorrectly, or the file was modified after saving."
     )
+
+
+def _common_folder(names: list[str]) -> str:
+    """The folder that all names are in, with the slash; "" if there is none."""
+    folders = {name.partition("/")[0] + "/" for name in names}
+    folder = folders.pop() if len(folders) == 1 else ""
+    return folder if all(name.startswith(folder) for name in names) else ""
 
 
 class Archive:
@@ -114,13 +133,25 @@ class Archive:
         roots = [name.filename[: -len("data.pkl")] for name in infos if name.filename.endswith("/data.pkl")]
         if not roots and pickled:
             raise _unreadable("locating file data.pkl: file not found")
-        root = roots[0] if roots else ""
+        root = roots[0] if roots else "" if pickled else _common_folder([info.filename for info in infos])
         for info in infos:
             if info.filename.startswith(root):
                 self.infos[info.filename[len(root) :]] = info
 
     def record(self, name: str, check: bool = True) -> memoryview:
         """The bytes of a record, without copying; with `check`, their checksum is verified."""
+        start = self.place(name)
+        info = self.infos[name]
+        if info.file_size < 0 or start + info.file_size > len(self.view):
+            raise _unreadable(f"reading file {name}: file is truncated")
+        data = self.view[start : start + info.file_size]
+        # A checksum of 0 says that none was computed.
+        if check and info.CRC and zlib.crc32(data) != info.CRC:
+            raise _unreadable(f"reading file {name}: checksum mismatch")
+        return data
+
+    def place(self, name: str) -> int:
+        """Where in the file the bytes of a record begin."""
         info = self.infos.get(name)
         if info is None:
             raise _unreadable(f"locating file {name}: file not found")
@@ -132,13 +163,7 @@ class Archive:
         ):
             raise _unreadable(f"reading file {name}: no local header")
         name_length, extra_length = struct.unpack_from("<HH", self.view, header + 26)
-        start = header + 30 + name_length + extra_length
-        if info.file_size < 0 or start + info.file_size > len(self.view):
-            raise _unreadable(f"reading file {name}: file is truncated")
-        data = self.view[start : start + info.file_size]
-        if check and zlib.crc32(data) != info.CRC:
-            raise _unreadable(f"reading file {name}: checksum mismatch")
-        return data
+        return header + 30 + name_length + extra_length
 
 
 class PyTorchFileReader:
@@ -167,6 +192,10 @@ class PyTorchFileReader:
     def get_record(self, name: str) -> bytes:
         """The bytes of one."""
         return bytes(self._archive.record(name))
+
+    def get_record_offset(self, name: str) -> int:
+        """Where in the file the bytes of one begin."""
+        return self._archive.place(name)
 
     def get_storage_from_record(self, name: str, numel: int, dtype: Any) -> Any:
         """The bytes of one as a vector of elements."""

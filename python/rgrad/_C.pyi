@@ -3032,7 +3032,9 @@ _functions: Any
 _get_autocast: Any
 _get_cpu_capability: Any
 _get_default_device: Any
+_get_deterministic_fill_uninitialized_memory: Any
 _get_function_stack_at: Any
+_get_mkldnn_enabled: Any
 _get_printoptions: Any
 _get_privateuse1_backend_name: Any
 _get_torch_function_state: Any
@@ -3098,8 +3100,11 @@ _set_below_autograd: Any
 _set_cpu_isa: Any
 _set_current_gpu: Any
 _set_default_device: Any
+_set_deterministic_fill_uninitialized_memory: Any
+_set_fills_uninitialized: Any
 _set_grad_enabled: Any
 _set_inference_mode: Any
+_set_mkldnn_enabled: Any
 _set_printoptions: Any
 _set_saved_tensors_hooks_error: Any
 _set_torch_dispatch_disabled: Any

@@ -59,6 +59,34 @@ def _get_privateuse1_backend_name() -> str:
     return "privateuseone"
 
 
+def _get_deterministic_fill_uninitialized_memory() -> bool:
+    """See `rgrad.utils.deterministic.fill_uninitialized_memory`."""
+    from rgrad import _determinism
+
+    return _determinism.get_fill_uninitialized_memory()
+
+
+def _set_deterministic_fill_uninitialized_memory(mode: bool) -> None:
+    """See `rgrad.utils.deterministic.fill_uninitialized_memory`."""
+    from rgrad import _determinism
+
+    _determinism.set_fill_uninitialized_memory(mode)
+
+
+def _get_mkldnn_enabled() -> bool:
+    """See `rgrad.backends.mkldnn`."""
+    from rgrad.backends import mkldnn
+
+    return mkldnn.enabled
+
+
+def _set_mkldnn_enabled(enabled: bool) -> None:
+    """Stores the setting of `rgrad.backends.mkldnn`: there is one implementation of each operation."""
+    from rgrad.backends import mkldnn
+
+    mkldnn.enabled = enabled
+
+
 def install() -> None:
     """Puts them into the core's module."""
     for name in ("Graph", "Value"):  # annotations of functions that describe operations to an exporter
@@ -70,5 +98,9 @@ def install() -> None:
         _get_default_device,
         _get_privateuse1_backend_name,
         _infer_size,
+        _get_deterministic_fill_uninitialized_memory,
+        _set_deterministic_fill_uninitialized_memory,
+        _get_mkldnn_enabled,
+        _set_mkldnn_enabled,
     ):
         setattr(_C, function.__name__, function)

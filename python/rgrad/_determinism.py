@@ -1,8 +1,10 @@
-"""`use_deterministic_algorithms` and related functions. The settings are stored only so that programs can query
-them.
+"""`use_deterministic_algorithms` and related functions. Of the settings only `fill_uninitialized_memory` changes what
+operations do: their algorithms are deterministic anyway.
 """
 
 from __future__ import annotations
+
+from rgrad import _C
 
 
 class _Deterministic:
@@ -10,10 +12,26 @@ class _Deterministic:
 
     enabled = False
     warn_only = False
+    fills = True
+
+
+def get_fill_uninitialized_memory() -> bool:
+    """Whether memory is filled that would have unspecified contents, while deterministic algorithms are requested."""
+    return _Deterministic.fills
+
+
+def set_fill_uninitialized_memory(mode: bool) -> None:
+    """Sets whether such memory is filled; see `rgrad.utils.deterministic`."""
+    _Deterministic.fills = mode
+    _C._set_fills_uninitialized(_Deterministic.enabled and mode)
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Requests deterministic algorithms, which all operations here use anyway."""
+    """Requests deterministic algorithms, which all operations here use anyway.
+
+    While they are requested, `empty` and functions like it fill their result, unless
+    `utils.deterministic.fill_uninitialized_memory` is False.
+    """
     for text, value in (("'mode' (position 1)", mode), ("'warn_only'", warn_only)):
         if not isinstance(value, bool):
             raise TypeError(
@@ -21,6 +39,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             )
     _Deterministic.enabled = bool(mode)
     _Deterministic.warn_only = bool(warn_only)
+    _C._set_fills_uninitialized(_Deterministic.enabled and _Deterministic.fills)
 
 
 def are_deterministic_algorithms_enabled() -> bool:

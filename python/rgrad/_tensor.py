@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-from rgrad import _C
+from rgrad import _C, _storage_methods
 from rgrad._C import Tensor
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
@@ -199,6 +199,7 @@ def install() -> None:
     _C.UntypedStorage.__sizeof__ = _storage_size  # type: ignore[method-assign]
     _C.UntypedStorage.is_shared = _storage_is_shared  # type: ignore[attr-defined]
     _C.UntypedStorage.__getitem__ = _slice_or_item  # type: ignore[method-assign]
+    _storage_methods.install()
     _C._log_api_usage_once = _log_api_usage_once  # type: ignore[attr-defined]
     _C._get_cpu_capability = _get_cpu_capability  # type: ignore[attr-defined]
     for name, present in LIBRARIES.items():

@@ -100,6 +100,8 @@ class TypedStorage:
 
     def tolist(self) -> list[Any]:
         """The elements as Python numbers."""
+        if self.device.type == "meta":
+            raise NotImplementedError("Not available for 'meta' device type")
         return self._elements().tolist()
 
     def fill_(self, value: Any) -> TypedStorage:
@@ -135,7 +137,39 @@ class TypedStorage:
 
     def share_memory_(self) -> TypedStorage:
         """Returns the storage itself, whose memory stays private: tensors are shared, by `Tensor.share_memory_`."""
+        self._untyped_storage.share_memory_()
         return self
+
+    def resizable(self) -> bool:
+        """Whether the memory can be replaced by a larger one."""
+        return self._untyped_storage.resizable()
+
+    def resize_(self, size: int) -> None:
+        """Changes the number of elements; the first ones stay. See `UntypedStorage.resize_`."""
+        self._untyped_storage.resize_(size * self.element_size())
+
+    def is_pinned(self, device: Any = "cuda") -> bool:
+        """Whether the memory is locked for transfers to a GPU: never, they go through buffers of their own."""
+        return False
+
+    def pin_memory(self, device: Any = "cuda") -> TypedStorage:
+        """The storage itself: memory need not be locked for transfers."""
+        self._untyped_storage.pin_memory(device)
+        return self
+
+    def get_device(self) -> int:
+        """The number of the GPU; -1 on the CPU."""
+        return self._untyped_storage.get_device()
+
+    def _share_fd_cpu_(self) -> tuple[int, int]:
+        fd, _ = self._untyped_storage._share_fd_cpu_()
+        return fd, self.size()
+
+    def _share_filename_cpu_(self) -> Any:
+        return self._untyped_storage._share_filename_cpu_()
+
+    def _write_file(self, *args: Any) -> None:
+        self._untyped_storage._write_file(*args)
 
     def pickle_storage_type(self) -> str:
         """The name of the legacy class of storages of this dtype, such as `FloatStorage`."""
@@ -300,6 +334,19 @@ ByteStorage = storagetype("ByteStorage", _C.uint8)
 BoolStorage = storagetype("BoolStorage", _C.bool)
 
 
+def _get_always_warn_typed_storage_removal() -> bool:
+    """Whether every use of a storage with a dtype warns, rather than only the first."""
+    return _always_warn
+
+
+def _set_always_warn_typed_storage_removal(always_warn: bool) -> None:
+    """Sets whether every use of a storage with a dtype warns."""
+    global _always_warn
+    if not isinstance(always_warn, bool):
+        raise AssertionError(f"always_warn must be bool, got {type(always_warn)}")
+    _always_warn = always_warn
+
+
 def __getattr__(name: str) -> Any:
     if name == "Storage":
         return globals()[_dtype_to_storage_type_map()[_C.get_default_dtype()]]
@@ -379,7 +426,7 @@ def from_buffer(
     return content.clone().untyped_storage()
 
 
-_warned = False
+_warned = _always_warn = False
 
 
 def elements_of(storage: TypedStorage | UntypedStorage) -> Tensor:
@@ -410,7 +457,7 @@ def part_of(storage: UntypedStorage, which: slice) -> UntypedStorage:
 def of_tensor(self: Tensor) -> TypedStorage:
     """The memory that this tensor shares with its views, as elements of its dtype."""
     global _warned
-    if not _warned:
+    if not _warned or _always_warn:
         _warned = True
         warnings.warn(_WARNING, UserWarning, stacklevel=2)
     return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)

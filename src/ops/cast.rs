@@ -2,6 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use super::creation::fill_unspecified;
 use super::default_dtype;
 use super::pointwise::Arg;
 use super::schema::{Args, Out};
@@ -177,6 +178,7 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
     let row = |n| Layout::contiguous([n].into());
     let memory = t.new_empty([needed])?;
     copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw())?;
+    fill_unspecified(&memory, held)?;
     Ok(memory.with_layout(layout))
 }
 

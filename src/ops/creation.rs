@@ -2,6 +2,8 @@
 
 mod fill;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::cast::format_or_preserve;
 use super::pointwise::Arg;
 use super::schema::{Args, Out};
@@ -46,9 +48,40 @@ fn filled_at(a: &Args, at: usize, shape: Dims, value: Scalar, dtype: DType, defa
     finish_like(a, at, t.clone(), &t)
 }
 
+/// Whether memory with unspecified contents is filled, as deterministic programs may ask for.
+static FILLS: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether constructors of unspecified contents fill them with NaN, or with the largest number of the dtype.
+pub fn set_fills_uninitialized(fills: bool) {
+    FILLS.store(fills, Ordering::Relaxed);
+}
+
+/// Fills the elements of a new tensor's storage from element `from`, if deterministic programs ask for it.
+pub(in crate::ops) fn fill_unspecified(t: &Tensor, from: usize) -> Result<()> {
+    if !FILLS.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let held = t.storage().len() / t.dtype().size();
+    let layout = Layout { offset: from, ..Layout::contiguous([held.saturating_sub(from)].into()) };
+    let value = match t.dtype() {
+        DType::Bool => Scalar::Bool(true),
+        DType::U8 => Scalar::Int(u8::MAX.into()),
+        DType::I8 => Scalar::Int(i8::MAX.into()),
+        DType::I16 => Scalar::Int(i16::MAX.into()),
+        DType::U16 => Scalar::Int(u16::MAX.into()),
+        DType::I32 => Scalar::Int(i32::MAX.into()),
+        DType::U32 => Scalar::Int(u32::MAX.into()),
+        DType::I64 => Scalar::Int(i64::MAX),
+        DType::U64 => Scalar::Long(u64::MAX),
+        _ => Scalar::Float(f64::NAN),
+    };
+    copy::fill(t.with_layout(layout).raw(), value)
+}
+
 /// As `filled_at`, with unspecified contents.
 fn empty_at(a: &Args, at: usize, shape: Dims, dtype: DType, default: Device) -> Result<Out> {
     let t = Tensor::empty_on(shape, dtype, device_or(a, at, default)?)?;
+    fill_unspecified(&t, 0)?;
     finish_like(a, at, t.clone(), &t)
 }
 
@@ -148,11 +181,13 @@ fn empty(a: &Args) -> Result<Out> {
     let layout = Layout::contiguous(shape).in_format(format)?;
     let device = device_or(a, 1, default_device())?;
     let out = Tensor::empty_dense(layout, dtype_or(a, 1, default_dtype())?, device)?;
+    fill_unspecified(&out, 0)?;
     finish_like(a, 1, out.clone(), &out)
 }
 
 fn empty_like(a: &Args) -> Result<Out> {
     let out = like(a, 1)?;
+    fill_unspecified(&out, 0)?;
     finish_like(a, 1, out.clone(), &out)
 }
 
@@ -185,7 +220,9 @@ fn strided(shape: Dims, strides: &[i64], dtype: DType, device: Device) -> Result
         None => bail!(overflow()),
     };
     let bytes = numel.checked_mul(dtype.size()).ok_or_else(overflow)?;
-    Ok(Tensor::from_parts(memory::alloc(bytes, device)?, layout, dtype))
+    let t = Tensor::from_parts(memory::alloc(bytes, device)?, layout, dtype);
+    fill_unspecified(&t, 0)?;
+    Ok(t)
 }
 
 fn empty_strided(a: &Args) -> Result<Out> {

@@ -32,6 +32,12 @@ pub fn set_inference_mode(mode: bool) -> bool {
     graph::set_inference_enabled(mode)
 }
 
+/// Sets whether `empty` and related functions fill their results.
+#[pyfunction(name = "_set_fills_uninitialized")]
+pub fn set_fills_uninitialized(fills: bool) {
+    ops::creation::set_fills_uninitialized(fills);
+}
+
 /// Sets anomaly mode and its NaN check; returns the previous values of both.
 #[pyfunction(name = "_set_anomaly_enabled")]
 #[pyo3(signature = (mode, check_nan=true))]

@@ -1,15 +1,19 @@
 //! Storages as bytes: `UntypedStorage`, and tensors over Python buffers.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{
-    PyBufferError, PyIndexError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError,
+    PyBufferError, PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyUserWarning,
+    PyValueError,
 };
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyMemoryView};
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PyWeakrefMethods, PyWeakrefReference};
 
 use super::convert::{dtype_argument, int};
 use super::dtype::{PyDevice, device_of, type_name};
@@ -27,11 +31,58 @@ use crate::ops::view::cut;
 use crate::storage::{Storage, expect_room};
 use crate::tensor::Tensor;
 
-/// The storage of one or more tensors, as bytes.
-#[pyclass(frozen, name = "UntypedStorage", module = "rgrad")]
-pub struct PyStorage(Storage);
+/// The storage of one or more tensors, as bytes. Only `resize_` replaces the memory of an object.
+#[pyclass(frozen, subclass, dict, weakref, name = "UntypedStorage", module = "rgrad")]
+pub struct PyStorage {
+    memory: Mutex<Storage>,
+    /// The key of the object in `OBJECTS`; 0 if it is not there.
+    key: AtomicUsize,
+}
+
+/// The objects of storages that tensors were asked for, by the storage's id: a storage has one object while that lives.
+static OBJECTS: Mutex<BTreeMap<usize, Py<PyWeakrefReference>>> = Mutex::new(BTreeMap::new());
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The object of a storage.
+fn object_of(py: Python<'_>, storage: &Storage) -> PyResult<Py<PyStorage>> {
+    let id = storage.id();
+    let known = locked(&OBJECTS).get(&id).map(|seen| seen.clone_ref(py));
+    if let Some(object) = known.and_then(|seen| seen.bind(py).upgrade())
+        && let Ok(object) = object.cast_into::<PyStorage>()
+        && object.get().now().same(storage)
+    {
+        return Ok(object.unbind());
+    }
+    let made = Bound::new(py, PyStorage::over(storage.clone()))?;
+    let seen = PyWeakrefReference::new(&made)?.unbind();
+    made.get().key.store(id, Ordering::Relaxed);
+    let before = locked(&OBJECTS).insert(id, seen);
+    drop(before);
+    Ok(made.unbind())
+}
+
+impl Drop for PyStorage {
+    fn drop(&mut self) {
+        let key = *self.key.get_mut();
+        if key != 0 {
+            let seen = locked(&OBJECTS).remove(&key);
+            drop(seen);
+        }
+    }
+}
 
 impl PyStorage {
+    fn over(storage: Storage) -> PyStorage {
+        PyStorage { memory: Mutex::new(storage), key: AtomicUsize::new(0) }
+    }
+
+    fn now(&self) -> Storage {
+        locked(&self.memory).clone()
+    }
+
     fn at(&self, index: &Bound<'_, PyAny>) -> PyResult<usize> {
         let Some(i) = int(index) else {
             return Err(PyTypeError::new_err(format!(
@@ -39,7 +90,7 @@ impl PyStorage {
                 type_name(index)
             )));
         };
-        let n = self.0.len();
+        let n = self.now().len();
         let at = if i < 0 { i.checked_add_unsigned(n as u64) } else { Some(i) };
         match at.and_then(|at| usize::try_from(at).ok()) {
             Some(at) if at < n => Ok(at),
@@ -49,11 +100,11 @@ impl PyStorage {
 
     /// The storage as a uint8 tensor.
     pub fn bytes_tensor(&self) -> Tensor {
-        Tensor::from_parts(self.0.clone(), Layout::contiguous([self.0.len()].into()), DType::U8)
+        Tensor::from_parts(self.now(), Layout::contiguous([self.now().len()].into()), DType::U8)
     }
 
     fn moved(&self, device: Device) -> PyResult<PyStorage> {
-        Ok(PyStorage(arith::to(&self.bytes_tensor(), device, DType::U8).py()?.storage().clone()))
+        Ok(PyStorage::over(arith::to(&self.bytes_tensor(), device, DType::U8).py()?.storage().clone()))
     }
 
     /// The content, copied from any device.
@@ -62,7 +113,7 @@ impl PyStorage {
     }
 
     fn check_writable(&self) -> PyResult<()> {
-        if self.0.is_readonly() {
+        if self.now().is_readonly() {
             return Err(PyRuntimeError::new_err("the memory of this storage is read-only"));
         }
         Ok(())
@@ -85,7 +136,7 @@ impl PyStorage {
                 }
             },
         };
-        let made = PyStorage(storage.py()?);
+        let made = PyStorage::over(storage.py()?);
         device.map_or(Ok(Device::Cpu), device_of).and_then(|device| made.moved(device))
     }
 
@@ -96,24 +147,24 @@ impl PyStorage {
 
     /// Address of the first byte; 0 if empty.
     fn data_ptr(&self) -> PyResult<usize> {
-        if self.0.is_empty() || self.0.device() == Device::Meta {
+        if self.now().is_empty() || self.now().device() == Device::Meta {
             return Ok(0);
         }
-        memory::lend(&self.0).py().map(|at| at as usize)
+        memory::lend(&self.now()).py().map(|at| at as usize)
     }
 
     /// Identifies the memory: equal for two objects exactly if they share it.
     #[getter]
     fn _cdata(&self) -> usize {
-        self.0.data_ptr() as usize
+        self.now().data_ptr() as usize
     }
 
     fn nbytes(&self) -> usize {
-        self.0.len()
+        self.now().len()
     }
 
     fn size(&self) -> usize {
-        self.0.len()
+        self.now().len()
     }
 
     fn element_size(&self) -> usize {
@@ -122,17 +173,47 @@ impl PyStorage {
 
     #[getter]
     fn device(&self) -> PyDevice {
-        PyDevice::of(self.0.device())
+        PyDevice::of(self.now().device())
     }
 
     #[getter]
     fn is_cuda(&self) -> bool {
-        self.0.device().is_gpu()
+        self.now().device().is_gpu()
+    }
+
+    /// Changes the number of bytes; the first ones stay. Not for a storage that tensors use: those have the memory that
+    /// they were made with, and `Tensor.resize_` changes them.
+    fn resize_<'py>(slf: Bound<'py, Self>, size: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let Some(size) = int(size).and_then(|n| usize::try_from(n).ok()) else {
+            return Err(PyTypeError::new_err(format!("resize_ expects an int, but got {}", type_name(size))));
+        };
+        let mut held = locked(&slf.get().memory);
+        if held.len() == size {
+            drop(held);
+            return Ok(slf);
+        }
+        if !held.is_resizable() {
+            return Err(PyRuntimeError::new_err("Trying to resize storage that is not resizable"));
+        }
+        if held.owners() > 1 {
+            return Err(PyNotImplementedError::new_err(
+                "UntypedStorage.resize_: tensors use this storage, whose memory can't be replaced. Tensor.resize_ resizes \
+                 a tensor.",
+            ));
+        }
+        let (from, to) = (held.clone(), memory::alloc(size, held.device()).py()?);
+        let first = |storage: Storage| {
+            Tensor::from_parts(storage, Layout::contiguous([from.len().min(size)].into()), DType::U8)
+        };
+        copy_into(&first(to.clone()), &first(from.clone())).py()?;
+        *held = to;
+        drop(held);
+        Ok(slf)
     }
 
     /// Whether a tensor over the storage can grow: not if other objects show the memory.
     fn resizable(&self) -> bool {
-        self.0.is_resizable()
+        self.now().is_resizable()
     }
 
     /// Whether other processes see writes: never.
@@ -164,15 +245,15 @@ impl PyStorage {
 
     /// A copy with its own memory.
     fn clone(&self) -> PyResult<PyStorage> {
-        Ok(PyStorage(self.bytes_tensor().copied(DType::U8).py()?.storage().clone()))
+        Ok(PyStorage::over(self.bytes_tensor().copied(DType::U8).py()?.storage().clone()))
     }
 
     fn copy_<'py>(slf: Bound<'py, Self>, source: &Bound<'py, PyStorage>) -> PyResult<Bound<'py, Self>> {
         let (to, from) = (slf.get(), source.get());
-        if to.0.len() != from.0.len() {
+        if to.now().len() != from.now().len() {
             return Err(PyRuntimeError::new_err("storages of different sizes can't be copied to each other"));
         }
-        if !to.0.same(&from.0) {
+        if !to.now().same(&from.now()) {
             to.check_writable()?;
             copy_into(&to.bytes_tensor(), &from.bytes_tensor()).py()?;
         }
@@ -190,7 +271,7 @@ impl PyStorage {
     }
 
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.now().len()
     }
 
     fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<u8> {
@@ -209,7 +290,7 @@ impl PyStorage {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<PyStorage>().is_ok_and(|o| o.get().0.same(&self.0))
+        other.cast::<PyStorage>().is_ok_and(|o| o.get().now().same(&self.now()))
     }
 
     fn __hash__(&self) -> usize {
@@ -222,13 +303,13 @@ impl PyStorage {
 
     fn __repr__(&self) -> PyResult<String> {
         let lines: String = self.bytes()?.iter().map(|b| format!(" {b}\n")).collect();
-        let (device, size) = (self.0.device(), self.0.len());
+        let (device, size) = (self.now().device(), self.now().len());
         Ok(format!("{lines}[torch.storage.UntypedStorage(device={device}) of size {size}]"))
     }
 
     /// # Safety Called by Python with a view to fill in.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let storage = &slf.get().0;
+        let storage = &slf.get().now();
         if !storage.device().is_host_readable() {
             return Err(PyBufferError::new_err("the memory of a GPU has no buffer: call cpu() first"));
         }
@@ -251,8 +332,8 @@ impl PyStorage {
 #[pymethods]
 impl PyTensor {
     /// The storage of this tensor, shared with its views.
-    fn untyped_storage(&self, py: Python<'_>) -> PyStorage {
-        PyStorage(self.inner(py).storage().clone())
+    fn untyped_storage(&self, py: Python<'_>) -> PyResult<Py<PyStorage>> {
+        object_of(py, self.inner(py).storage())
     }
 
     fn is_shared(&self) -> bool {
@@ -268,7 +349,7 @@ impl PyTensor {
 /// The whole storage of a tensor as a memoryview of bytes, which keeps the storage alive.
 #[pyfunction(name = "_storage_bytes")]
 pub fn storage_bytes<'py>(t: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyMemoryView>> {
-    PyMemoryView::from(Bound::new(t.py(), t.get().untyped_storage(t.py()))?.as_any())
+    PyMemoryView::from(t.get().untyped_storage(t.py())?.bind(t.py()).as_any())
 }
 
 /// A one-dimensional tensor over the memory of a buffer.

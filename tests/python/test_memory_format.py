@@ -258,3 +258,19 @@ def test_batch_norm_reads_strides_that_sizes_of_one_leave_open_as_channels_last(
 def test_instance_norm_gives_rows_of_any_layout():
     x = torch.arange(48.0).reshape(2, 3, 2, 4).to(memory_format=torch.channels_last)
     assert torch.nn.InstanceNorm2d(3)(x).is_contiguous() and torch.nn.InstanceNorm2d(3)(x[:1]).is_contiguous()
+
+
+def test_results_are_laid_like_parts_of_images_with_channels_last():
+    import rgrad.nn.functional as F
+
+    images = torch.rand(2, 4, 8, 8).contiguous(memory_format=torch.channels_last)
+    part, one = images[:, :, 2:6, ::2], images[0][None]
+    for function in (
+        lambda x: F.interpolate(x, size=(3, 3), mode="bilinear", antialias=True),
+        lambda x: F.pad(x, (1, 1, 1, 1), "replicate"),
+        lambda x: F.channel_shuffle(x, 2),
+        lambda x: F.interpolate((x * 255).to(torch.uint8), size=(3, 3), mode="bicubic", antialias=True),
+    ):
+        assert function(part).is_contiguous(memory_format=torch.channels_last)
+        # The stride of its batch is that of a channel: it looks like an image in the usual order.
+        assert function(one).is_contiguous()

@@ -552,3 +552,14 @@ def test_older_arguments_of_losses_choose_the_reduction(loss):
 
 
 _SCORES = torch.tensor([[0.1, 0.5, 0.2], [0.7, 0.3, 0.9]])
+
+
+def test_ratios_of_fractional_pools_are_one_for_each_dimension():
+    with pytest.raises(ValueError, match="fractional_max_pool2d requires output_ratio to either be a single Int or"):
+        torch.nn.FractionalMaxPool2d(2, output_ratio=[0.5, 0.5, 0.6])(torch.rand(1, 1, 8, 8))
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+def test_sizes_of_images_are_integers(antialias):
+    with pytest.raises(TypeError, match=r"expected size to be one of int or Tuple.*<class 'float'>, <class 'int'>"):
+        torch.nn.functional.interpolate(torch.ones(1, 1, 4, 4), (2.0, 2), mode="bilinear", antialias=antialias)

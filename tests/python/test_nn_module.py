@@ -770,3 +770,26 @@ def test_a_hook_of_loading_does_not_keep_its_module():
 def test_settings_of_another_type_are_refused_when_a_module_is_made(make, message):
     with pytest.raises(TypeError, match=message):
         make()
+
+
+def test_a_buffer_takes_the_place_of_no_other_attribute():
+    module = nn.Module()
+    module.x = 5
+    with pytest.raises(KeyError, match="attribute 'x' already exists"):
+        module.x = nn.Buffer(torch.ones(1))
+    del module.x
+    module.x = nn.Buffer(torch.ones(1))
+    module.x = nn.Buffer(torch.zeros(1))
+    assert module.x == 0
+
+
+def test_a_class_may_register_buffers_by_a_method_without_persistent():
+    class Old(nn.Module):
+        def register_buffer(self, name, tensor):
+            super().register_buffer(name, tensor)
+
+    module = Old()
+    module.x = nn.Buffer(torch.ones(1))
+    assert list(module.state_dict()) == ["x"]
+    with pytest.raises(RuntimeError, match="Registering a non-persistent buffer on a Module subclass"):
+        module.y = nn.Buffer(torch.ones(1), persistent=False)

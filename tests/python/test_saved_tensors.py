@@ -258,3 +258,26 @@ def test_a_saved_tensor_takes_two_hooks(hooks):
     saved = leaf(1.0).exp().grad_fn._raw_saved_result
     with pytest.raises(TypeError, match="incompatible function arguments"):
         saved.register_hooks(*hooks)
+
+
+def test_saved_tensors_are_copied_once_before_they_are_overwritten_and_freed_with_their_nodes():
+    with torch.autograd.graph.allow_mutation_on_saved_tensors() as context:
+        x = torch.ones(3, requires_grad=True)
+        y = x.clone()
+        first, second = y**2, y**3
+        assert len(context.cloned) == 0
+        y[:2].mul_(5)
+        assert len(context.cloned) == 1
+        third = y**2
+        y.zero_()
+        assert len(context.cloned) == 2
+        (first + second + third).sum().backward()
+        assert x.grad.tolist() == [55.0, 55.0, 7.0]
+        del first, second, third
+        assert len(context.cloned) == 0
+        z = torch.ones(1, requires_grad=True)
+        factor = torch.full((1,), 2.0)
+        product = z * factor
+        torch.sin(factor, out=factor)
+        product.backward()
+        assert z.grad == 2

@@ -164,3 +164,31 @@ def test_capabilities_of_the_processor_agree_with_what_the_core_uses():
         assert found["avx2"] or torch.cpu.get_cpu_capability() == "baseline"
         assert found["avx512_f"] or torch.cpu.get_cpu_capability() != "avx512"
         assert 1 <= found["num_physical_cores"] <= found["num_logical_cores"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.uint16, torch.int64, torch.bool])
+def test_deterministic_programs_get_no_memory_as_it_was(dtype):
+    from rgrad.utils import deterministic
+
+    x = torch.zeros(2, 3, dtype=dtype)
+    torch.use_deterministic_algorithms(True)
+    try:
+        made = [
+            torch.empty(3, dtype=dtype),
+            torch.empty_like(x),
+            torch.empty_strided((2, 3), (1, 4), dtype=dtype),
+            torch.empty_permuted((2, 3), (1, 0), dtype=dtype),
+            x.new_empty(4),
+            x.clone().resize_(9)[6:],
+        ]
+        deterministic.fill_uninitialized_memory = False
+        assert not torch._C._get_deterministic_fill_uninitialized_memory()
+        torch.empty(3)
+    finally:
+        deterministic.fill_uninitialized_memory = True
+        torch.use_deterministic_algorithms(False)
+    for t in made:
+        if dtype.is_floating_point:
+            assert t.isnan().all()
+        else:
+            assert set(t.reshape(-1).tolist()) == {True if dtype == torch.bool else torch.iinfo(dtype).max}

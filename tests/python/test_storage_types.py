@@ -1,7 +1,10 @@
 import copy
+import io
 import sys
+import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rgrad as torch
@@ -172,3 +175,84 @@ def test_a_legacy_constructor_names_its_forms_where_a_tuple_is_one_of_several_ar
     for make in (torch.LongTensor, torch.ones(1).new):
         with pytest.raises(TypeError, match="received an invalid combination of arguments"):
             make((6, 0), 1, 1, 0)
+
+
+def test_a_storage_has_one_object_while_that_lives():
+    x = torch.ones(3)
+    storage = x.untyped_storage()
+    storage.note = "kept"
+    assert x.untyped_storage() is storage and x[1:].untyped_storage().note == "kept"
+    seen = weakref.ref(storage)
+    del storage
+    assert seen() is None and not hasattr(x.untyped_storage(), "note")
+
+
+def test_classes_may_derive_from_storages_of_bytes():
+    class Named(torch.UntypedStorage):
+        pass
+
+    named = Named(3)
+    named.name = "a"
+    assert named.nbytes() == 3 and isinstance(named, torch.UntypedStorage)
+
+
+def test_storages_that_no_tensor_uses_can_be_resized():
+    storage = torch.UntypedStorage([1, 2, 3])
+    assert storage.resize_(5) is storage and storage.tolist()[:3] == [1, 2, 3] and len(storage) == 5
+    assert storage.resize_(2).tolist() == [1, 2]
+    typed = torch.FloatStorage([1.0, 2.0])
+    assert typed.resizable() and typed.resize_(1) is None and typed.tolist() == [1.0]
+    meta = torch.TypedStorage(4, dtype=torch.float32, device="meta")
+    meta.resize_(10)
+    used = torch.ones(2)
+    assert meta.size() == 10
+    with pytest.raises(NotImplementedError, match=r"Tensor\.resize_ resizes a tensor"):
+        used.untyped_storage().resize_(16)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        torch.from_numpy(np.zeros(2)).untyped_storage().resize_(32)
+    with pytest.raises(TypeError, match="expects an int, but got str"):
+        storage.resize_("2")
+
+
+def test_storages_without_memory_have_no_elements_to_give():
+    meta = torch.TypedStorage(4, dtype=torch.float32, device="meta")
+    for call, error, words in (
+        (meta.tolist, NotImplementedError, "Not available for 'meta'"),
+        (meta._share_fd_cpu_, RuntimeError, "_share_fd_: only available on CPU"),
+        (meta._share_filename_cpu_, RuntimeError, "_share_filename_: only available on CPU"),
+        (meta.share_memory_, RuntimeError, "only available on CPU"),
+        (meta.pin_memory, TypeError, "only CPU memory can be pinned"),
+        (lambda: meta._write_file(io.BytesIO(), True, True, 4), NotImplementedError, "Cannot copy out of meta tensor"),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+    assert not meta.is_pinned() and not meta.untyped().is_pinned()
+
+
+def test_bytes_of_elements_are_reversed_in_place():
+    x = torch.tensor([1, 2], dtype=torch.int16)
+    x.untyped_storage().byteswap(torch.int16)
+    assert x.tolist() == [256, 512]
+    with pytest.raises(RuntimeError, match="not a multiple of 8"):
+        torch.UntypedStorage(3).byteswap(torch.int64)
+
+
+def test_bytes_are_written_and_copied_and_cast():
+    storage = torch.tensor([1, 2], dtype=torch.int16).untyped_storage()
+    file = io.BytesIO()
+    storage._write_file(file, False, True, 2)
+    assert file.getvalue() == (2).to_bytes(8, sys.byteorder) + bytes(storage)
+    copied = copy.copy(storage)
+    copied[0] = 9
+    assert storage[0] == 1 and storage.float().tolist() == [1.0, 0.0, 2.0, 0.0] and storage.get_device() == -1
+
+
+def test_every_use_of_a_storage_with_a_dtype_may_warn():
+    torch.storage._set_always_warn_typed_storage_removal(True)
+    try:
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
+                torch.ones(1).storage()
+    finally:
+        torch.storage._set_always_warn_typed_storage_removal(False)
+    assert not torch.storage._get_always_warn_typed_storage_removal()

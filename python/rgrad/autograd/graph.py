@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import weakref
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -146,28 +147,84 @@ def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
     """Whether to warn about gradients on another stream than their leaf's. There is one stream, so there are none."""
 
 
+class _Handle:
+    """What the graph has in place of a saved tensor; those of one tensor and version share it."""
+
+    __slots__ = ("__weakref__",)
+
+
 class _AllowMutationOnSavedContext:
-    """The state of `allow_mutation_on_saved_tensors`: copies of saved tensors that were overwritten."""
+    """The state of `allow_mutation_on_saved_tensors`: saved tensors, and copies of those that are about to be
+    overwritten. An entry goes with the last node that has its handle.
+    """
 
     def __init__(self) -> None:
-        self.cloned: list[Tensor] = []
+        self.cloned: weakref.WeakKeyDictionary[_Handle, Tensor] = weakref.WeakKeyDictionary()
+        self.original: weakref.WeakKeyDictionary[_Handle, Tensor] = weakref.WeakKeyDictionary()
+        # By the address of the elements, the storage, and the version; the second lists the keys of a storage.
+        self.tid_to_weakhandle: weakref.WeakValueDictionary[tuple[Any, ...], _Handle] = weakref.WeakValueDictionary()
+        self.sid_to_tid: dict[tuple[int, int], set[tuple[Any, ...]]] = {}
         self.open = True
 
     def clear(self) -> None:
-        """Releases the copies."""
-        self.cloned.clear()
+        """Releases the tensors."""
+        for entries in (self.cloned, self.original, self.tid_to_weakhandle, self.sid_to_tid):
+            entries.clear()
 
-    def pack(self, tensor: Tensor) -> int:
-        self.cloned.append(tensor.detach().clone())
-        return len(self.cloned) - 1
+    def pack(self, tensor: Tensor) -> _Handle:
+        storage, version = tensor.untyped_storage()._cdata, tensor._version
+        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype, storage, version)
+        handle = self.tid_to_weakhandle.get(key)
+        if handle is None:
+            handle = self.tid_to_weakhandle[key] = _Handle()
+            self.original[handle] = tensor.detach()
+            self.sid_to_tid.setdefault((storage, version), set()).add(key)
+        return handle
 
-    def unpack(self, place: int) -> Tensor:
+    def unpack(self, handle: _Handle) -> Tensor:
         if not self.open:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
                 "recorded: the values that it kept are gone with it."
             )
-        return self.cloned[place]
+        return self.cloned[handle] if handle in self.cloned else self.original[handle]
+
+    def keep(self, tensor: Tensor) -> None:
+        """Copies what is saved of the memory of a tensor that is about to be written."""
+        for key in self.sid_to_tid.pop((tensor.untyped_storage()._cdata, tensor._version), ()):
+            handle = self.tid_to_weakhandle.get(key)
+            if handle is not None and handle in self.original:
+                self.cloned[handle] = self.original.pop(handle).clone()
+
+
+def _written_by(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    """The tensors that an operation of ATen writes, going by its name."""
+    targets = kwargs.get("out")
+    if targets is None and args and name.endswith("_") and not name.endswith("__"):
+        targets = args[0]
+    for target in targets if isinstance(targets, (list, tuple)) else (targets,):
+        if isinstance(target, Tensor):
+            yield target
+
+
+@functools.cache
+def _mutation_mode() -> type:
+    from rgrad.utils._python_dispatch import TorchDispatchMode
+
+    class CloneWritten(TorchDispatchMode):
+        """Copies saved tensors before an operation writes their memory."""
+
+        def __init__(self, context: _AllowMutationOnSavedContext) -> None:
+            super().__init__()
+            self.context = context
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            for tensor in _written_by(str(func).split(".")[1], args, kwargs):
+                self.context.keep(tensor)
+            return func(*args, **kwargs)
+
+    return CloneWritten
 
 
 _mutation = threading.local()
@@ -192,7 +249,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     context = _AllowMutationOnSavedContext()
     _mutation.open = True
     try:
-        with saved_tensors_hooks(context.pack, context.unpack):
+        with saved_tensors_hooks(context.pack, context.unpack), _mutation_mode()(context):
             yield context
     finally:
         context.clear()

@@ -85,7 +85,12 @@ def _pooled(
         raise ValueError(f"fractional_max_pool{spatial}d requires specifying either an output_size or an output_ratio")
     if output_size is None:
         sizes = (input.size(dim) for dim in range(-spatial, 0))
-        output_size = tuple(int(n * ratio) for n, ratio in zip(sizes, expand(output_ratio), strict=True))
+        ratios = expand(output_ratio)
+        if len(ratios) != spatial:
+            raise ValueError(
+                f"fractional_max_pool{spatial}d requires output_ratio to either be a single Int or tuple of Ints."
+            )
+        output_size = tuple(int(n * ratio) for n, ratio in zip(sizes, ratios, strict=True))
     kernel, output = expand(kernel_size), expand(output_size)
     for name, sizes in (("kernel_size", kernel), ("output_size", output)):
         if len(sizes) != spatial:

@@ -17,8 +17,8 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import rgrad
 from rgrad import _C
@@ -123,6 +123,8 @@ def interpolate(
         return _filtered(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
     if mode == "lanczos":
         raise ValueError("Lanczos mode requires antialias=True")
+    if isinstance(size, (tuple, list)) and any(isinstance(n, float) for n in size):
+        _refuse_fractions(size)
     return _C._nn.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
 
 
@@ -135,10 +137,15 @@ def _per_dimension(name: str, given: Any) -> tuple[Any, ...]:
             f"got an input of 2 and {shape} {both}"
         )
     if name == "size" and any(isinstance(n, float) for n in both):
-        raise TypeError(
-            f"expected size to be one of int or Tuple[int, int], but got size with types {[*map(type, both)]}"
-        )
+        _refuse_fractions(both)
     return both
+
+
+def _refuse_fractions(size: Sequence[Any]) -> NoReturn:
+    raise TypeError(
+        "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with "
+        f"types {[*map(type, size)]}"
+    )
 
 
 def _filtered(

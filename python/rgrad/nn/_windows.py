@@ -16,12 +16,26 @@ Tensor = _C.Tensor
 _nn = _C._nn
 
 
+def _has_channels_last(x: Tensor, dims: Sequence[int]) -> bool:
+    """Whether the strides grow along ``dims``, channels first: also of a part of a larger tensor.
+
+    A batch of one or an image of one row fits both orders; then the stride of the batch decides.
+    """
+    shape, strides = x.shape, x.stride()
+    least = 0
+    for d in dims:
+        if shape[d] == 0 or strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * shape[d]
+    return strides[1] != 0
+
+
 def laid_like(result: Tensor, input: Tensor) -> Tensor:
-    """Converts a result to channels-last if ``input`` is."""
+    """Converts a result to channels-last if ``input`` is laid out so, which need not be dense."""
     if not input.is_contiguous():
-        for rank, order in ((4, rgrad.channels_last), (5, rgrad.channels_last_3d)):
-            if input.dim() == rank and input.is_contiguous(memory_format=order):
-                return result.clone(memory_format=order)
+        for order, dims in ((rgrad.channels_last, (1, 3, 2, 0)), (rgrad.channels_last_3d, (1, 4, 3, 2, 0))):
+            if input.dim() == len(dims) and _has_channels_last(input, dims):
+                return result.contiguous(memory_format=order)
     return result
 
 

@@ -213,10 +213,10 @@ class Optimizer:
         self.__dict__.update(state)
         if "_optimizer_step_pre_hooks" not in self.__dict__:
             self._make_hooks()
-        self.defaults.setdefault("differentiable", False)
         for name in _LATER.keys() & self.defaults.keys():
             for group in self.param_groups:
                 group.setdefault(name, _LATER[name])
+        self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
         lines = [f"{self.__class__.__name__} ("]

@@ -186,6 +186,10 @@ class _InstanceNorm(_NormBase):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    def _get_no_batch_dim(self) -> int:
+        """The number of dimensions of an input without a batch."""
+        return self._spatial + 1
+
     def _check_input_dim(self, input: _C.Tensor) -> None:
         unbatched, batched = self._spatial + 1, self._spatial + 2
         if input.dim() not in (unbatched, batched):

@@ -163,8 +163,7 @@ class Module(HookMixin, StateMixin):
                 )
             modules[name] = None
         elif isinstance(value, _C.Tensor) and isinstance(value, Buffer):
-            self._forget(name, except_from="_buffers")
-            self.register_buffer(name, value, value.persistent)
+            self._assign_buffer(name, value)
         elif name in attributes.get("_buffers", ()):
             if value is not None and not isinstance(value, _C.Tensor):
                 raise TypeError(
@@ -184,6 +183,21 @@ class Module(HookMixin, StateMixin):
                 self._non_persistent_buffers_set.discard(name)
                 return
         super().__delattr__(name)
+
+    def _assign_buffer(self, name: str, value: Buffer) -> None:
+        """Registers a buffer by the class's own `register_buffer`, which may be one without `persistent`."""
+        import inspect
+
+        own = type(self).register_buffer
+        if own is Module.register_buffer or "persistent" in inspect.signature(own).parameters:
+            self.register_buffer(name, value, value.persistent)
+        elif value.persistent:
+            self.register_buffer(name, value)
+        else:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements register_buffer() without "
+                "the persistent argument is not allowed."
+            )
 
     def _forget(self, name: str, except_from: str) -> None:
         """Removes ``name`` wherever it is a member or a plain attribute, except from one registry."""

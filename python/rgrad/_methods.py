@@ -6,6 +6,7 @@ import importlib
 import warnings
 from operator import attrgetter
 
+from rgrad import _C
 from rgrad._C import Tensor
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
@@ -101,6 +102,8 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
         other: what is loaded.
         assign: whether `other` itself takes the place; else its values are copied to this tensor.
     """
+    if _C._has_torch_function((self, other)):
+        return _C._handle_torch_function(Tensor.module_load, (self, other), (self, other), {"assign": assign})
     return other.detach() if assign else self.copy_(other).detach()
 
 

@@ -62,12 +62,13 @@ _UNASKED = {
 }
 
 
-def _wrapped(owner: Any, name: str, function: Any) -> Callable[..., Any]:
-    """Wraps a method to check for `__torch_function__` first."""
+def _wrapped(name: str, function: Any) -> Callable[..., Any]:
+    """Wraps a method to check for `__torch_function__` first, which gets the method of that name of Tensor."""
     plain = name not in _SHOWN_WITHOUT_PLAIN
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return _C._call_torch_function(function, (self, *args), kwargs, plain, getattr(owner, _SEEN_AS.get(name, name)))
+        seen = getattr(Tensor, _SEEN_AS.get(name, name))
+        return _C._call_torch_function(function, (self, *args), kwargs, plain, seen)
 
     method.__name__ = name
     method.__qualname__ = f"Tensor.{name}"
@@ -76,14 +77,14 @@ def _wrapped(owner: Any, name: str, function: Any) -> Callable[..., Any]:
     return method
 
 
-def _property(owner: Any, name: str, descriptor: Any) -> property:
+def _property(name: str, descriptor: Any) -> property:
     """Wraps a property to check for `__torch_function__` first, reported as `Tensor.name.__get__` and so on."""
 
     def asked(access: str) -> Callable[..., Any]:
         function = getattr(descriptor, access)
 
         def accessor(self: Tensor, *value: Any) -> Any:
-            seen = getattr(vars(owner)[name], access)
+            seen = getattr(getattr(Tensor, name), access)
             return _C._call_torch_function(function, (self, *value), {}, True, seen)
 
         return accessor
@@ -120,9 +121,9 @@ def _ask(cls: Any) -> None:
         if cls is not Tensor and any(name in vars(base) for base in cls.__mro__ if base not in Tensor.__mro__):
             continue
         if hasattr(type(value), "__set__"):
-            setattr(cls, name, _property(cls, name, value))
+            setattr(cls, name, _property(name, value))
         elif callable(value) and hasattr(type(value), "__get__") and not isinstance(value, type):
-            setattr(cls, name, _wrapped(cls, name, value))
+            setattr(cls, name, _wrapped(name, value))
 
 
 def _ask_in_place(function: Any) -> None:
@@ -294,7 +295,7 @@ def take_part(cls: Any) -> None:
         own = [base for base in cls.__mro__ if issubclass(base, Tensor) and base is not Tensor]
         for name in _METHODS:
             if not any(name in vars(base) for base in own):
-                setattr(cls, name, _wrapped(Tensor, name, getattr(Tensor, name)))
+                setattr(cls, name, _wrapped(name, getattr(Tensor, name)))
     if "__hash__" not in vars(cls):
         cls.__hash__ = Tensor.__hash__
 

@@ -98,3 +98,17 @@ def test_placeholders_are_loaded_into_placeholders_only():
 def test_a_lazy_weight_cannot_be_normalized(norm):
     with pytest.raises(ValueError, match="can't have uninitialized parameters"):
         norm(nn.LazyLinear(7))
+
+
+def test_a_placeholder_becomes_a_buffer_by_assignment():
+    module = torch.nn.LazyLinear(2)
+    module.extra = torch.nn.parameter.UninitializedBuffer(persistent=False)
+    assert isinstance(module.extra, torch.nn.Buffer) and "extra" in dict(module.named_buffers())
+    assert "extra" not in module.state_dict() and module.has_uninitialized_params()
+
+
+def test_sizes_are_inferred_from_an_input_given_by_name():
+    layer = torch.nn.LazyBatchNorm1d()
+    assert layer(input=torch.rand(2, 3, 4)).shape == (2, 3, 4) and layer.num_features == 3
+    convolution = torch.nn.LazyConvTranspose1d(2, 2, stride=2)
+    assert convolution(torch.rand(1, 3, 4), output_size=[9]).shape == (1, 2, 9)

@@ -793,3 +793,32 @@ def test_a_class_may_register_buffers_by_a_method_without_persistent():
     assert list(module.state_dict()) == ["x"]
     with pytest.raises(RuntimeError, match="Registering a non-persistent buffer on a Module subclass"):
         module.y = nn.Buffer(torch.ones(1), persistent=False)
+
+
+def test_classes_decide_what_a_loaded_tensor_becomes_when_it_is_exchanged():
+    class Doubled(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func is torch.Tensor.module_load:
+                return args[1].detach() * 2
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    class Same(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func is torch.Tensor.module_load:
+                return args[1]
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        layer = nn.Linear(2, 2, bias=False)
+        weight = layer.weight
+        layer.load_state_dict({"weight": torch.ones(2, 2)})
+        assert layer.weight is weight and type(weight) is nn.Parameter and weight.requires_grad and weight.sum() == 4
+        layer.load_state_dict({"weight": torch.ones(2, 2).as_subclass(Doubled)})
+        assert layer.weight.sum() == 8
+        with pytest.raises(RuntimeError, match="module_load returned one of self or other"):
+            nn.Linear(2, 2, bias=False).load_state_dict({"weight": torch.ones(2, 2).as_subclass(Same)})
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)

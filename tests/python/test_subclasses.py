@@ -290,3 +290,21 @@ def test_a_class_that_handles_calls_itself_sees_a_function_as_one_call(name, cal
     assert [n for n in calls if n != "reshape"] == [name]
     assert type(made) is Handling
     assert torch.equal(made.as_subclass(torch.Tensor), call(x))
+
+
+def test_handlers_get_methods_and_properties_of_tensor_itself():
+    seen = []
+
+    class Watch(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.ones(2).as_subclass(Watch)
+    seen.clear()
+    _ = (x.detach(), x.new_tensor([1.0]), x[0], x.numpy(), x.norm(), x.is_leaf, -x, len(x))
+    of_tensor = torch.Tensor
+    expected = (of_tensor.detach, of_tensor.new_tensor, of_tensor.__getitem__, of_tensor.numpy, of_tensor.norm)
+    expected += (of_tensor.is_leaf.__get__, of_tensor.neg, of_tensor.__len__)
+    assert all(function in seen for function in expected)

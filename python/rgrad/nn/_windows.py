@@ -182,6 +182,12 @@ def _unpooled_size(
     output_size: Sequence[int] | None,
 ) -> list[int]:
     spatial = len(kernel)
+    for name, given in (("kernel_size", kernel), ("stride", stride), ("padding", padding)):
+        if len(given) != spatial:
+            raise RuntimeError(
+                f"There should be exactly {spatial} elements, one for each dimension, in {name}, but got: "
+                f"{len(given)} elements."
+            )
     usual = [
         (n - 1) * s + k - 2 * p for n, k, s, p in zip(input.shape[-spatial:], kernel, stride, padding, strict=True)
     ]

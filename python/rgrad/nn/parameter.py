@@ -199,13 +199,19 @@ class UninitializedBuffer(_Uninitialized):
         requires_grad: whether the buffer will require gradients.
         device: its device.
         dtype: its dtype.
+        persistent: whether the buffer is part of the module's ``state_dict``.
     """
 
     _becomes = _C.Tensor
 
-    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> UninitializedBuffer:
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
         _refuse_operations()
-        return _C._make_subclass(cls, rgrad.empty(0, device=device, dtype=dtype), requires_grad)
+        made: Any = _C._make_subclass(cls, rgrad.empty(0, device=device, dtype=dtype), requires_grad)
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
 
 
 def is_lazy(param: Any) -> bool:

@@ -70,8 +70,8 @@ class StateMixin:
         """Like :meth:`register_state_dict_post_hook`, but the hook may return another dictionary."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
-                "Cannot register the same function as the state dict post hook and, as register_state_dict_post_hook "
-                "did, as one that returns None: register another function."
+                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "register_state_dict_post_hook"
             )
         return add_hook(self._state_dict_hooks, hook)
 
@@ -219,18 +219,16 @@ class StateMixin:
             )
         if tensor.is_meta and not loaded.is_meta and not assign:
             warnings.warn(
-                f"for {key}: copying to a meta parameter is a no-op; assign=True gives the module the loaded tensor",
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
+                "model, which is a no-op. assign=True gives the module the loaded tensor.",
                 stacklevel=2,
             )
         try:
             with rgrad.no_grad():
-                if not assign and not conversion.get_swap_module_params_on_conversion():
-                    tensor.copy_(loaded)
+                if conversion.get_swap_module_params_on_conversion():
+                    rgrad.utils.swap_tensors(tensor, _loaded_as(tensor, loaded, assign))
                 elif not assign:
-                    new = rgrad.empty_like(tensor.data).copy_(loaded)
-                    if isinstance(tensor, Parameter):
-                        new = Parameter(new, tensor.requires_grad)
-                    rgrad.utils.swap_tensors(tensor, new)
+                    tensor.copy_(loaded)
                 else:
                     if isinstance(tensor, Parameter):
                         if isinstance(loaded, Parameter):
@@ -271,6 +269,21 @@ class StateMixin:
         if problems:
             raise RuntimeError("\n\t".join([f"Error(s) in loading state_dict for {type(self).__name__}:", *problems]))
         return loading.keys
+
+
+def _loaded_as(tensor: _C.Tensor, loaded: _C.Tensor, assign: bool) -> _C.Tensor:
+    """What takes the place of a member: the classes of both tensors decide, by `Tensor.module_load`."""
+    new: _C.Tensor = tensor.module_load(loaded, assign=assign)
+    if new is tensor or new is loaded:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning one of the inputs in "
+            "module_load"
+        )
+    if isinstance(new, Parameter):
+        new.requires_grad_(tensor.requires_grad)
+    elif isinstance(tensor, Parameter):
+        new = Parameter(new, requires_grad=tensor.requires_grad)
+    return new
 
 
 class _Loading:

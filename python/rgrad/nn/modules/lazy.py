@@ -53,7 +53,7 @@ class LazyModuleMixin(Module):
         for name, buffer in list(self._buffers.items()):
             if buffer is not None and buffer.dim() > 0:
                 self._buffers[name] = UninitializedBuffer(device=device, dtype=dtype)
-        self._initialize_hook = self.register_forward_pre_hook(_infer)
+        self._initialize_hook = self.register_forward_pre_hook(_infer, with_kwargs=True)
 
     def has_uninitialized_params(self) -> bool:
         """Whether some parameter or buffer has no shape yet."""
@@ -79,7 +79,8 @@ class LazyModuleMixin(Module):
 class _LazyLayer(LazyModuleMixin):
     """A lazy module of this package: defines the sizes that it infers, and the shapes that follow from them."""
 
-    def initialize_parameters(self, input: _C.Tensor) -> None:
+    def initialize_parameters(self, input: _C.Tensor, *args: Any, **kwargs: Any) -> None:
+        # Transposed convolutions also get the size of their output.
         if not self.has_uninitialized_params():
             self._recall_sizes(input)
             return
@@ -103,9 +104,9 @@ class _LazyLayer(LazyModuleMixin):
         raise NotImplementedError
 
 
-def _infer(module: Any, args: tuple[Any, ...]) -> None:
+def _infer(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
     """The pre-hook of the first forward pass."""
-    module.initialize_parameters(*args)
+    module.initialize_parameters(*args, **(kwargs or {}))
     if module.has_uninitialized_params():
         raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")
     module._initialize_hook.remove()

@@ -15,6 +15,11 @@ def show() -> str:
     return f"rgrad {_door._native_version}:\n  - CPU: {platform.machine()}\n  - GPU: {gpus}\n"
 
 
+def _cxx_flags() -> str:
+    """Returns the options of the C++ compiler: none, as this build is of Rust."""
+    return ""
+
+
 def parallel_info() -> str:
     """Returns a text about the thread pool."""
     import os

@@ -344,6 +344,10 @@ if TYPE_CHECKING:
         rnn_tanh as rnn_tanh,
         rnn_tanh_cell as rnn_tanh_cell,
     )
+    from ._functions.scaling import (
+        _amp_foreach_non_finite_check_and_unscale_ as _amp_foreach_non_finite_check_and_unscale_,
+        _amp_update_scale_ as _amp_update_scale_,
+    )
     from ._functions.segments import (
         _segment_reduce as _segment_reduce,
         segment_reduce as segment_reduce,

@@ -7,6 +7,10 @@ from rgrad._absent import absent_class
 
 from ._size import Size
 
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
+
 
 def _get_tracing_state() -> None:
     """The trace that records what runs; always None, as `jit.trace` records nothing."""
@@ -87,10 +91,35 @@ def _set_mkldnn_enabled(enabled: bool) -> None:
     mkldnn.enabled = enabled
 
 
+def _reduce_generator(self: _C.Generator) -> tuple[Any, ...]:
+    """The pickled form of a generator: its device, its seed and its state."""
+    return _C.Generator, (self.device,), (self.initial_seed(), self.get_state())
+
+
+def _set_generator(self: _C.Generator, state: tuple[Any, ...]) -> None:
+    seed, numbers = state
+    self.manual_seed(seed)
+    self.set_state(numbers)
+
+
+def _of_networks(name: str) -> Any:
+    """What PyTorch has in `torch._C._nn` and rgrad among the operations of ATen, as `reflection_pad1d`."""
+    if not name.startswith("__"):
+        from rgrad import ops
+
+        found = getattr(ops.aten, name, None)
+        if found is not None:
+            return found
+    raise AttributeError(f"module 'rgrad._C._nn' has no attribute '{name}'")
+
+
 def install() -> None:
     """Puts them into the core's module."""
     for name in ("Graph", "Value"):  # annotations of functions that describe operations to an exporter
         setattr(_C, name, absent_class(f"torch._C.{name}", "models are exported to no other format"))
+    _C._nn.__getattr__ = _of_networks  # type: ignore[attr-defined, method-assign]
+    _C.Generator.__reduce__ = _reduce_generator  # type: ignore[method-assign, assignment]
+    _C.Generator.__setstate__ = _set_generator  # type: ignore[attr-defined]
     _C._DisableFuncTorch = _DisableFuncTorch  # type: ignore[attr-defined]
     for function in (
         _get_tracing_state,

@@ -66,6 +66,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
     "_functions.differences": ("gradient",),
     "_functions.hashes": ("hash_tensor",),
     "_functions.histograms": ("histogram", "histogramdd"),
+    "_functions.scaling": ("_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"),
     "_functions.segments": ("_segment_reduce", "segment_reduce"),
     "_functions.windows": (
         "bartlett_window",

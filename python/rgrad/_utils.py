@@ -44,12 +44,15 @@ def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
         return reduce_wrapper(tensor)
     if tensor.requires_grad:
         rgrad.utils.hooks.warn_if_has_hooks(tensor)
-    plain = tensor.detach().cpu()
-    if min(plain.stride(), default=0) < 0:
-        plain = plain.contiguous()
-    start = plain.storage_offset() * plain.dtype.itemsize
-    elements = _C._storage_bytes(plain)[start : start + _span(plain.shape, plain.stride()) * plain.dtype.itemsize]
-    data = pickle.PickleBuffer(elements) if protocol >= 5 else bytes(elements)
+    plain = tensor.detach()
+    data: Any = b""
+    if not tensor.is_meta:
+        plain = plain.cpu()
+        if min(plain.stride(), default=0) < 0:
+            plain = plain.contiguous()
+        start = plain.storage_offset() * plain.dtype.itemsize
+        elements = _C._storage_bytes(plain)[start : start + _span(plain.shape, plain.stride()) * plain.dtype.itemsize]
+        data = pickle.PickleBuffer(elements) if protocol >= 5 else bytes(elements)
     arguments = (
         data,
         dtype_name(tensor.dtype),
@@ -74,6 +77,9 @@ def _rebuild_tensor(
     data: Any, dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], device: str, requires_grad: bool
 ) -> Any:
     """The inverse of `reduce_tensor`."""
+    if device == "meta":
+        made = rgrad.empty_strided(shape, stride, dtype=getattr(rgrad, dtype), device=device)
+        return made.requires_grad_(requires_grad)
     memory = rgrad.empty(_span(shape, stride), dtype=getattr(rgrad, dtype))
     view = memoryview(data).cast("B")
     if view.nbytes != memory.nbytes:

@@ -61,8 +61,57 @@ def _normalized(name: str) -> Callable[..., Any]:
     )
 
 
-def _pads(mode: str) -> Callable[..., Any]:
-    return lambda self, padding: rgrad.nn.functional.pad(self, padding, mode)
+def _pads(mode: str, dims: int = 0) -> Callable[..., Any]:
+    def call(self: Tensor, padding: Any) -> Tensor:
+        if dims and len(padding) != 2 * dims:
+            raise RuntimeError(f"padding size is expected to be {2 * dims}, but got: {len(padding)}")
+        return rgrad.nn.functional.pad(self, padding, mode)
+
+    return call
+
+
+def _upsampled(mode: str, dims: int, antialias: bool = False) -> Callable[..., Any]:
+    """Resampling as operations have it: the sizes or factors of all dimensions in one list, or also one by one."""
+    smooth = "nearest" not in mode
+
+    def call(self: Tensor, output_size: Any = None, *rest: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+        corners = kwargs.pop("align_corners", None)
+        if smooth and corners is None:
+            corners, rest = bool(rest[0]), rest[1:]
+        scales = (*rest, *kwargs.values())
+        factors = scales[0] if scales and isinstance(scales[0], (list, tuple)) else None
+        given = factors if output_size is None else output_size
+        if given is None:
+            raise RuntimeError("Must specify exactly one of output_size and scale_factors")
+        if len(given) != dims:
+            raise RuntimeError(f"It is expected output_size equals to {dims}, but got size {len(given)}")
+        sizes: dict[str, Any] = {"size" if output_size is not None else "scale_factor": tuple(given)}
+        value = rgrad.nn.functional.interpolate(
+            self, **sizes, mode=mode, align_corners=corners, antialias=antialias
+        )
+        return value if out is None else out.resize_(value.shape).copy_(value)
+
+    return call
+
+
+def _plain_convolution(dims: int) -> Callable[..., Any]:
+    """A convolution whose kernel's size is an argument, too."""
+
+    def call(
+        self: Tensor, weight: Tensor, kernel_size: Any, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0
+    ) -> Tensor:
+        for name, value in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding)):
+            if not isinstance(value, int) and len(value) not in (1, dims):
+                raise RuntimeError(f"{dims}D {name} expected")
+        if weight.numel() == 0 or weight.dim() not in (2, dims + 2):
+            raise RuntimeError(
+                f"non-empty 2D or {dims + 2}D weight tensor expected, but got: {list(weight.shape)}"
+            )
+        size = (kernel_size,) * dims if isinstance(kernel_size, int) else tuple(kernel_size)
+        kernel = weight.reshape(weight.shape[0], -1, *size)
+        return getattr(rgrad, f"conv{dims}d")(self, kernel, bias, stride, padding)
+
+    return call
 
 
 def _pools(dims: int) -> Callable[..., Any]:
@@ -111,10 +160,6 @@ _ONLY_COMPARED = {
         for kind in ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
     },
     **{f"nll_loss{dims}_forward": "nll_loss" for dims in ("", "2d")},
-    **{f"upsample_nearest{n}d": "interpolate" for n in (1, 2, 3)},
-    **{f"_upsample_nearest_exact{n}d": "interpolate" for n in (1, 2, 3)},
-    **{f"upsample_{form}": "interpolate" for form in ("linear1d", "bilinear2d", "bicubic2d", "trilinear3d")},
-    **{f"_upsample_{form}2d_aa": "interpolate" for form in ("bilinear", "bicubic")},
 }
 
 # Those that have no function of their own here, or one of another form.
@@ -129,8 +174,17 @@ _OTHERS: dict[str, Callable[..., Any]] = {
         for name, instead in _ONLY_COMPARED.items()
     },
     **{f"_adaptive_avg_pool{n}d": _pools(n) for n in (2, 3)},
-    **{f"reflection_pad{n}d": _pads("reflect") for n in (1, 2, 3)},
-    **{f"replication_pad{n}d": _pads("replicate") for n in (1, 2, 3)},
+    **{f"reflection_pad{n}d": _pads("reflect", n) for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": _pads("replicate", n) for n in (1, 2, 3)},
+    **{f"upsample_nearest{n}d": _upsampled("nearest", n) for n in (1, 2, 3)},
+    **{f"_upsample_nearest_exact{n}d": _upsampled("nearest-exact", n) for n in (1, 2, 3)},
+    **{
+        f"upsample_{mode}{n}d": _upsampled(mode, n)
+        for mode, n in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3))
+    },
+    **{f"_upsample_{mode}2d_aa": _upsampled(mode, 2, antialias=True) for mode in ("bilinear", "bicubic")},
+    "thnn_conv2d": _plain_convolution(2),
+    "slow_conv3d": _plain_convolution(3),
     "_pad_circular": _pads("circular"),
     "convolution": _convolution,
     "_local_scalar_dense": Tensor.item,

@@ -563,3 +563,12 @@ def test_ratios_of_fractional_pools_are_one_for_each_dimension():
 def test_sizes_of_images_are_integers(antialias):
     with pytest.raises(TypeError, match=r"expected size to be one of int or Tuple.*<class 'float'>, <class 'int'>"):
         torch.nn.functional.interpolate(torch.ones(1, 1, 4, 4), (2.0, 2), mode="bilinear", antialias=antialias)
+
+
+@pytest.mark.parametrize(("mode", "padding", "whole"), [("mean", None, False), ("mean", 9, True), ("max", None, True)])
+def test_the_last_bag_goes_to_the_end_where_pytorch_does_not_read_its_end(mode, padding, whole):
+    table = torch.arange(20.0).view(10, 2)
+    indices, offsets = torch.tensor([0, 1, 2]), torch.tensor([0, 2, 2])
+    options = {"mode": mode, "padding_idx": padding, "include_last_offset": True}
+    result = F.embedding_bag(indices, table, offsets, **options)
+    assert result[1].tolist() == ([4.0, 5.0] if whole else [0.0, 0.0])

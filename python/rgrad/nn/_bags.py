@@ -66,6 +66,9 @@ def embedding_bag(
     factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     rows = _C._nn.embedding(indices, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     bags = starts.numel() - 1
+    if include_last_offset and bags > 0 and (mode == "max" or padding_idx is not None):
+        # As in PyTorch, which reads the last offset only for plain sums and means.
+        starts = rgrad.cat([starts[:-1], starts.new_full((1,), indices.numel())])
     bag = rgrad.searchsorted(starts[1:].contiguous(), rgrad.arange(indices.numel(), device=input.device), right=True)
     counting = bag < bags
     if padding_idx is not None:

@@ -2997,6 +2997,11 @@ DisableTorchFunction: Any
 DisableTorchFunctionSubclass: Any
 Graph: Any
 OutOfMemoryError: Any
+ScriptDict: Any
+ScriptFunction: Any
+ScriptList: Any
+ScriptMethod: Any
+ScriptModule: Any
 TensorBase: Any
 Value: Any
 _ConvBackend: Any
@@ -3034,6 +3039,7 @@ _get_cpu_capability: Any
 _get_default_device: Any
 _get_deterministic_fill_uninitialized_memory: Any
 _get_function_stack_at: Any
+_get_graph_executor_optimize: Any
 _get_mkldnn_enabled: Any
 _get_printoptions: Any
 _get_privateuse1_backend_name: Any
@@ -3063,6 +3069,8 @@ _is_deferring: Any
 _is_torch_function_enabled: Any
 _is_torch_function_mode_enabled: Any
 _is_wrapper: Any
+_jit_set_profiling_executor: Any
+_jit_set_profiling_mode: Any
 _keep_object: Any
 _len_torch_function_stack: Any
 _linalg: Any

@@ -128,6 +128,7 @@ if TYPE_CHECKING:
         safetensors,
         serialization,
         signal,
+        sparse,
         special,
         storage,
         testing,

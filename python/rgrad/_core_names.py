@@ -102,6 +102,25 @@ def _set_generator(self: _C.Generator, state: tuple[Any, ...]) -> None:
     self.set_state(numbers)
 
 
+_executor = {"_jit_set_profiling_executor": True, "_jit_set_profiling_mode": True}
+
+
+def _keeps(name: str) -> Any:
+    """A function that sets an option of the executor of scripts, and returns what it was; scripts run as they are."""
+
+    def switch(mode: bool) -> bool:
+        before, _executor[name] = _executor[name], mode
+        return before
+
+    switch.__name__ = name
+    return switch
+
+
+def _get_graph_executor_optimize(new_setting: bool | None = None) -> bool:
+    """False: scripts run as they are."""
+    return False
+
+
 def _of_networks(name: str) -> Any:
     """What PyTorch has in `torch._C._nn` and rgrad among the operations of ATen, as `reflection_pad1d`."""
     if not name.startswith("__"):
@@ -117,6 +136,8 @@ def install() -> None:
     """Puts them into the core's module."""
     for name in ("Graph", "Value"):  # annotations of functions that describe operations to an exporter
         setattr(_C, name, absent_class(f"torch._C.{name}", "models are exported to no other format"))
+    for name in ("ScriptDict", "ScriptFunction", "ScriptList", "ScriptMethod", "ScriptModule"):
+        setattr(_C, name, absent_class(f"torch._C.{name}", "torch.jit.script leaves everything as it is"))
     _C._nn.__getattr__ = _of_networks  # type: ignore[attr-defined, method-assign]
     _C.Generator.__reduce__ = _reduce_generator  # type: ignore[method-assign, assignment]
     _C.Generator.__setstate__ = _set_generator  # type: ignore[attr-defined]
@@ -129,6 +150,8 @@ def install() -> None:
         _infer_size,
         _get_deterministic_fill_uninitialized_memory,
         _set_deterministic_fill_uninitialized_memory,
+        *map(_keeps, _executor),
+        _get_graph_executor_optimize,
         _get_mkldnn_enabled,
         _set_mkldnn_enabled,
     ):

@@ -140,3 +140,22 @@ class amp:
         from rgrad.amp.autocast_mode import cpu_autocast
 
         return cpu_autocast(*args, **kwargs)
+
+
+def _supports(*extensions: str) -> Any:
+    """A function that tells whether the processor has some extensions."""
+
+    def supported() -> bool:
+        found = get_capabilities()
+        return all(found.get(name, False) for name in extensions)
+
+    supported.__doc__ = f"Whether the processor has {' and '.join(extensions)}."
+    return supported
+
+
+_is_avx2_supported = _supports("avx2")
+_is_avx512_supported = _supports("avx512_f", "avx512_vl", "avx512_bw", "avx512_dq")
+_is_avx512_bf16_supported = _supports("avx512_bf16")
+_is_vnni_supported = _supports("avx512_vnni")
+_is_amx_tile_supported = _supports("amx_tile")
+_is_amx_fp16_supported = _supports("amx_fp16")

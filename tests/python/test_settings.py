@@ -192,3 +192,49 @@ def test_deterministic_programs_get_no_memory_as_it_was(dtype):
             assert t.isnan().all()
         else:
             assert set(t.reshape(-1).tolist()) == {True if dtype == torch.bool else torch.iinfo(dtype).max}
+
+
+def test_the_check_of_sparse_tensors_is_a_setting_for_a_block_or_a_function():
+    check = torch.sparse.check_sparse_tensor_invariants
+    assert not check.is_enabled()
+    with check():
+        assert check.is_enabled() and not check(False)(check.is_enabled)()
+    assert not check.is_enabled()
+    check.enable()
+    try:
+        assert check.is_enabled()
+    finally:
+        check.disable()
+    once = check()
+    with once, pytest.raises(RuntimeError, match="already activated"):
+        once.__enter__()
+    with pytest.raises(NotImplementedError, match="none is sparse"):
+        torch.sparse.mm(torch.ones(1, 1), torch.ones(1, 1))
+
+
+def test_options_of_the_compiler_of_pytorch_are_kept():
+    from rgrad._inductor import config, utils
+
+    config.coordinate_descent_tuning = True
+    with config.patch({"max_autotune": True, "triton.cudagraphs": True}, cpp_wrapper=True):
+        assert config.max_autotune and config.triton.cudagraphs and config.cpp_wrapper
+    assert not config.max_autotune and not config.triton.cudagraphs and not config.cpp_wrapper
+    with pytest.raises(AttributeError, match="no_such_option does not exist"), config.patch("no_such_option", 1):
+        pass
+    assert "cuda" in utils.GPU_TYPES and not torch._dynamo.config.compiled_autograd
+
+
+def test_suites_find_what_pytorch_has_for_its_own_tests():
+    from rgrad._logging.scribe import open_source_signpost
+
+    assert open_source_signpost(subsystem="x", name="y") is None
+    assert torch._C._jit_set_profiling_executor(False) and not torch._C._jit_set_profiling_executor(True)
+    assert not torch._C._get_graph_executor_optimize() and not isinstance(torch.nn.ReLU(), torch._C.ScriptModule)
+    assert torch.backends.quantized.supported_engines == ["none"] and torch.__config__._cxx_flags() == ""
+    assert torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512")
+    assert isinstance(torch.cpu._is_avx2_supported(), bool)
+    torch._C._set_mkldnn_enabled(True)
+    assert torch._C._get_mkldnn_enabled() and torch.backends.mkldnn.enabled
+    torch._C._set_mkldnn_enabled(False)
+    with pytest.raises(NotImplementedError, match="exported to no other format"):
+        torch.onnx.unregister_custom_op_symbolic("a::b", 9)

@@ -110,3 +110,40 @@ def test_random_numbers_of_a_test_leave_others_as_they_were():
     assert torch.equal(first, wrapper_set_seed(lambda n: torch.rand(n), n=4))
     torch.manual_seed(42)
     assert torch.equal(first, torch.rand(4))
+
+
+def test_suites_compare_by_classes_of_pairs_of_their_own():
+    from rgrad.testing import _comparison as pairs
+
+    class Text(pairs.Pair):
+        def __init__(self, actual, expected, **options):
+            self._check_inputs_isinstance(actual, expected, cls=str)
+            super().__init__(actual, expected, **options)
+
+        def compare(self):
+            if self.actual.lower() != self.expected.lower():
+                self._fail(AssertionError, f"{self.actual} is not {self.expected}")
+
+    class Loose(pairs.NumberPair):
+        def __init__(self, actual, expected, *, atol_override=0.0, **options):
+            super().__init__(actual, expected, **options)
+            self.atol = max(self.atol, atol_override)
+
+    kinds = (pairs.NonePair, pairs.BooleanPair, Loose, pairs.TensorLikePair, Text, pairs.ObjectPair)
+
+    def compare(actual, expected, **options):
+        return pairs.not_close_error_metas(actual, expected, pair_types=kinds, **options)
+
+    assert not compare(["A", 1.0, None, True, torch.ones(2), {1}], ["a", 1.0, None, True, torch.ones(2), {1}])
+    assert not compare(1.0, 1.5, atol_override=1)
+    metas = compare({"x": ("A", 3)}, {"x": ("b", 4)})
+    assert [(meta.type, meta.id) for meta in metas] == [(AssertionError, ("x", 0)), (AssertionError, ("x", 1))]
+    assert str(metas[0].to_error()) == "A is not b\n\nThe failure occurred for item ['x'][0]"
+    assert str(metas[0].to_error("mine")) == "mine"
+    assert str(metas[1].to_error(lambda text: text.partition("!")[0])) == "Scalars are not equal"
+    pair = pairs.NumberPair(1, 2)
+    assert "atol=0" in repr(pair) and "expected=2" in repr(pair)
+    with pytest.raises(pairs.UnsupportedInputs):
+        pairs.BooleanPair(1, 2, id=())
+    with pytest.raises(TypeError, match="No comparison pair was able to handle inputs of type"):
+        pairs.not_close_error_metas("a", "b", pair_types=(pairs.NumberPair,))

@@ -24,7 +24,14 @@ __all__ = [
 ]
 
 # Set by packages before they compile.
-config = types.SimpleNamespace(suppress_errors=False, cache_size_limit=8, recompile_limit=8)
+config = types.SimpleNamespace(
+    suppress_errors=False,
+    cache_size_limit=8,
+    recompile_limit=8,
+    accumulated_recompile_limit=256,
+    compiled_autograd=False,
+    log_compilation_metrics=False,
+)
 
 
 def mark_dynamic(t: object, index: object, **bounds: object) -> None:

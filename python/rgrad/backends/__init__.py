@@ -9,9 +9,21 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from . import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum, winograd, xnnpack
+from . import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum, quantized, winograd, xnnpack
 
-__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "winograd", "xnnpack"]
+__all__ = [
+    "cpu",
+    "cuda",
+    "cudnn",
+    "mkl",
+    "mkldnn",
+    "mps",
+    "openmp",
+    "opt_einsum",
+    "quantized",
+    "winograd",
+    "xnnpack",
+]
 
 # Set by programs; without effect here, as are those of the modules: products of float32 are always computed in float32.
 fp32_precision = "none"

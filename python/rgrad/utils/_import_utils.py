@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import importlib.util
+from types import ModuleType
 
 
 def _check_module_exists(name: str) -> bool:
@@ -22,3 +25,14 @@ def _check_module_exists(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except ImportError:
         return False
+
+
+@functools.lru_cache
+def import_dill() -> ModuleType | None:
+    """The package `dill`, or None if it is not installed."""
+    if not _check_module_exists("dill"):
+        return None
+    dill = importlib.import_module("dill")
+    # Importing it changes what `pickle` does with classes, until it is told otherwise.
+    dill.extend(use_dill=False)
+    return dill

@@ -1,0 +1,1 @@
+"""`torch._logging`: what happens is written to no log."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import rgrad
@@ -52,6 +53,29 @@ __all__ = [
     "wgsl_op",
     "wrap_triton",
 ]
+
+
+@contextlib.contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A library whose operations are there for a `with` block.
+
+    Args:
+        args: of `Library`.
+        kwargs: likewise.
+
+    >>> import rgrad as torch
+    >>> with torch.library._scoped_library("of_a_block", "DEF") as library:
+    ...     _ = library.define("twice(Tensor x) -> Tensor")
+    ...     library.impl("twice", lambda x: 2 * x, "CompositeImplicitAutograd")
+    ...     torch.ops.of_a_block.twice(torch.ones(1))
+    tensor([2.])
+    """
+    library = Library(*args, **kwargs)
+    try:
+        yield library
+    finally:
+        library._destroy()
+
 
 triton_op = absent_function("torch.library.triton_op", "kernels of one's own are written in WGSL: wgsl_op")
 wrap_triton = absent_function("torch.library.wrap_triton", "kernels of one's own are written in WGSL: wgsl_op")

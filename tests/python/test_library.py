@@ -318,3 +318,12 @@ def test_a_library_defines_and_implements_by_decorators():
     with pytest.raises(ValueError, match="reserved namespace"):
         torch.library.Library("prim", "DEF")
     library._destroy()
+
+
+def test_operations_of_a_block_are_gone_after_it():
+    with torch.library._scoped_library("of_one_block", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: 2 * x, "CompositeImplicitAutograd")
+        assert torch.ops.of_one_block.twice(torch.ones(1)) == 2
+    with pytest.raises(AttributeError, match="no attribute 'twice'"):
+        torch.ops.of_one_block.twice(torch.ones(1))

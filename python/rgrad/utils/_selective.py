@@ -482,5 +482,5 @@ def create_selective_checkpoint_contexts(
 def _no_overload(op: Any) -> str:
     """The error for an item of a list of operations."""
     is_packet = isinstance(op, OpOverloadPacket)
-    hint = f" Write an overload of it, such as torch.ops.{op}.default." if is_packet else ""
-    return f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}.{hint}"
+    hint = f" Please update the OpOverloadPacket to a specific OpOverload, as torch.ops.{op}.default."
+    return f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}.{hint if is_packet else ''}"

@@ -430,3 +430,36 @@ def test_statistics_that_require_gradients_are_refused():
                 F.batch_norm(x, mean, var, training=training)
     with torch.no_grad():
         assert torch.allclose(F.batch_norm(x, zeros, ones, eps=0.0), x)
+
+
+def test_gradients_that_are_missing_become_zeros_which_a_recorded_pass_can_differentiate():
+    x, y = torch.tensor(0.5, requires_grad=True), torch.tensor(1.0, requires_grad=True)
+    (first,) = torch.autograd.grad(x * y, x, create_graph=True)
+    (second,) = torch.autograd.grad(first, x, create_graph=True, materialize_grads=True)
+    assert second == 0 and second.requires_grad
+    assert torch.autograd.grad(second, x, materialize_grads=True)[0] == 0
+    assert not torch.autograd.grad(y * 2, x, materialize_grads=True)[0].requires_grad
+    edge = torch.autograd.graph.get_gradient_edge(x.clone())
+    with pytest.raises(RuntimeError, match="materialize_grads cannot be used when the given input is a GradientEdge"):
+        torch.autograd.grad(y * 2, edge, materialize_grads=True)
+
+
+def test_a_hook_of_any_gradient_is_called_once_by_each_of_several_backwards():
+    import threading
+
+    tensors = [torch.ones(2, requires_grad=True) for _ in range(3)]
+    calls = []
+    barrier = threading.Barrier(2)
+
+    def hook(grad):
+        calls.append(grad)
+        barrier.wait(10)
+
+    torch.autograd.graph.register_multi_grad_hook(tensors, hook, mode="any")
+    losses = [sum((t * k).sum() for t in tensors) for k in (2.0, 3.0)]
+    threads = [threading.Thread(target=loss.backward) for loss in losses]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rgrad import _C
 from rgrad._C import Tensor
@@ -92,13 +92,23 @@ def grad(
         # Gradients have tangents only if the backward pass is recorded.
         found = _grad_batched(roots, wanted, grads, retain_graph, create_graph or has_tangents, allow_unused)
         # As typed in PyTorch; None is possible where `allow_unused` was asked for.
-        return tuple(  # pyright: ignore[reportReturnType]
-            _C.zeros_like(t) if g is None and materialize_grads else g for g, t in zip(found, wanted, strict=True)
-        )
+        return _filled(found, wanted, create_graph) if materialize_grads else tuple(found)  # type: ignore[return-value]
     if level is not None and has_tangents and not create_graph:
         found = level.grad(roots, wanted, grads, allow_unused, materialize_grads)
         return found  # pyright: ignore[reportReturnType]
-    return tuple(_C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, materialize_grads))
+    gradients = _C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, False)
+    return _filled(gradients, wanted, create_graph) if materialize_grads else tuple(gradients)
+
+
+def _filled(found: Iterable[Tensor | None], wanted: Iterable[Any], recorded: bool) -> tuple[Tensor, ...]:
+    """The gradients with zeros in the place of those that are missing; they require gradients in a recorded pass."""
+
+    def zeros(of: Any) -> Tensor:
+        if not isinstance(of, Tensor):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+        return _C.zeros_like(of, requires_grad=recorded)
+
+    return tuple(zeros(t) if g is None else g for g, t in zip(found, wanted, strict=True))
 
 
 def _grad_batched(

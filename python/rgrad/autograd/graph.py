@@ -329,15 +329,17 @@ def _register_all(tensors: Sequence[Any], fn: Callable[[Sequence[Tensor | None]]
 
 def _register_any(tensors: Sequence[Any], fn: Callable[[Tensor], None]) -> RemovableHandle:
     lock = threading.Lock()
-    last = -1
+    # The backwards that have called it; several may run at once, in threads or inside each other.
+    called: set[int] = set()
 
     @functools.wraps(fn)
     def hook(grad: Tensor) -> None:
-        nonlocal last
         run = _running()
         with lock:
-            first, last = run != last, run
+            first = run not in called
+            called.add(run)
         if first:
+            _C._queue_callback(lambda: called.discard(run))
             fn(grad)
 
     return _MultiHandle([t.register_hook(hook) for t in tensors if t.requires_grad])

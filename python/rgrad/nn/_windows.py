@@ -21,7 +21,7 @@ def _has_channels_last(x: Tensor, dims: Sequence[int]) -> bool:
 
     A batch of one or an image of one row fits both orders; then the stride of the batch decides.
     """
-    shape, strides = x.shape, x.stride()
+    shape, strides = x.shape, tuple(x.stride())
     least = 0
     for d in dims:
         if shape[d] == 0 or strides[d] < least or (d == 0 and least == strides[1]):

@@ -138,7 +138,7 @@ class _open_file_like:
     def __init__(self, name_or_buffer: Any, mode: str) -> None:
         self._opens = isinstance(name_or_buffer, str) or hasattr(name_or_buffer, "__fspath__")
         self._mode = mode
-        self.file_like = open(name_or_buffer, mode) if self._opens else name_or_buffer  # noqa: SIM115
+        self.file_like: Any = open(name_or_buffer, mode) if self._opens else name_or_buffer  # noqa: SIM115
 
     def __enter__(self) -> Any:
         return self.file_like

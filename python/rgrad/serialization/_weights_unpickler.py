@@ -185,7 +185,7 @@ def rebuild_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> A
         return result
     if not (isinstance(kind, type) and is_safe(kind) and issubclass(kind, rgrad.Tensor)):
         raise pickle.UnpicklingError(f"malformed tensor: {kind!r} is not its class"[:300])
-    result = result if type(result) is kind else result.as_subclass(kind)
+    result: Any = result if type(result) is kind else result.as_subclass(kind)
     if hasattr(kind, "__setstate__"):
         result.__setstate__(state)
     else:

@@ -10,7 +10,7 @@ import abc
 import cmath
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 import rgrad
 from rgrad._C import Tensor
@@ -399,6 +399,8 @@ def originate_pairs(
         ErrorMeta: containers have other keys or lengths, or no class takes two values.
     """
 
+    actual, expected = cast(Any, actual), cast(Any, expected)
+
     def below(key: Any, a: Any, e: Any) -> list[Pair]:
         return originate_pairs(
             a,
@@ -419,7 +421,8 @@ def originate_pairs(
             raise ErrorMeta(AssertionError, text, id=id)
         return [pair for i in range(len(actual)) for pair in below(i, actual[i], expected[i])]
     if are(mapping_types):
-        mine, theirs = set(actual.keys()), set(expected.keys())
+        keys: list[Any] = list(actual.keys())
+        mine, theirs = set(keys), set(expected.keys())
         if mine != theirs:
             raise ErrorMeta(
                 AssertionError,
@@ -428,7 +431,7 @@ def originate_pairs(
                 f"Additional keys in the actual mapping: {sorted(mine - theirs)}",
                 id=id,
             )
-        return [pair for key in actual.keys() for pair in below(key, actual[key], expected[key])]  # noqa: SIM118
+        return [pair for key in keys for pair in below(key, actual[key], expected[key])]
     for kind in pair_types:
         try:
             return [kind(actual, expected, id=id, **options)]

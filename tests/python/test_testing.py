@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import rgrad as torch
@@ -136,6 +137,7 @@ def test_suites_compare_by_classes_of_pairs_of_their_own():
 
     assert not compare(["A", 1.0, None, True, torch.ones(2), {1}], ["a", 1.0, None, True, torch.ones(2), {1}])
     assert not compare(1.0, 1.5, atol_override=1)
+    assert not compare([np.float64(1), np.int64(2)], [1.0, 2])
     metas = compare({"x": ("A", 3)}, {"x": ("b", 4)})
     assert [(meta.type, meta.id) for meta in metas] == [(AssertionError, ("x", 0)), (AssertionError, ("x", 1))]
     assert str(metas[0].to_error()) == "A is not b\n\nThe failure occurred for item ['x'][0]"

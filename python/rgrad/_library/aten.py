@@ -108,7 +108,7 @@ def _plain_convolution(dims: int) -> Callable[..., Any]:
                 f"non-empty 2D or {dims + 2}D weight tensor expected, but got: {list(weight.shape)}"
             )
         size = (kernel_size,) * dims if isinstance(kernel_size, int) else tuple(kernel_size)
-        kernel = weight.reshape((weight.shape[0], -1, *size))
+        kernel = weight.reshape((weight.size(0), -1, *size))
         return getattr(rgrad, f"conv{dims}d")(self, kernel, bias, stride, padding)
 
     return call

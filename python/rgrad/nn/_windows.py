@@ -16,12 +16,12 @@ Tensor = _C.Tensor
 _nn = _C._nn
 
 
-def _has_channels_last(x: Tensor, dims: Sequence[int]) -> bool:
+def _has_channels_last(x: Any, dims: Sequence[int]) -> bool:
     """Whether the strides grow along ``dims``, channels first: also of a part of a larger tensor.
 
     A batch of one or an image of one row fits both orders; then the stride of the batch decides.
     """
-    shape, strides = x.shape, tuple(x.stride())
+    shape, strides = x.shape, x.stride()
     least = 0
     for d in dims:
         if shape[d] == 0 or strides[d] < least or (d == 0 and least == strides[1]):

@@ -10,7 +10,7 @@ import abc
 import cmath
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, NoReturn
 
 import rgrad
 from rgrad._C import Tensor
@@ -186,7 +186,8 @@ class NumberPair(Pair):
     ) -> None:
         actual, expected = self._process_inputs(actual, expected, id=id)
         super().__init__(actual, expected, id=id, **other_parameters)
-        dtypes = [self._TYPE_TO_DTYPE[type(number)] for number in (actual, expected)]
+        kinds = [next(kind for kind in self._TYPE_TO_DTYPE if isinstance(x, kind)) for x in (actual, expected)]
+        dtypes = [self._TYPE_TO_DTYPE[kind] for kind in kinds]
         self.rtol, self.atol = _tolerances.get_tolerances(*dtypes, rtol=rtol, atol=atol, id=id)
         self.equal_nan = equal_nan
         self.check_dtype = check_dtype
@@ -200,10 +201,11 @@ class NumberPair(Pair):
         return self._to_number(actual, id=id), self._to_number(expected, id=id)
 
     def _to_number(self, number_like: Any, *, id: _Id) -> Any:
-        if isinstance(number_like, self._NUMBER_TYPES):
-            return number_like
+        # Some of NumPy's numbers are of Python's classes, too.
         if hasattr(number_like, "item"):
             return number_like.item()
+        if isinstance(number_like, self._NUMBER_TYPES):
+            return number_like
         raise ErrorMeta(TypeError, f"Unknown number type {type(number_like)}.", id=id)
 
     def compare(self) -> None:
@@ -399,8 +401,6 @@ def originate_pairs(
         ErrorMeta: containers have other keys or lengths, or no class takes two values.
     """
 
-    actual, expected = cast(Any, actual), cast(Any, expected)
-
     def below(key: Any, a: Any, e: Any) -> list[Pair]:
         return originate_pairs(
             a,
@@ -421,8 +421,10 @@ def originate_pairs(
             raise ErrorMeta(AssertionError, text, id=id)
         return [pair for i in range(len(actual)) for pair in below(i, actual[i], expected[i])]
     if are(mapping_types):
-        keys: list[Any] = list(actual.keys())
-        mine, theirs = set(keys), set(expected.keys())
+        first: Any = actual
+        second: Any = expected
+        keys = list(first.keys())
+        mine, theirs = set(keys), set(second.keys())
         if mine != theirs:
             raise ErrorMeta(
                 AssertionError,

@@ -266,6 +266,7 @@ if TYPE_CHECKING:
         _log_softmax_backward_data as _log_softmax_backward_data,
         _shape_as_tensor as _shape_as_tensor,
         _softmax_backward_data as _softmax_backward_data,
+        _sample_dirichlet as _sample_dirichlet,
         _standard_gamma as _standard_gamma,
         _weight_norm as _weight_norm,
     )

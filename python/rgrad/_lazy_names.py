@@ -99,6 +99,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "_log_softmax_backward_data",
         "_shape_as_tensor",
         "_softmax_backward_data",
+        "_sample_dirichlet",
         "_standard_gamma",
         "_weight_norm",
     ),

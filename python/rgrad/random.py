@@ -67,6 +67,25 @@ Generator.set_state = _set_generator_state  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
+def drawing_from(generator: Generator | None) -> Iterator[None]:
+    """A block in which the default generator has the state of another one, which then gets what it has come to.
+
+    Args:
+        generator: the other one; None for the default generator itself.
+    """
+    if generator is None or generator is default_generator:
+        yield
+        return
+    before = default_generator._state()
+    default_generator._set_state(bytes(generator._state()))
+    try:
+        yield
+    finally:
+        generator._set_state(bytes(default_generator._state()))
+        default_generator._set_state(bytes(before))
+
+
+@contextlib.contextmanager
 def fork_rng(devices: object = None, enabled: bool = True, **_: object) -> Iterator[None]:
     """Restores the state of the default generator after the block."""
     if not enabled:

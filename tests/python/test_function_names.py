@@ -54,8 +54,25 @@ def test_counts_have_their_mean_and_variance():
     assert abs(drawn.mean() - 12) < 0.2 and abs(drawn.var() - 8.4) < 0.5
     slopes = torch.rrelu(-torch.ones(1000), 0.25, 0.5, True)
     assert -0.5 <= slopes.min() < -0.45 and -0.3 < slopes.max() <= -0.25
-    with pytest.raises(NotImplementedError, match="default generator"):
-        torch.poisson(torch.ones(2), generator=torch.Generator())
+
+
+def test_a_generator_of_its_own_gives_the_numbers_of_its_seed():
+    count, rate = torch.full((50,), 40.0), torch.full((50,), 0.3)
+    own = torch.Generator()
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    for draw in (
+        lambda g: torch.poisson(count, generator=g),
+        lambda g: torch.binomial(count, rate, generator=g),
+        lambda g: torch._standard_gamma(count, generator=g),
+        lambda g: torch._sample_dirichlet(count, generator=g),
+        lambda g: torch.rrelu(-count, training=True, generator=g),
+    ):
+        own.manual_seed(7)
+        first, second = draw(own), draw(own)
+        own.manual_seed(7)
+        assert torch.equal(draw(own), first) and not torch.equal(first, second)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_parts_that_are_copies_may_be_written_to():

@@ -198,8 +198,6 @@ def test_samples_of_gamma_distributions_have_the_mean_and_gradients_by_the_shape
     assert abs(drawn.mean().item() - 3) < 0.2
     drawn.mean().backward()
     assert shape.grad is not None and abs(shape.grad.sum().item() - 1) < 0.1  # the mean's derivative
-    with pytest.raises(NotImplementedError):
-        torch._standard_gamma(shape, generator=torch.Generator())
 
 
 def test_a_module_has_other_tensors_within_a_context():

@@ -6,6 +6,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad.random import drawing_from
 
 Tensor = _C.Tensor
 
@@ -52,13 +53,13 @@ def _bools(x: Tensor) -> Tensor:
 
 
 def _is_all_true(self: Tensor) -> Tensor:
-    """Whether all elements of a bool tensor are true, as a tensor."""
-    return _bools(self).all()
+    """Whether all elements of a bool tensor are true, those of all slices in `vmap`, as a tensor."""
+    return _C._batch_value(_bools(self))[0].all()
 
 
 def _is_any_true(self: Tensor) -> Tensor:
-    """Whether an element of a bool tensor is true, as a tensor."""
-    return _bools(self).any()
+    """Whether an element of a bool tensor is true, in any slice in `vmap`, as a tensor."""
+    return _C._batch_value(_bools(self))[0].any()
 
 
 def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
@@ -100,10 +101,22 @@ def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
 
     Args:
         self: the shape parameters, positive.
-        generator: None; others than the default generator are refused.
+        generator: where the random numbers come from; the default generator if None.
     """
-    if generator is not None:
-        raise NotImplementedError("torch._standard_gamma draws from the default generator only")
     from rgrad.distributions._sampling import standard_gamma
 
-    return standard_gamma(self)
+    with drawing_from(generator):
+        return standard_gamma(self)
+
+
+def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
+    """Samples of Dirichlet distributions, differentiable by their parameters.
+
+    Args:
+        self: the concentrations, positive, a distribution in the last dimension.
+        generator: where the random numbers come from; the default generator if None.
+    """
+    from rgrad.distributions._sampling import dirichlet
+
+    with drawing_from(generator):
+        return dirichlet(self)

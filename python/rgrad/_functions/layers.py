@@ -13,6 +13,7 @@ import rgrad
 from rgrad import _C
 from rgrad.autograd import Function
 from rgrad.nn import functional as F
+from rgrad.random import drawing_from
 
 Tensor = _C.Tensor
 _nn = _C._nn
@@ -408,22 +409,17 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
 ) -> Tensor:
-    """`rgrad.nn.functional.rrelu`; the generator must be None."""
-    _default_generator("rrelu", generator)
-    return F.rrelu(input, lower, upper, training)
+    """`rgrad.nn.functional.rrelu`, with numbers of a generator."""
+    with drawing_from(generator):
+        return F.rrelu(input, lower, upper, training)
 
 
 def rrelu_(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
 ) -> Tensor:
     """`rrelu`, in place."""
-    _default_generator("rrelu_", generator)
-    return F.rrelu(input, lower, upper, training, inplace=True)
-
-
-def _default_generator(name: str, generator: Any) -> None:
-    if generator is not None and generator is not rgrad.default_generator:
-        raise NotImplementedError(f"torch.{name} draws from the default generator only: seed it by torch.manual_seed")
+    with drawing_from(generator):
+        return F.rrelu(input, lower, upper, training, inplace=True)
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -436,14 +432,14 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 
     Args:
         input: rates, of any shape and a floating-point dtype; not negative.
-        generator: must be None or the default one.
+        generator: where the random numbers come from; the default generator if None.
     """
     from rgrad.distributions._sampling import poisson as draw
 
-    _default_generator("poisson", generator)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"torch.poisson expects rates of a floating-point dtype, but got {input.dtype}")
-    return draw(input)
+    with drawing_from(generator):
+        return draw(input)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
@@ -452,13 +448,13 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     Args:
         count: numbers of trials, of a floating-point dtype.
         prob: probabilities of success; the shapes broadcast.
-        generator: must be None or the default one.
+        generator: where the random numbers come from; the default generator if None.
     """
     from rgrad.distributions._sampling import binomial as draw
 
-    _default_generator("binomial", generator)
     for name, value in (("count", count), ("prob", prob)):
         if not value.dtype.is_floating_point:
             kind = value.type().rpartition(".")[2].removesuffix("Tensor")
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {kind}")
-    return draw(*rgrad.broadcast_tensors(count, prob))
+    with drawing_from(generator):
+        return draw(*rgrad.broadcast_tensors(count, prob))

@@ -3032,7 +3032,9 @@ _disabled_torch_function_impl: Any
 _empty_cache: Any
 _enable_winograd: Any
 _enter_region: Any
+_enter_transform: Any
 _exit_region: Any
+_exit_transform: Any
 _functions: Any
 _get_autocast: Any
 _get_cpu_capability: Any
@@ -3096,7 +3098,9 @@ _push_saved_tensors_hooks: Any
 _queue_callback: Any
 _record_function: Any
 _record_written: Any
+_refusing_random: Any
 _remove_batch_dim: Any
+_require_grad: Any
 _reset_peak_memory: Any
 _result_type: Any
 _safetensors_index: Any
@@ -3124,7 +3128,9 @@ _storage_bytes: Any
 _swap_tensor_impl: Any
 _synchronize: Any
 _tensor_from_buffer: Any
+_torch_dispatch_disabled: Any
 _torch_dispatch_stack: Any
+_transforms: Any
 _typed_tensor: Any
 _unsafe_set_version_counter: Any
 _vmap_enter: Any

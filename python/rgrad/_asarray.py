@@ -121,4 +121,4 @@ def asarray(
         return result
     if not requires_grad and not result.is_leaf:
         return result.detach()
-    return result if requires_grad == result.requires_grad else result.requires_grad_(requires_grad)
+    return result if requires_grad == result.requires_grad else _C._require_grad(result, requires_grad)

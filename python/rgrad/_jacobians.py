@@ -8,7 +8,8 @@ from typing import Any
 
 import rgrad
 from rgrad import _C, Tensor
-from rgrad._vmap import map_rows
+from rgrad._transforms import transforming
+from rgrad._vmap import level_of, map_rows
 from rgrad.autograd.forward_ad import _check_product, _has_history, _probe
 from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -28,7 +29,7 @@ def _leaves_of(values: Any) -> tuple[list[Tensor], Any]:
             return t
         # In `vmap`, each slice has a derivative of its own.
         value, levels = _C._batch_everywhere(t) if running else (t, [])
-        value = value.view_as(value) if value.requires_grad else value.detach().requires_grad_()
+        value = value.view_as(value) if value.requires_grad else _C._require_grad(value.detach())
         leaves.append(_C._batched(value, levels) if levels else value)
         given = _C._unsafe_view(value, value.shape)
         return _C._batched(given, levels) if levels else given
@@ -99,15 +100,21 @@ class _Recorded:
         primals: its arguments, as a tuple.
         has_aux: whether it returns a pair of its result and anything.
         named: the function of this module that was called, for messages.
+        randomness: "error" if `func` must not draw random numbers.
     """
 
-    def __init__(self, func: _Function, primals: tuple[Any, ...], has_aux: bool, named: str) -> None:
+    def __init__(
+        self, func: _Function, primals: tuple[Any, ...], has_aux: bool, named: str, randomness: str = "same"
+    ) -> None:
         for given in tree_flatten(primals)[0]:
             if isinstance(given, Tensor) and not given.is_floating_point():
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {given.dtype}")
-        with rgrad.enable_grad():
+        with transforming(), rgrad.enable_grad():
             self.inputs, self.arguments = _leaves_of(primals)
-            made = func(*self.arguments)
+            if randomness == "error":
+                made = _C._refusing_random(lambda: func(*self.arguments))
+            else:
+                made = func(*self.arguments)
         value, aux = _split(made, has_aux, named)
         self.outputs, self.spec = tree_flatten(value)
         _check_outputs(value, self.outputs, named)
@@ -274,7 +281,13 @@ def linearize(func: _Function, *primals: Any) -> tuple[Any, _Function]:
 
 
 def _record(
-    func: _Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, named: str
+    func: _Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    argnums: Any,
+    has_aux: bool,
+    named: str,
+    randomness: str = "same",
 ) -> _Recorded:
     """A call as a function of the arguments that `argnums` selects."""
     numbers = _argument_numbers(args, argnums)
@@ -285,7 +298,7 @@ def _record(
             given[n] = value
         return func(*given, **kwargs)
 
-    return _Recorded(of_chosen, tuple(args[n] for n in numbers), has_aux, named)
+    return _Recorded(of_chosen, tuple(args[n] for n in numbers), has_aux, named, randomness)
 
 
 def _assembled(call: _Recorded, blocks: list[list[Tensor]], argnums: Any, has_aux: bool) -> Any:
@@ -300,7 +313,12 @@ def _assembled(call: _Recorded, blocks: list[list[Tensor]], argnums: Any, has_au
 
 
 def jacrev(
-    func: _Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, chunk_size: int | None = None
+    func: _Function,
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
 ) -> _Function:
     """A function that returns the Jacobian of another, computed by rows: a backward pass for each element of results.
 
@@ -309,6 +327,7 @@ def jacrev(
         argnums: by which arguments the derivative is taken; they may be containers of tensors.
         has_aux: whether there is more than the value.
         chunk_size: the number of rows that are computed at once; all by default.
+        _preallocate_and_copy: accepted; rows are joined when all have been computed.
 
     Returns:
         A function of the same arguments. In place of each result it has a tensor of shape
@@ -340,7 +359,8 @@ def jacfwd(
         func: as for `jacrev`.
         argnums: as for `jacrev`.
         has_aux: as for `jacrev`.
-        randomness: accepted; `func` is called once, so all columns are of the same random numbers.
+        randomness: whether `func` may draw random numbers: "error" if not; "same" ones for all columns, or "different"
+            ones.
 
     Returns:
         As `jacrev`.
@@ -354,10 +374,42 @@ def jacfwd(
 
     @functools.wraps(func)
     def derived(*args: Any, **kwargs: Any) -> Any:
-        call = _record(func, args, kwargs, argnums, has_aux, "jvp(f, primals, tangents)")
+        if randomness == "different":
+            return _assembled(*_sampled(func, args, kwargs, argnums, has_aux), argnums, has_aux)
+        call = _record(func, args, kwargs, argnums, has_aux, "jvp(f, primals, tangents)", randomness)
         return _assembled(call, call.columns(), argnums, has_aux)
 
     return derived
+
+
+def _sampled(
+    func: _Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool
+) -> tuple[_Recorded, list[list[Tensor]]]:
+    """Jacobians by columns, of which each has random numbers of its own, and the call."""
+    points = [t for t in tree_flatten([args[n] for n in _argument_numbers(args, argnums)])[0] if isinstance(t, Tensor)]
+    counts = [p.numel() for p in points]
+    total = sum(counts)
+    with level_of(total, "different") as level:
+        call = _record(func, args, kwargs, argnums, has_aux, "jvp(f, primals, tangents)")
+        rows = [
+            _C.cat([_basis(p) if i == k else _C.zeros(n, p.numel(), dtype=p.dtype) for k, n in enumerate(counts)])
+            for i, p in enumerate(points)
+        ]
+        directions = [
+            _C._add_batch_dim(r.to(p.device).view(total, *p.shape), 0, level) for r, p in zip(rows, points, strict=True)
+        ]
+        pushed = [_C._remove_batch_dim(t, level, total, 0) for t in call.push(directions, call.keeps)]
+        call.aux = tree_map(
+            lambda t: _C._remove_batch_dim(t, level, total, 0)[0] if isinstance(t, Tensor) else t, call.aux
+        )
+    blocks = [
+        [
+            block.movedim(0, -1).reshape((*block.shape[1:], *p.shape))
+            for block, p in zip(whole.split(counts), points, strict=True)
+        ]
+        for whole in pushed
+    ]
+    return call, blocks
 
 
 def hessian(func: _Function, argnums: int | tuple[int, ...] = 0) -> _Function:

@@ -237,7 +237,7 @@ def rebuild_tensor(
     mapping = SharedMapping.of(descriptor.detach(), nbytes)
     tensor = _on(_storage_on(mapping, nbytes), dtype, offset, size, stride)
     if cls is Tensor:
-        return tensor.requires_grad_(requires_grad)
+        return _C._require_grad(tensor, requires_grad)
     return _C._make_subclass(cls, tensor, requires_grad)
 
 

@@ -108,7 +108,7 @@ def copy_tensor(tensor: Any) -> Any:
     view = tensor.detach()
     if isinstance(tensor, rgrad.nn.Parameter):
         return rgrad.nn.Parameter(view, requires_grad)
-    return view.requires_grad_(requires_grad) if requires_grad else view
+    return _C._require_grad(view) if requires_grad else view
 
 
 def _deepcopy_wrapper(tensor: Any, memo: dict[int, Any]) -> Any:
@@ -219,7 +219,7 @@ def _deepcopy_by_class(tensor: Any, memo: dict[int, Any]) -> Any:
             f"cloning returns another instance of the same subclass; here it returned a {type(result).__name__}."
         )
     memo[id(tensor)] = result
-    result.requires_grad_(tensor.requires_grad)
+    _C._require_grad(result, tensor.requires_grad)
     if tensor.grad is not None:
         result.grad = copy.deepcopy(tensor.grad, memo)
     return result
@@ -260,7 +260,7 @@ def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
         # As in PyTorch, the copy of a parameter has no gradient.
         result = memo[id(tensor)] = rgrad.nn.Parameter(result, tensor.requires_grad)
         return result
-    memo[id(tensor)] = result.requires_grad_(tensor.requires_grad)
+    memo[id(tensor)] = _C._require_grad(result, tensor.requires_grad)
     if tensor.grad is not None:
         result.grad = copy.deepcopy(tensor.grad, memo)
     return result

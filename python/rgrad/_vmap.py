@@ -31,6 +31,29 @@ def running() -> list[tuple[int, str]]:
     return list(zip(_C._vmap_levels(), _C._vmap_randomness(), strict=True))
 
 
+def hook_of_slices(hook: _Function, levels: list[int]) -> _Function:
+    """A hook of the value of a batched tensor that calls one of the tensor, with the gradients of its slices.
+
+    Args:
+        hook: the hook, called with a batched tensor.
+        levels: the levels of the tensor.
+    """
+
+    def of_value(grad: Tensor) -> Tensor | None:
+        value, inner = _C._batch_value(grad)
+        # A gradient may have levels that the tensor lacks, and has their dimensions in front.
+        own = range(len(levels))
+        sizes = [value.shape[len(inner) + i] for i in own]
+        value = value.movedim([len(inner) + i for i in own], list(own))
+        found = hook(_C._batched(value, [*levels, *inner]))
+        if isinstance(found, Tensor):
+            for level, size in zip(levels[::-1], sizes[::-1], strict=True):
+                found = _C._remove_batch_dim(found, level, size, 0)
+        return found
+
+    return of_value
+
+
 def draw_samples(draw: _Function, *parameters: Tensor) -> Tensor:
     """Samples that `draw` makes of parameters of one shape, where each slice may have samples of its own.
 
@@ -110,7 +133,7 @@ def vmap(
         func: takes tensors without that dimension, in containers as well; returns tensors, or containers of them.
         in_dims: the mapped dimension of each argument, None for one that all slices share; one number for all.
         out_dims: where the dimension is in the results; one number for all. None for a result that is the same for all
-            slices.
+            slices, or is no tensor.
         randomness: "different" or "same" random numbers for the slices; with "error", drawing some is an error.
         chunk_size: the number of slices that are computed together; all by default.
 
@@ -162,23 +185,15 @@ def _whole(
 def _joined(func: _Function, made: Any, out_dims: Any, level: int, size: int) -> Any:
     """Results with the dimension of a level."""
     leaves, spec = tree_flatten(made)
-    if isinstance(made, Tensor):
-        dims = _one_out_dim(func, out_dims, made)
-    else:
-        dims = _broadcast(out_dims, spec)
-        if dims is None:
-            raise ValueError(
-                f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
-                f"structure of `outputs`: {tree_flatten(out_dims)[1]} beside {spec}"
-            )
     found = []
-    for t, dim in zip(leaves, dims, strict=True):
-        if not isinstance(t, Tensor):
+    for t, dim in zip(leaves, _dims_of_results(func, out_dims, spec), strict=True):
+        if dim is not None and not isinstance(t, Tensor):
             raise ValueError(
-                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)} as a return."
+                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}. Did you mean "
+                "to set out_dims= to None for output?"
             )
         if dim is None:
-            if _C._is_batched(t) and level in _C._batch_value(t)[1]:
+            if isinstance(t, Tensor) and _C._is_batched(t) and level in _C._batch_value(t)[1]:
                 raise ValueError(
                     f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
                 )
@@ -188,18 +203,25 @@ def _joined(func: _Function, made: Any, out_dims: Any, level: int, size: int) ->
     return tree_unflatten(found, spec)
 
 
-def _one_out_dim(func: _Function, out_dims: Any, made: Tensor) -> list[int | None]:
-    if isinstance(out_dims, (tuple, list)) and len(out_dims) == 1:
+def _dims_of_results(func: _Function, out_dims: Any, spec: TreeSpec) -> list[int | None]:
+    """The mapped dimension of each result; None for those that are returned as they are."""
+    if not isinstance(out_dims, (int, tuple, list, dict, type(None))):
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
+            "ints, which say where the mapped dimension of each result is"
+        )
+    if spec.is_leaf() and isinstance(out_dims, (tuple, list)) and len(out_dims) == 1:
         out_dims = out_dims[0]
-    if out_dims is None or (isinstance(out_dims, int) and not isinstance(out_dims, bool)):
-        return [out_dims]
-    raise ValueError(
-        f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int or a python collection of ints, "
-        f"one for each result: it is not compatible with one Tensor"
-    )
+    dims = broadcast_dims(out_dims, spec)
+    if dims is None:
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure "
+            f"of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}."
+        )
+    return dims
 
 
-def _broadcast(dims: Any, spec: TreeSpec) -> list[int | None] | None:
+def broadcast_dims(dims: Any, spec: TreeSpec) -> list[int | None] | None:
     """Dimensions for the leaves of a container: one for all, or a container of the same or a shallower structure."""
     if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
         return [dims] * spec.num_leaves
@@ -213,7 +235,7 @@ def _broadcast(dims: Any, spec: TreeSpec) -> list[int | None] | None:
     for child, inner in zip(own.children(), spec.children(), strict=True):
         part = tree_unflatten(flat[at : at + child.num_leaves], child)
         at += child.num_leaves
-        below = _broadcast(part, inner)
+        below = broadcast_dims(part, inner)
         if below is None:
             return None
         found += below
@@ -233,7 +255,7 @@ def _arguments(
     if not args:
         raise ValueError(f"{called}(<inputs>): got no inputs: nothing can be mapped")
     leaves, spec = tree_flatten(args)
-    dims = _broadcast(in_dims, spec)
+    dims = broadcast_dims(in_dims, spec)
     if dims is None:
         raise ValueError(
             f"{called}(<inputs>): in_dims is not compatible with the structure of `inputs`: "
@@ -291,10 +313,10 @@ def _by_chunks(
         made = _whole(func, length, dims, own, spec, out_dims, randomness, tree_unflatten(named, keys))
         found, out_spec = tree_flatten(made)
         parts.append(found)
-    where = _one_out_dim(func, out_dims, made) if isinstance(made, Tensor) else _broadcast(out_dims, out_spec)
+    where = _dims_of_results(func, out_dims, out_spec)
     joined = [
         column[0] if dim is None else rgrad.cat(column, dim)
-        for column, dim in zip(zip(*parts, strict=True), where or [], strict=True)
+        for column, dim in zip(zip(*parts, strict=True), where, strict=True)
     ]
     return tree_unflatten(joined, out_spec)
 

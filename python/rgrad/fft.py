@@ -27,7 +27,7 @@ def _scaled(name: str, whole: Tensor, n: int, d: float, dtype: Any, out: Tensor 
     made = (whole.double() * scale).to(dtype) if whole.device.type == "cpu" else whole.to(dtype) * scale
     if out is not None:
         made = out.resize_(made.shape).copy_(made)
-    return made.requires_grad_() if requires_grad else made
+    return _C._require_grad(made) if requires_grad else made
 
 
 def fftfreq(

@@ -21,6 +21,7 @@ from rgrad._jacobians import (
     jvp,
     linearize,
 )
+from rgrad._transforms import transforming
 from rgrad._vmap import vmap
 from rgrad.autograd.forward_ad import _has_history
 from rgrad.nn.utils.stateless import functional_call
@@ -45,10 +46,6 @@ __all__ = [
 
 _Function = Callable[..., Any]
 
-# How many derivatives are being computed around the current call.
-_levels = 0
-
-
 def grad_and_value(func: _Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> _Function:
     """A function that returns the gradient of another, and its value.
 
@@ -63,27 +60,22 @@ def grad_and_value(func: _Function, argnums: int | tuple[int, ...] = 0, has_aux:
 
     @functools.wraps(func)
     def derived(*args: Any, **kwargs: Any) -> Any:
-        global _levels
         numbers = _argument_numbers(args, argnums)
         recording = rgrad.is_grad_enabled()
-        _levels += 1
-        try:
-            with rgrad.enable_grad():
-                inputs, given = _leaves_of([args[n] for n in numbers])
-                chosen = dict(zip(numbers, given, strict=True))
-                made = func(*(chosen.get(i, a) for i, a in enumerate(args)), **kwargs)
-                value, _ = _split(made, has_aux, "grad_and_value(f)(*args)")
-                if not isinstance(value, Tensor) or value.dim() != 0:
-                    found = f"{value.dim()} dimensions" if isinstance(value, Tensor) else f"type {type(value)}"
-                    raise RuntimeError(f"grad: expected the function to return a tensor of one number, got {found}")
-                spec = tree_flatten(given)[1]
-                keeps = recording and (_levels > 1 or _has_history(value, inputs))
-                grads = [None] * len(inputs)
-                if value.requires_grad:
-                    grads = list(_autograd.grad(value, inputs, create_graph=keeps, allow_unused=True))
-                grads = [rgrad.zeros_like(t) if g is None else g for t, g in zip(inputs, grads, strict=True)]
-        finally:
-            _levels -= 1
+        with transforming() as outer, rgrad.enable_grad():
+            inputs, given = _leaves_of([args[n] for n in numbers])
+            chosen = dict(zip(numbers, given, strict=True))
+            made = func(*(chosen.get(i, a) for i, a in enumerate(args)), **kwargs)
+            value, _ = _split(made, has_aux, "grad_and_value(f)(*args)")
+            if not isinstance(value, Tensor) or value.dim() != 0:
+                found = f"{value.dim()} dimensions" if isinstance(value, Tensor) else f"type {type(value)}"
+                raise RuntimeError(f"grad: expected the function to return a tensor of one number, got {found}")
+            spec = tree_flatten(given)[1]
+            keeps = recording and (outer > 0 or _has_history(value, inputs))
+            grads = [None] * len(inputs)
+            if value.requires_grad:
+                grads = list(_autograd.grad(value, inputs, create_graph=keeps, allow_unused=True))
+            grads = [rgrad.zeros_like(t) if g is None else g for t, g in zip(inputs, grads, strict=True)]
         found = tree_unflatten(grads, spec)
         made = made if keeps else tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, made)
         return found[0] if isinstance(argnums, int) else tuple(found), made
@@ -127,7 +119,7 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
         (value, product), with `has_aux` (value, product, more). `product` takes what the value looks like and returns
         a tuple of what the arguments look like.
     """
-    with rgrad.enable_grad():
+    with transforming(), rgrad.enable_grad():
         leaves, inputs = _leaves_of(primals)
         made = func(*inputs)
     value, _ = _split(made, has_aux, "vjp(f, *primals)")
@@ -161,12 +153,16 @@ def stack_module_state(models: list[Any]) -> tuple[dict[str, Any], dict[str, Any
     """The parameters and the buffers of several modules of one kind, joined in a new first dimension."""
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if len({type(m) for m in models}) > 1 or len({m.training for m in models}) > 1:
-        raise RuntimeError("stack_module_state: the models have to be of one class and in one mode")
-    parameters = {
-        name: rgrad.stack([dict(m.named_parameters())[name] for m in models]).detach().requires_grad_(p.requires_grad)
-        for name, p in models[0].named_parameters()
-    }
+    if any(m.training != models[0].training for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = {}
+    for name, p in models[0].named_parameters():
+        own = [dict(m.named_parameters())[name] for m in models]
+        if any(t.requires_grad != p.requires_grad for t in own):
+            raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+        parameters[name] = rgrad.stack(own).detach().requires_grad_(p.requires_grad)
     buffers = {
         name: rgrad.stack([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()
     }
@@ -193,7 +189,8 @@ def functionalize(func: _Function, *, remove: str = "mutations") -> _Function:
 
     @functools.wraps(func)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return func(*args, **kwargs)
+        with transforming():
+            return func(*args, **kwargs)
 
     return called
 

@@ -8,7 +8,7 @@ use crate::ensure;
 use crate::error::Result;
 use crate::graph::{AccumulateGrad, AutogradMeta, GradFn, Grads, ModeGuard, NodeHooks, grad_enabled};
 use crate::layout::MemoryFormat;
-use crate::ops::{arith, rows};
+use crate::ops::{self, arith, rows};
 use crate::tensor::{Tensor, check_apart, check_inplace};
 
 /// `a + b`, computed in place if `a` has no other owner and nothing is recorded.
@@ -119,6 +119,12 @@ fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()
                 return Ok(());
             }
             continue;
+        }
+        if !create_graph && old.is_hosted() && g.is_hosted() {
+            // Python computes it, which no lock may be held for.
+            check_inplace(&old, false)?;
+            let _plain = ModeGuard::grad(false);
+            return ops::row_inplace(&rows::add, &[(&old).into(), (&g).into()], &[]);
         }
         let version = old.version();
         let sum = arith::add(&old, &g)?;

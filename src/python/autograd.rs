@@ -1,5 +1,6 @@
 //! Autograd methods and functions of the Python module.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList};
 
 use super::convert::tensors_or_none;
+use super::dispatch::{any_mode, by_class};
 use super::dtype::{PyDType, dtype_object, type_name};
 use super::error::IntoPy;
 use super::hooks::{Callable, PyHookHandle, hooks_dict};
@@ -20,15 +22,51 @@ use crate::graph::Edge;
 use crate::ops::{batching, interpreter};
 use crate::tensor::Tensor;
 
-/// Fails for a tensor that stands for the slices of another: `torch.func` takes derivatives in `vmap`.
-fn expect_unbatched(t: &Tensor, what: &str) -> PyResult<()> {
-    if interpreter::active() && t.is_batched() {
-        return Err(PyRuntimeError::new_err(format!(
-            "You are attempting to call Tensor.requires_grad_() or backward() inside of vmap: {what} is not supported there. \
-             Use torch.func.grad or torch.func.vjp"
-        )));
+thread_local! {
+    /// How many functions this thread is transforming, `vmap` aside: see `rgrad._transforms`.
+    static TRANSFORMS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Begins a derivative or another transform of a function.
+#[pyfunction(name = "_enter_transform")]
+pub fn enter_transform() {
+    TRANSFORMS.set(TRANSFORMS.get() + 1);
+}
+
+/// Ends the innermost one.
+#[pyfunction(name = "_exit_transform")]
+pub fn exit_transform() {
+    TRANSFORMS.set(TRANSFORMS.get().saturating_sub(1));
+}
+
+/// The number of running transforms, `vmap` aside.
+#[pyfunction(name = "_transforms")]
+pub fn transforms() -> u32 {
+    TRANSFORMS.get()
+}
+
+fn transforms_function() -> bool {
+    TRANSFORMS.get() > 0 || interpreter::active() && !batching::levels().is_empty()
+}
+
+/// Fails while a function is transformed: `torch.func` takes derivatives there.
+fn expect_untransformed(called: &str, also: &str) -> PyResult<()> {
+    if !transforms_function() {
+        return Ok(());
     }
-    Ok(())
+    Err(PyRuntimeError::new_err(format!(
+        "You are attempting to call Tensor.{called}() {also}inside of a function being transformed by a functorch \
+         transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, \
+         hessian) or call {called}() outside of a function being transformed instead."
+    )))
+}
+
+/// A tensor as one that requires grad, inside a function that is transformed too.
+#[pyfunction(name = "_require_grad")]
+#[pyo3(signature = (t, requires_grad=true))]
+pub fn require_grad<'py>(t: Bound<'py, PyTensor>, requires_grad: bool) -> PyResult<Bound<'py, PyTensor>> {
+    t.tensor().set_requires_grad(requires_grad).py()?;
+    Ok(t)
 }
 
 #[pymethods]
@@ -42,7 +80,9 @@ impl PyTensor {
     #[setter]
     fn set_requires_grad(&self, py: Python<'_>, on: &Bound<'_, PyAny>) -> PyResult<()> {
         let on = on.cast::<PyBool>().map_err(|_| PyRuntimeError::new_err("requires_grad must be a bool"))?;
-        expect_unbatched(&self.inner(py), "setting requires_grad")?;
+        if interpreter::active() && self.inner(py).is_batched() {
+            expect_untransformed("requires_grad_", "")?;
+        }
         // Unlike the method, the attribute setter always rejects tensors with history, even if nothing would change.
         if on.is_true() && self.inner(py).history().py()?.is_some() {
             return Err(PyRuntimeError::new_err(
@@ -59,7 +99,9 @@ impl PyTensor {
 
     #[pyo3(signature = (requires_grad=true))]
     fn requires_grad_(slf: Bound<'_, Self>, requires_grad: bool) -> PyResult<Bound<'_, Self>> {
-        expect_unbatched(&slf.tensor(), "requires_grad_()")?;
+        if requires_grad {
+            expect_untransformed("requires_grad_", "(or perhaps using torch.autograd.functional.* APIs) ")?;
+        }
         let t = slf.tensor();
         if requires_grad && !t.dtype().is_float() {
             return Err(PyRuntimeError::new_err(
@@ -223,8 +265,12 @@ impl PyTensor {
     }
 
     #[getter]
-    fn data(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let t = self.inner(py);
+    fn data(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        if any_mode() {
+            return by_class(slf, "detach", []).map(Bound::unbind);
+        }
+        let t = slf.tensor();
         wrap(py, if t.is_hosted() { t.detached().py()? } else { t.data() })
     }
 
@@ -251,8 +297,11 @@ impl PyTensor {
         Err(PyRuntimeError::new_err("Deleting tensor data is not allowed. Delete tensor instead!"))
     }
 
-    fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, self.inner(py).detached().py()?)
+    fn detach(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        if any_mode() {
+            return by_class(slf, "detach", []).map(Bound::unbind);
+        }
+        wrap(slf.py(), slf.tensor().detached().py()?)
     }
 
     fn detach_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -290,7 +339,12 @@ impl PyTensor {
             None => Vec::new(),
         };
         let inputs = inputs.map(|inputs| targets(inputs, "inputs")).transpose()?;
-        expect_unbatched(&self.inner(py), "backward()")?;
+        if interpreter::active() && self.inner(py).is_batched() {
+            return Err(PyRuntimeError::new_err(
+                "backward() called inside a functorch transform. This is not supported, please use functorch.grad or \
+                 functorch.vjp instead or call backward() outside of functorch transforms.",
+            ));
+        }
         let root = [Target::Tensor(self.inner(py))];
         let options = options(retain_graph, create_graph);
         warn_of_cycle(py, create_graph)?;
@@ -299,7 +353,15 @@ impl PyTensor {
 
     /// Calls `hook(grad)` whenever a gradient of this tensor is computed.
     fn register_hook(&self, py: Python<'_>, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
-        let t = &self.inner(py);
+        let mut t = &self.inner(py);
+        let mut hook = hook;
+        let batch = if interpreter::active() { t.batch() } else { None };
+        if let Some(batch) = &batch {
+            // The gradients of a value hold those of its slices.
+            let levels = batch.levels().to_vec();
+            hook = py.import("rgrad._vmap")?.call_method1("hook_of_slices", (hook, levels))?.unbind();
+            t = batch.value();
+        }
         if !t.requires_grad() {
             return Err(PyRuntimeError::new_err(
                 "cannot register a hook on a tensor that doesn't require gradient",
@@ -353,6 +415,7 @@ impl PyTensor {
         if !t.requires_grad() {
             return Err(PyRuntimeError::new_err("can't retain_grad on Tensor that has requires_grad=False"));
         }
+        expect_untransformed("retain_grad", "")?;
         t.retain_grad();
         Ok(())
     }

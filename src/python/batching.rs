@@ -56,6 +56,12 @@ pub fn outside_vmap<'py>(function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     batching::without(|| function.call0())
 }
 
+/// Calls a function in which operations that draw random numbers are errors.
+#[pyfunction(name = "_refusing_random")]
+pub fn refusing_random<'py>(function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    batching::refusing(|| function.call0())
+}
+
 /// A tensor that stands for the slices of a dimension of `t` at a level inside all that `t` has.
 #[pyfunction(name = "_add_batch_dim")]
 pub fn add_batch_dim(py: Python<'_>, t: &Bound<'_, PyTensor>, dim: i64, level: u32) -> PyResult<Py<PyAny>> {

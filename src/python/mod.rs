@@ -43,16 +43,20 @@ mod _C {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::autograd::{backward, grad, gradient_edge, increment_version, unsafe_set_version_counter};
+    use super::autograd::{
+        backward, enter_transform, exit_transform, grad, gradient_edge, increment_version, require_grad,
+        transforms, unsafe_set_version_counter,
+    };
     #[pymodule_export]
     use super::batching::{
         add_batch_dim, batched, enter_vmap, everywhere, exit_vmap, is_batched, outside_vmap, randomness,
-        remove_batch_dim, running_levels, set_fallback_warning, value_of,
+        refusing_random, remove_batch_dim, running_levels, set_fallback_warning, value_of,
     };
     #[pymodule_export]
     use super::dispatch::{
-        call_torch_dispatch, dispatch_modes, is_wrapper, keep_object, make_wrapper, meet_dispatch,
-        pop_dispatch_mode, push_dispatch_mode, record_written_by, set_below_autograd, set_dispatch_disabled,
+        call_torch_dispatch, dispatch_disabled, dispatch_modes, is_wrapper, keep_object, make_wrapper,
+        meet_dispatch, pop_dispatch_mode, push_dispatch_mode, record_written_by, set_below_autograd,
+        set_dispatch_disabled,
     };
     #[pymodule_export]
     use super::display::{get_printoptions, set_printoptions};

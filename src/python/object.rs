@@ -23,7 +23,7 @@ use pyo3::impl_::trampoline::{self, MethodDef, binaryfunc};
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyType};
 
-use super::dispatch::{asks_class, kept_object, value_by_class};
+use super::dispatch::{any_mode, asks_class, kept_object, value_by_class};
 use super::error::IntoPy;
 use super::hooks::visit_objects;
 use super::subclass::is_watched;
@@ -111,7 +111,7 @@ impl PyTensor {
             return t.item().py();
         }
         let t = t.clone();
-        if asks_class(&t) { value_by_class(py, &t) } else { py.detach(|| t.item()).py() }
+        if asks_class(&t) || any_mode() { value_by_class(py, &t) } else { py.detach(|| t.item()).py() }
     }
 
     /// As `value`, for Python's number protocol.

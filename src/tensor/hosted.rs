@@ -20,6 +20,9 @@ pub trait Host: Send + Sync {
 
     /// A tensor of ones like a hosted one.
     fn ones_like(&self, t: &Tensor) -> Result<Tensor>;
+
+    /// Whether it computes operations on tensors that are not hosted too.
+    fn watches(&self) -> bool;
 }
 
 static HOST: OnceLock<&'static dyn Host> = OnceLock::new();
@@ -67,7 +70,7 @@ impl Tensor {
             return Tensor::batched_over(batch.value().ones_like()?, batch.levels().into());
         }
         match HOST.get() {
-            Some(host) if self.is_hosted() => host.ones_like(self),
+            Some(host) if self.is_hosted() || host.watches() => host.ones_like(self),
             _ => Tensor::full_on(self.shape().clone(), 1i64, self.dtype(), self.device()),
         }
     }

@@ -267,3 +267,99 @@ def test_a_mapped_function_may_index_with_its_arguments():
     with TransformGetItemToIndex():
         made = mask(torch.arange(2), torch.arange(3), torch.arange(3))
     assert torch.equal(made, seen[:, None, :] & (group[:, None] == group)[None])
+
+
+def test_the_former_names_say_which_is_to_be_called():
+    from rgrad import functorch
+
+    for name in ("grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "functionalize"):
+        with pytest.warns(FutureWarning, match=f"Please use `torch.func.{name}` instead"):
+            assert callable(getattr(functorch, name)(torch.sin))
+    with pytest.warns(FutureWarning, match="Please use `torch.vmap`"):
+        functorch.vmap(torch.sin)
+    with pytest.warns(FutureWarning, match="Please use `torch.func.functional_call`"):
+        function, parameters = functorch.make_functional(torch.nn.Linear(2, 3))
+    assert function(parameters, torch.ones(1, 2)).shape == (1, 3)
+
+
+def test_modules_whose_states_differ_are_not_stacked():
+    models = [torch.nn.Linear(2, 2) for _ in range(2)]
+    with pytest.raises(RuntimeError, match="same training/eval mode"):
+        stack_module_state([models[0], torch.nn.Linear(2, 2).eval()])
+    with pytest.raises(RuntimeError, match="of the same class"):
+        stack_module_state([models[0], torch.nn.Bilinear(2, 2, 2)])
+    models[0].weight.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="Expected weight from each model to have the same .requires_grad"):
+        stack_module_state(models)
+
+
+def test_an_input_that_is_returned_and_saved_is_refused_where_the_context_is_set_up_apart():
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*(inputs if ctx.mode == "input" else (output,)))
+
+    x = torch.ones(2)
+    for Same._backward_cls.mode in ("input", "output"):
+        for call in (Same.apply, grad(lambda x: Same.apply(x.clone()).sum())):
+            with pytest.raises(RuntimeError, match="returned as-is as output is being saved"):
+                call(x)
+
+
+class Net(torch.nn.Module):
+    """Convolutions and linear layers, with and without a bias, a stride and several rows of a sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(2, 3, 3, padding=1)
+        self.second = torch.nn.Conv2d(3, 4, (3, 2), stride=2, bias=False)
+        self.third = torch.nn.Linear(9, 5)
+        self.last = torch.nn.Linear(5, 2, bias=False)
+
+    def forward(self, x):
+        rows = self.second(self.first(x).tanh()).flatten(2)
+        return self.last(self.third(rows).tanh())
+
+
+@pytest.mark.parametrize("pictures", [(1,), (2,), ()])
+def test_gradients_of_samples_are_those_of_a_loop(pictures):
+    torch.manual_seed(0)
+    net, x = Net().double(), torch.randn(4, *pictures, 2, 8, 6, dtype=torch.float64)
+    parameters = {name: p.detach() for name, p in net.named_parameters()}
+
+    def loss(parameters, x):
+        x = x if pictures else x[None]
+        return (torch.func.functional_call(net, parameters, x) ** 2).sum()
+
+    found = vmap(grad(loss, (0, 1)), (None, 0))(parameters, x)
+    expected = [grad(loss, (0, 1))(parameters, part) for part in x]
+    for name in parameters:
+        torch.testing.assert_close(found[0][name], torch.stack([e[0][name] for e in expected]))
+    torch.testing.assert_close(found[1], torch.stack([e[1] for e in expected]))
+
+    # Derivatives of these, by what all samples share and by what is their own.
+    def of_gradient(parameters, x):
+        by_weight, by_input = grad(loss, (0, 1))(parameters, x)
+        return sum((t**2).sum() for t in by_weight.values()) + (by_input**3).sum()
+
+    again = vmap(grad(of_gradient, (0, 1)), (None, 0))(parameters, x[:2])
+    for i in range(2):
+        one = grad(of_gradient, (0, 1))(parameters, x[i])
+        torch.testing.assert_close(again[1][i], one[1])
+        for name in parameters:
+            torch.testing.assert_close(again[0][name][i], one[0][name])
+    whole = grad(lambda p: vmap(of_gradient, (None, 0))(p, x[:2]).sum())(parameters)
+    torch.testing.assert_close(whole["second.weight"], again[0]["second.weight"].sum(0))
+
+
+    def outputs(p, x):
+        return torch.func.functional_call(net, p, x if pictures else x[None]).sum((0, 1))
+
+    jacobians = vmap(jacrev(outputs), (None, 0))(parameters, x)
+    alone = jacrev(outputs)(parameters, x[0])
+    for name in parameters:
+        torch.testing.assert_close(jacobians[name][0], alone[name])

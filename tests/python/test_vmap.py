@@ -156,8 +156,12 @@ class Cube(torch.autograd.Function):
 
 class Doubled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x):
+    def forward(x):
         return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -181,8 +185,107 @@ def test_a_custom_function_without_a_rule_says_so():
         def forward(ctx, x):
             return x
 
+    class Ruleless(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
     with pytest.raises(RuntimeError, match="does not have vmap support"):
-        vmap(Plain.apply)(X)
+        vmap(Ruleless.apply)(X)
+    # What forward keeps in its ctx would be of all slices, or of another derivative.
+    for transform in (vmap, grad, jacrev, jacfwd, hessian, torch.func.functionalize):
+        with pytest.raises(RuntimeError, match="must override the setup_context"):
+            transform(Plain.apply)(X[0])
+
+
+class Pair(torch.autograd.Function):
+    """Takes a container, and returns what its rule is told to."""
+
+    rule = None
+
+    @staticmethod
+    def forward(pair, *, factor=1):
+        return pair[0] * pair[1] * factor
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def vmap(info, in_dims, pair, *, factor=1):
+        return Pair.rule(in_dims, pair, factor)
+
+
+def test_the_rule_of_a_custom_function_gets_containers_and_returns_dims_for_its_results():
+    Pair.rule = lambda in_dims, pair, factor: ([pair[0] * factor, pair[1]], in_dims[0])
+    first, second = vmap(lambda x: Pair.apply([x, W[:, 0]], factor=3), out_dims=[0, None])(X)
+    close(first, 3 * X)
+    assert second is W[:, 0] or torch.equal(second, W[:, 0])
+    Pair.rule = lambda in_dims, pair, factor: ((pair[0].sum(), 5), None)
+    assert vmap(lambda x: Pair.apply([x, x])[0])(X).tolist() == [X.sum().item()] * 5
+    Pair.rule = lambda in_dims, pair, factor: pair[0]
+    with pytest.raises(RuntimeError, match="to have two returns.* Got a <class 'rgrad.Tensor'> instead"):
+        vmap(lambda x: Pair.apply([x, x]))(X)
+    Pair.rule = lambda in_dims, pair, factor: (pair[0], (0, 0))
+    with pytest.raises(RuntimeError, match="returned an incompatible"):
+        vmap(lambda x: Pair.apply([x, x]))(X)
+    with pytest.raises(NotImplementedError, match="kwarg-only Tensor"):
+        vmap(lambda x: Pair.apply([x, x], factor=x))(X)
+
+
+def test_hooks_see_the_gradients_of_slices():
+    seen = []
+
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda g: (seen.append(g.shape), g * 10)[1])
+        return (y * y).sum()
+
+    close(vmap(grad(f))(X), 80 * X)
+    close(jacrev(lambda x: torch.stack([f(x), -f(x)]))(X[0]), torch.stack([80 * X[0], -80 * X[0]]))
+    close(vmap(vmap(grad(f)), 1)(X.view(5, 3, 1).expand(5, 3, 2)), 80 * X.T[:, :, None].expand(3, 5, 2))
+    assert seen == [(3,)] * 3 + [(2,)]
+    with pytest.raises(RuntimeError, match="cannot register a hook"):
+        vmap(lambda x: x.register_hook(print))(X)
+
+
+def test_the_jacobian_by_columns_draws_random_numbers_only_if_it_may():
+    def noisy(x):
+        return x * torch.rand(3)
+
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+        jacfwd(noisy)(X[0])
+    same = jacfwd(lambda x: (x.sum() * torch.rand(4)), randomness="same")(X[0])
+    assert torch.equal(same, same[:, :1].expand(4, 3))
+    other, aux = jacfwd(lambda x, y: (x.sum() * torch.rand(4), y), (0, 1), True, randomness="different")(X[0], W[0])
+    assert [t.shape for t in other] == [(4, 3), (4, 4)] and torch.equal(aux, W[0])
+    assert other[0].unique().numel() == 12 and not other[1].any()
+
+
+def test_whether_all_or_any_are_true_is_asked_of_all_slices():
+    seen = []
+    vmap(lambda x: (seen.append((torch._is_all_true(x > -2).item(), torch._is_any_true(x > 1.9).item())), x)[1])(X)
+    assert seen == [(True, True)]
+
+
+def test_a_result_that_is_no_tensor_is_returned_where_its_dimension_is_none():
+    assert vmap(lambda x: (x, "text"), out_dims=(0, None))(X)[1] == "text"
+    assert vmap(lambda x: None, out_dims=None)(X) is None
+    with pytest.raises(ValueError, match="must be an int, None or a python collection of ints"):
+        vmap(torch.sin, out_dims="first")(X)
+    for options in ({}, {"chunk_size": 2}):
+        with pytest.raises(ValueError, match="out_dims is not compatible with the structure of `outputs`"):
+            vmap(torch.sin, out_dims=(0, 0), **options)(X)
+
+
+def test_strides_within_vmap_stay_within_the_slice():
+    close(vmap(lambda x: x.as_strided((2, 2), (1, 1)))(X), torch.stack([X[:, :2], X[:, 1:]], 1))
+    with pytest.raises(RuntimeError, match="can access memory outside of `tensor`"):
+        vmap(lambda x: x.as_strided((4,), (1,)))(X)
 
 
 def test_arguments_that_do_not_fit_are_refused():
@@ -194,8 +297,13 @@ def test_arguments_that_do_not_fit_are_refused():
         vmap(torch.mul, (0, 1))(X, X)
     with pytest.raises(ValueError, match="must only return Tensors, got type <class 'int'>"):
         vmap(lambda x: 1)(X)
-    with pytest.raises(RuntimeError, match="requires_grad_"):
-        vmap(lambda x: x.requires_grad_())(X)
+    for transform in (vmap, grad, jacfwd):
+        with pytest.raises(RuntimeError, match=r"Tensor.requires_grad_\(\) .*inside of a function being transformed"):
+            transform(lambda x: x.requires_grad_().sum())(X)
+    with pytest.raises(RuntimeError, match=r"Tensor.retain_grad\(\) inside of a function being transformed"):
+        grad(lambda x: (x.retain_grad(), x.sum())[1])(X)
+    with pytest.raises(RuntimeError, match=r"backward\(\) called inside a functorch transform"):
+        vmap(lambda x: (x * 2).sum().backward())(X)
 
 
 def test_the_text_of_a_batched_tensor_shows_its_levels():

@@ -20,7 +20,7 @@ _ROWS = {
     "_functorch.eager_transforms": ("_jacobians", "_slice_argnums hessian jacfwd jacrev jvp linearize"),
     "_functorch.functional_call": ("func", "functional_call stack_module_state"),
     "_functorch.make_functional": (
-        "functorch",
+        "functorch._modules",
         "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional "
         "make_functional_with_buffers",
     ),

@@ -25,7 +25,7 @@ def _window(
     places = rgrad.arange(window_length, dtype=rgrad.float64, device="cpu") / max(last, 1)
     made = (rgrad.ones_like(places) if window_length == 1 else shape(places)).to(dtype)
     made = made.to(options["device"] or rgrad.get_default_device())
-    return made.requires_grad_() if options["requires_grad"] else made
+    return _C._require_grad(made) if options["requires_grad"] else made
 
 
 def _cosines(*coefficients: float) -> Callable[[Tensor], Tensor]:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from rgrad import _C
 from rgrad._C import Tensor
-from rgrad._vmap import running
+from rgrad._vmap import broadcast_dims, running
+from rgrad.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from .function import Function
+from .function import Function, is_own
 
 
 class VmapInfo(NamedTuple):
@@ -24,29 +25,47 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def _innermost(t: Any) -> int:
+def innermost(t: Any) -> int:
+    """The innermost level of a tensor; 0 for whatever has none."""
     levels = _C._batch_value(t)[1] if isinstance(t, Tensor) else ()
     return levels[-1] if levels else 0
 
 
-def _whole(t: Any, level: int) -> Any:
+def whole(t: Any, level: int) -> Any:
     """The tensor whose slices at a level `t` stands for, in its first dimension; others as they are."""
-    if _innermost(t) != level:
+    if innermost(t) != level:
         return t
     value, levels = _C._batch_value(t)
     return _C._batched(value, levels[:-1])
 
 
-def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
-    """Calls a custom function with batched tensors among its arguments.
+def batched(values: Any) -> bool:
+    """Whether there are batched tensors among values in containers."""
+    return any(isinstance(v, Tensor) and _C._is_batched(v) for v in tree_leaves(values))
+
+
+def apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls a custom function with batched tensors among its arguments, in containers as well.
+
+    Args:
+        cls: the function.
+        args: its arguments by position.
+        kwargs: those by name, which may not be tensors.
 
     Raises:
         RuntimeError: if the function has no rule, or two.
     """
-    level = max(_innermost(a) for a in args)
-    in_dims = tuple(0 if _innermost(a) == level else None for a in args)
-    own = tuple(_whole(a, level) for a in args)
-    first = next(a for a, d in zip(own, in_dims, strict=True) if d is not None)
+    if any(isinstance(v, Tensor) for v in tree_leaves(kwargs)):
+        raise NotImplementedError(
+            "Run vmap on autograd.Function with kwarg-only Tensor args. Please do not pass kwarg-only Tensors to "
+            f"autograd.Function. Got: {kwargs}"
+        )
+    leaves, spec = tree_flatten(args)
+    level = max(innermost(a) for a in leaves)
+    dims = [0 if innermost(a) == level else None for a in leaves]
+    values = [whole(a, level) for a in leaves]
+    in_dims, own = tree_unflatten(dims, spec), tree_unflatten(values, spec)
+    first = next(a for a, d in zip(values, dims, strict=True) if d is not None)
     size, randomness = first.shape[0], dict(running())[level]
     overridden = cls.vmap is not Function.vmap
     if cls.generate_vmap_rule:
@@ -55,42 +74,45 @@ def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
                 f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and a vmap "
                 f"staticmethod: keep one of them"
             )
-        if cls.setup_context is Function.setup_context:
-            raise RuntimeError(
-                f"the autograd.Function {cls.__name__} must override the setup_context staticmethod, as its rule "
-                f"for vmap is to be generated"
-            )
         outputs = _generated(cls, level, size, randomness, in_dims).apply(*own)
         several = isinstance(outputs, tuple)
         wrapped = [
             _C._add_batch_dim(o, 0, level) if isinstance(o, Tensor) else o for o in (outputs if several else (outputs,))
         ]
         return tuple(wrapped) if several else wrapped[0]
-    if not overridden and cls.__module__.split(".")[0] in ("rgrad", "torch"):
+    if not overridden and is_own(cls):
         return _by_slices(cls, own, in_dims, level, size)
     if not overridden:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it does not have vmap support: give "
-            f"this autograd.Function a vmap staticmethod, or generate_vmap_rule=True"
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement "
+            "the vmap staticmethod or set generate_vmap_rule=True."
         )
-    made = cls.vmap(VmapInfo(size, randomness), in_dims, *own)
+    return with_dims(cls.vmap(VmapInfo(size, randomness), in_dims, *own, **kwargs), level)
+
+
+def with_dims(made: Any, level: int) -> Any:
+    """Batched tensors for what a `vmap` staticmethod has returned: a pair of whole outputs and their mapped
+    dimensions.
+    """
     if not (isinstance(made, tuple) and len(made) == 2):
+        found = f"{len(made)} returns" if isinstance(made, tuple) else f"a {type(made)}"
         raise RuntimeError(
-            f"the vmap staticmethod of {cls.__name__} has to return (outputs, out_dims), but got {type(made)}"
+            "Expected the vmap staticmethod to have two returns: an output, and out_dims that fit its structure. "
+            f"Got {found} instead"
         )
-    outputs, out_dims = made
-    several = isinstance(outputs, tuple)
-    outs = outputs if several else (outputs,)
-    dims = tuple(out_dims) if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outs)
-    if len(dims) != len(outs):
+    output, out_dims = made
+    outs, spec = tree_flatten(output)
+    dims = broadcast_dims(out_dims, spec)
+    if dims is None:
         raise RuntimeError(
-            f"The vmap staticmethod of {cls.__name__} returned {len(outs)} outputs and {len(dims)} out_dims"
+            "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple: "
+            f"out_dims={out_dims} has structure {tree_flatten(out_dims)[1]}, and the output {spec}"
         )
-    wrapped = tuple(
+    wrapped = [
         o if d is None or not isinstance(o, Tensor) else _C._add_batch_dim(o, d, level)
         for o, d in zip(outs, dims, strict=True)
-    )
-    return wrapped if several else wrapped[0]
+    ]
+    return tree_unflatten(wrapped, spec)
 
 
 def _by_slices(

@@ -441,7 +441,7 @@ def _made(level: _Level, primal: Tensor, tangent: Tensor, in_place: bool = False
             f"Expected a tangent of the shape and dtype of the value, which is {primal.dtype}, got {tangent.dtype}"
         )
     with _Recording(), level._paused():
-        shift = _C.zeros_like(primal.detach()).requires_grad_()
+        shift = _C._require_grad(_C.zeros_like(primal.detach()))
         dual = _Dual.apply(primal, shift, in_place)
     ctx = _ctx_of(dual.grad_fn)
     ctx.level, ctx.shift, ctx.tangent, ctx.primal = level, shift, tangent, None if in_place else primal
@@ -527,7 +527,7 @@ def _probe(like: Tensor) -> Tensor:
     """A vector v for the pass of J^T v, of elements that differ: terms that do not cancel in general do not in v."""
     value, levels = _C._batch_value(like)
     v = _C.arange(value.numel(), dtype=_C.float32, device=value.device).mul_(0.7).add_(0.3).cos_()
-    return _C._batched(v.to(value.dtype).view(value.shape).requires_grad_(), levels)
+    return _C._batched(_C._require_grad(v.to(value.dtype).view(value.shape)), levels)
 
 
 def _check_product(first: Sequence[tuple[Tensor, Tensor]], second: Sequence[tuple[Tensor, Tensor]]) -> None:

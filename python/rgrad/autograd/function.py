@@ -258,12 +258,18 @@ class Function(metaclass=FunctionMeta):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs forward and records the function. Keyword arguments are converted to positional ones."""
         plain = cls.setup_context is Function.setup_context
+        if _C._vmap_levels() or _C._transforms():
+            if plain and not is_own(cls):
+                raise RuntimeError(
+                    f"{cls.__name__} is called in a function that torch.func transforms, where an autograd.Function "
+                    "must override the setup_context staticmethod: what forward keeps in its ctx belongs to one call"
+                )
+            from ._vmapped import apply, batched
+
+            if batched((args, kwargs)):
+                return apply(cls, args, kwargs)
         if kwargs or not plain:
             args = _placed(cls.forward, args, kwargs, plain)
-        if _C._vmap_levels() and any(isinstance(a, Tensor) and _C._is_batched(a) for a in args):
-            from ._vmapped import apply
-
-            return apply(cls, args)
         ctx = cls._backward_cls()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         if _dual.level is not None and _dual.level.active:
@@ -279,6 +285,7 @@ class Function(metaclass=FunctionMeta):
                 return cls.forward(ctx, *args)
             output = cls.forward(*args)
             cls.setup_context(ctx, args, output)
+            _refuse_returned_inputs(ctx, args, output)
             return output
         finally:
             _C._set_grad_enabled(before)
@@ -302,6 +309,28 @@ class Function(metaclass=FunctionMeta):
         tensors = tuple(output[i] for i in places)
         passed = dict(zip(places, _C._record_function(ctx, _call_backward, args, tensors, recorded), strict=True))
         return tuple(passed.get(i, o) for i, o in enumerate(output))
+
+
+def is_own(cls: type[Function]) -> bool:
+    """Whether a function is one of this package."""
+    return cls.__module__.split(".")[0] in ("rgrad", "torch")
+
+
+def _refuse_returned_inputs(ctx: FunctionCtx, args: tuple, output: Any) -> None:
+    """Raises if an input is saved that is also a result, and so no longer what it was when it was saved."""
+    saved = [t for t in (*ctx._to_save, *ctx._saved_for_forward) if isinstance(t, Tensor)]
+    if not saved:
+        return
+    outputs = output if isinstance(output, tuple) else (output,)
+    for a in args:
+        if not isinstance(a, Tensor) or any(a is d for d in ctx._dirty):
+            continue
+        if any(a is o for o in outputs) and any(a is t for t in saved):
+            raise RuntimeError(
+                "An input that has been returned as-is as output is being saved for backward. This is not supported "
+                "if you override setup_context. You should return and save a view of the input instead, e.g. with "
+                "x.view_as(x) or setup ctx inside the forward function itself."
+            )
 
 
 class InplaceFunction(Function):
@@ -412,4 +441,4 @@ _Refuse._backward_cls.__name__ = "torch::autograd::Error"
 
 
 def _refuse(t: Tensor) -> Tensor:
-    return _Refuse.apply(t.detach().requires_grad_())
+    return _Refuse.apply(_C._require_grad(t.detach()))

@@ -20,7 +20,7 @@ def _derivative(
     """The gradient for the operand of the given shape; a convolution is linear in it, so its values don't matter."""
     again = rgrad.is_grad_enabled() and (operand.requires_grad or grad_output.requires_grad)
     with rgrad.enable_grad():
-        wanted = grad_output.new_zeros(tuple(shape)).requires_grad_()
+        wanted = _C._require_grad(grad_output.new_zeros(tuple(shape)))
         operand = operand if again else operand.detach()
         result = convolution(wanted, operand) if first else convolution(operand, wanted)
         (grad,) = rgrad.autograd.grad(result, wanted, grad_output, create_graph=again)

@@ -44,7 +44,7 @@ class Parameter(_C.Tensor, metaclass=_ParameterMeta):
         kind = type(data)
         if kind is _C.Tensor or issubclass(kind, Parameter):
             return _C._make_subclass(cls, data, requires_grad)
-        made = cast(Any, data.detach().requires_grad_(requires_grad))
+        made = cast(Any, _C._require_grad(data.detach(), requires_grad))
         found = type(made)
         if found is not kind:
             raise RuntimeError(
@@ -98,7 +98,7 @@ class Buffer(_C.Tensor, metaclass=_BufferMeta):
     def __new__(cls, data: _C.Tensor | None = None, *, persistent: bool = True) -> _C.Tensor:
         if data is None:
             data = rgrad.empty(0)
-        buffer = cast(Any, data.detach().requires_grad_(data.requires_grad))
+        buffer = cast(Any, _C._require_grad(data.detach(), data.requires_grad))
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer

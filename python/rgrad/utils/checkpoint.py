@@ -79,7 +79,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs, with tensors detached; they require a gradient if the originals do."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
-    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+    return tuple(_C._require_grad(x.detach(), x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 pub use call::BatchCall;
 pub use grad::grad;
-pub use random::Randomness;
+pub use random::{Randomness, refusing};
 pub use select::{index, set_index};
 pub use slices::{backward, set_warns};
 

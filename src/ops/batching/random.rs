@@ -1,10 +1,12 @@
 //! Operations that draw random numbers: the same for all slices, different ones, or none at all.
 
+use std::sync::Arc;
+
 use super::call::Values;
 use super::plan::params;
 use super::{BatchCall, Batching};
 use crate::error::Result;
-use crate::ops::interpreter::{Form, Next, OpCall};
+use crate::ops::interpreter::{self, Form, Interpreter, Next, OpCall};
 use crate::ops::schema::{Out, Value};
 use crate::ops::view;
 use crate::tensor::Tensor;
@@ -34,14 +36,42 @@ pub fn draws(call: &OpCall, values: &[Value]) -> bool {
     }
 }
 
-fn refuse_error(batching: &Batching) -> Result<()> {
-    ensure!(
-        batching.levels.iter().all(|l| l.randomness != Randomness::Error),
+fn refuse() -> Result<()> {
+    bail!(
         Runtime,
         "vmap: called random operation while in randomness error mode: pass randomness='same' or 'different' to vmap, or \
          draw outside of it"
-    );
-    Ok(())
+    )
+}
+
+fn refuse_error(batching: &Batching) -> Result<()> {
+    if batching.levels.iter().any(|l| l.randomness == Randomness::Error) { refuse() } else { Ok(()) }
+}
+
+/// Refuses operations that draw random numbers, for a function that is not called by `vmap` though PyTorch's is.
+struct Refusing;
+
+impl Interpreter for Refusing {
+    fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out> {
+        if draws(call, values) {
+            refuse()?;
+        }
+        next.call(call, values)
+    }
+}
+
+/// Calls a function in which operations that draw random numbers are errors.
+pub fn refusing<R>(run: impl FnOnce() -> R) -> R {
+    struct Removed(Arc<dyn Interpreter>);
+    impl Drop for Removed {
+        fn drop(&mut self) {
+            interpreter::remove(&self.0);
+        }
+    }
+    let refusing: Arc<dyn Interpreter> = Arc::new(Refusing);
+    interpreter::push(refusing.clone());
+    let _removed = Removed(refusing);
+    run()
 }
 
 /// The levels whose slices get numbers of their own, and their sizes.
@@ -55,7 +85,8 @@ pub fn unbatched(batching: &Batching, call: &OpCall, values: &[Value], next: Nex
     ensure!(
         !matches!(call.form, Form::Into(_)),
         Runtime,
-        "vmap: calling out variants of operations that draw random numbers, as {}(..., out=), is not supported",
+        "vmap: We do not support calling out variants of random operations inside of vmap, as {}(..., out=): use the one \
+         that returns its result",
         call.op.name
     );
     let (levels, sizes) = differing(batching);
@@ -99,7 +130,8 @@ pub fn batched(c: &BatchCall) -> Result<Out> {
     ensure!(
         !matches!(c.call.form, Form::Into(_)),
         Runtime,
-        "vmap: calling out variants of operations that draw random numbers, as {}(..., out=), is not supported",
+        "vmap: We do not support calling out variants of random operations inside of vmap, as {}(..., out=): use the one \
+         that returns its result",
         c.op_name()
     );
     let by_tensors = matches!(c.op_name(), "bernoulli" | "multinomial" | "normal") || c.tensor("p").is_some();

@@ -164,6 +164,26 @@ pub fn as_strided(c: &BatchCall) -> Result<Out> {
         "mismatch in length of strides and shape: size and stride must have the same length"
     );
     let value = c.with_all(t, 0)?;
+    let own = value.layout();
+    let given = |sizes: &[i64], strides: &[i64]| -> i64 {
+        if sizes.contains(&0) { 0 } else { sizes.iter().zip(strides).map(|(n, s)| (n - 1) * s).sum() }
+    };
+    let of_slice = |all: &[isize]| all[c.n()..].iter().map(|&s| s as i64).collect::<Vec<_>>();
+    let sizes: Vec<i64> = own.shape[c.n()..].iter().map(|&n| n as i64).collect();
+    let last = own.offset as i64 + given(&sizes, &of_slice(&own.strides));
+    let first = match c.value("storage_offset") {
+        Value::Number(at) => at.to_i64(),
+        _ => own.offset as i64,
+    };
+    let wanted = first + given(size, stride);
+    ensure!(
+        size.contains(&0) || (first >= own.offset as i64 && wanted <= last),
+        Runtime,
+        "result = tensor.as_strided({size:?}, {stride:?}, {first}) can access memory outside of `tensor`. `result` can access \
+         some memory in range [{first}, {wanted}], but `tensor` can only access some memory in range [{}, {last}]. This is not \
+         supported inside of vmap, please try to rewrite the `as_strided` call as a sequence of PyTorch view operations",
+        own.offset
+    );
     let outer = value.strides()[..c.n()].iter().map(|&s| s as i64);
     let mut values = c.map(|_| Ok(value.clone()))?;
     values[1] = with_sizes(c, size);

@@ -14,7 +14,6 @@ use super::hosting::hosted;
 use super::modes::{self, Mode, Pushed};
 use super::nodes::{Repeat, compute_node, record_node, second_run};
 use crate::dtype::Scalar;
-use crate::ensure;
 use crate::error::Result;
 use crate::graph::{BelowAutograd, Grads, ModeGuard, grad_enabled};
 use crate::ops::interpreter::{self, Caller, Form, HostInterpreter, NodeCall, OpCall};
@@ -25,6 +24,7 @@ use crate::python::dtype::type_name;
 use crate::python::error::foreign;
 use crate::python::object::{PyTensor, TensorObject};
 use crate::tensor::{Tensor, check_inplace};
+use crate::{bail, ensure};
 
 /// A call with plain arguments that a mode computes.
 ///
@@ -136,6 +136,12 @@ pub(super) fn compute(call: &OpCall, values: &[Value], mode: Option<&Py<PyAny>>)
     drop(below);
     let own = COMPUTING.with_borrow_mut(Vec::pop).and_then(|c| c.result);
     let computed = computed?;
+    if let Computed::Str(text) = &computed
+        && !call.op.replaces()
+        && call.op.name != "type"
+    {
+        bail!(Runtime, "Unable to cast {text} to Tensor");
+    }
     ensure!(
         in_place || into || !matches!((&computed, call.caller), (Computed::None, Caller::Core)),
         Runtime,

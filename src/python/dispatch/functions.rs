@@ -29,16 +29,21 @@ pub fn call_torch_dispatch<'py>(
 ) -> PyResult<Py<PyAny>> {
     let mut arguments = Vec::new();
     args.iter().chain(kwargs.values()).for_each(|a| collect(&a, &mut arguments));
-    if modes::disabled() || !arguments.iter().any(Tensor::is_hosted) {
+    let hosted = arguments.iter().any(Tensor::is_hosted);
+    let mode = modes::innermost(py);
+    if modes::disabled() || !hosted && mode.is_none() {
         return Ok(function.call(args, Some(kwargs))?.unbind());
     }
     let tracked = grad_enabled() && arguments.iter().any(Tensor::requires_grad);
     let below = BelowAutograd::enter();
     let shown =
         Shown { func: func.clone(), args: args.clone(), kwargs: kwargs.clone(), function: function.clone() };
-    let computed = interpreter::without(|| handle(py, &shown, &arguments, None))?;
+    let computed = match &mode {
+        Some((at, mode)) => interpreter::outside(*at, || handle(py, &shown, &arguments, Some(mode)))?,
+        None => interpreter::without(|| handle(py, &shown, &arguments, None))?,
+    };
     drop(below);
-    if !tracked {
+    if !tracked || !hosted {
         return Ok(computed.unbind());
     }
     let again = |mirror: &Mirror| call_with(py, function, args, kwargs, mirror.images()).map_err(foreign);

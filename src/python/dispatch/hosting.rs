@@ -188,13 +188,20 @@ impl Host for PythonHost {
     fn ones_like(&self, t: &Tensor) -> Result<Tensor> {
         through_python("ones_like", t)
     }
+
+    fn watches(&self) -> bool {
+        modes::any_mode()
+    }
 }
 
 /// Calls a function of `rgrad._dispatch` with a hosted tensor.
 fn through_python(name: &str, t: &Tensor) -> Result<Tensor> {
     let call = |py: Python<'_>| -> PyResult<Tensor> {
         let out = py.import("rgrad._dispatch")?.getattr(name)?.call1((wrap(py, t.clone())?,))?;
-        Ok(out.cast::<PyTensor>()?.tensor())
+        match out.cast::<PyTensor>() {
+            Ok(t) => Ok(t.tensor()),
+            Err(_) => Err(PyRuntimeError::new_err(format!("Unable to cast {out} to Tensor"))),
+        }
     };
     Python::attach(call).map_err(foreign)
 }
@@ -216,8 +223,7 @@ pub fn any_asks_class(obj: &Bound<'_, PyAny>) -> bool {
 #[cold]
 pub fn value_by_class(py: Python<'_>, t: &Tensor) -> PyResult<Scalar> {
     let value = py.import("rgrad._dispatch")?.getattr("item")?.call1((wrap(py, t.clone())?,))?;
-    convert::number(&value)
-        .ok_or_else(|| PyTypeError::new_err(format!("expected a number, but got {}", type_name(&value))))
+    convert::number(&value).ok_or_else(|| PyRuntimeError::new_err(format!("Cannot cast {value} to number")))
 }
 
 /// Has the class of a tensor compute what the function of `rgrad._dispatch` names.

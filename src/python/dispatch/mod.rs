@@ -27,5 +27,6 @@ pub use hosting::{
     make_wrapper, meet_dispatch, shown_device, value_by_class,
 };
 pub use modes::{
-    dispatch_modes, pop_dispatch_mode, push_dispatch_mode, set_below_autograd, set_dispatch_disabled,
+    any_mode, dispatch_disabled, dispatch_modes, pop_dispatch_mode, push_dispatch_mode, set_below_autograd,
+    set_dispatch_disabled,
 };

@@ -62,6 +62,21 @@ pub(super) fn as_mode(i: &Arc<dyn Interpreter>) -> Option<&Mode> {
     i.as_any()?.downcast_ref()
 }
 
+/// The innermost mode of this thread, and its place on the stack; None where modes are ignored.
+pub(super) fn innermost(py: Python<'_>) -> Option<(usize, Py<PyAny>)> {
+    if !interpreter::active() || DISABLED.get() {
+        return None;
+    }
+    let stack = interpreter::capture();
+    stack.iter().enumerate().rev().find_map(|(at, i)| Some((at, as_mode(i)?.0.clone_ref(py))))
+}
+
+/// Whether a mode of this thread sees calls.
+#[inline(always)]
+pub fn any_mode() -> bool {
+    interpreter::active() && !DISABLED.get() && interpreter::capture().iter().any(|i| as_mode(i).is_some())
+}
+
 /// Pushes a mode on this thread's stack.
 #[pyfunction(name = "_push_on_torch_dispatch_stack")]
 pub fn push_dispatch_mode(mode: Py<PyAny>) {
@@ -103,6 +118,12 @@ pub fn disabled() -> bool {
 #[pyfunction(name = "_set_torch_dispatch_disabled")]
 pub fn set_dispatch_disabled(disabled: bool) -> bool {
     DISABLED.replace(disabled)
+}
+
+/// Whether classes and modes are ignored on this thread.
+#[pyfunction(name = "_torch_dispatch_disabled")]
+pub fn dispatch_disabled() -> bool {
+    DISABLED.get()
 }
 
 /// Suspends recording below autograd, or ends that, on this thread; returns the previous setting.

@@ -128,7 +128,7 @@ class ParametrizationList(ModuleList):
             part = part.detach()
             if isinstance(original, Parameter):
                 part = Parameter(part, original.requires_grad)
-            _register(self, f"original{i}", part.requires_grad_(original.requires_grad))
+            _register(self, f"original{i}", _C._require_grad(part, original.requires_grad))
 
     @property
     def _originals(self) -> list[Tensor]:

@@ -276,6 +276,9 @@ def _init_subclass(cls: Any, **kwargs: Any) -> None:
         from rgrad._dispatch import install_class
 
         install_class(cls)
+        if getattr(cls.__torch_function__, "__func__", None) is _torch_function:
+            # As in PyTorch, such a class gets what its handler returned, and nothing is converted to it.
+            cls.__torch_function__ = _C._disabled_torch_function_impl
     take_part(cls)
 
 

@@ -23,7 +23,8 @@ class _OpNamespace(types.ModuleType):
         found = _operation.operations.get(f"{self._of}::{name}")
         if found is not None:
             return _operation.packet(found)
-        own = _aten.packet(name) if self._of == "aten" else None
+        tables = {"aten": _aten.packet, "prim": _aten.property_packet}
+        own = tables[self._of](name) if self._of in tables else None
         if own is None:
             raise AttributeError(f"'_OpNamespace' '{self._of}' object has no attribute '{name}'")
         return own
@@ -43,4 +44,6 @@ def load_library(path: str) -> None:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return _namespaces.setdefault(name, _OpNamespace(name))
+    # Kept as an attribute, which programs may delete.
+    made = globals()[name] = _namespaces.setdefault(name, _OpNamespace(name))
+    return made

@@ -215,11 +215,16 @@ pub fn make_subclass<'py>(
             type_name(data)
         ))
     })?;
-    // Such classes compute what sizes, strides, device and layout are; here these are those of the data.
-    let _ = (dispatch_sizes_strides_policy, dispatch_device, dispatch_layout, device_for_backend_keys);
+    // The device is that of the data.
+    let _ = device_for_backend_keys;
     let t = data.tensor().detach();
     t.set_requires_grad(require_grad).py()?;
-    object_of(cls, t)
+    let made = object_of(cls, t)?;
+    if dispatch_sizes_strides_policy.is_some() || dispatch_device || dispatch_layout {
+        let asked = (&made, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout);
+        cls.py().import("rgrad._dispatch")?.getattr("answer_for")?.call1(asked)?;
+    }
+    Ok(made)
 }
 
 /// Adds `_make_subclass` to the class as a static method: a built-in function does not bind to an object.

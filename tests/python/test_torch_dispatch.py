@@ -433,7 +433,11 @@ def test_wrappers_are_copied_and_pickled_by_their_attributes():
     file = io.BytesIO()
     torch.save(x, file)
     file.seek(0)
-    y = torch.load(file, weights_only=False)
+    with pytest.raises(pickle.UnpicklingError, match="Wrapper"):
+        torch.load(file)
+    with torch.serialization.safe_globals([Wrapper]):
+        file.seek(0)
+        y = torch.load(file)
     assert type(y) is Wrapper and y.inner.tolist() == [1, 1]
 
 

@@ -14,6 +14,7 @@ from rgrad._dispatch.operations import begin, decomposition, end, operation, ove
 from rgrad._library import aten
 
 __all__ = [
+    "answer_for",
     "begin",
     "call",
     "decomposition",
@@ -88,9 +89,9 @@ def make_wrapper_subclass(
         device: the device; by default the default device.
         pin_memory: ignored, as there is no memory.
         requires_grad: whether operations on it are recorded.
-        dispatch_sizes_strides_policy: accepted; sizes and strides are those given here.
-        dispatch_device: accepted, as before.
-        dispatch_layout: accepted, as before.
+        dispatch_sizes_strides_policy: "sizes" if the class answers for sizes and strides, "strides" if for these only.
+        dispatch_device: whether the class answers for the device.
+        dispatch_layout: whether the class answers for the layout.
 
     Returns:
         The object, whose attributes hold what the class computes with.
@@ -115,7 +116,17 @@ def make_wrapper_subclass(
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
     strides = None if strides is None else [int(n) for n in strides]
-    return _C._make_wrapper(cls, sizes, strides, int(storage_offset or 0), dtype, device, requires_grad)
+    made = _C._make_wrapper(cls, sizes, strides, int(storage_offset or 0), dtype, device, requires_grad)
+    answer_for(made, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
+    return made
+
+
+def answer_for(t: Any, sizes_strides: str | None, device: bool, layout: bool) -> None:
+    """As `policies.ask_for`, which is loaded for the classes that answer."""
+    if sizes_strides is not None or device or layout:
+        from rgrad._dispatch.policies import ask_for
+
+        ask_for(t, sizes_strides, device, layout)
 
 
 def call(full_name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,27 @@ _FAMILIES = ("linalg", "special", "fft")
 
 def _alias(self: Tensor) -> Tensor:
     return self.view(self.shape)
+
+
+def _is_strides_like_format(self: Tensor, memory_format: Any) -> bool:
+    from rgrad._dispatch.policies import asked
+
+    answer = asked(self, "stride", "is_strides_like_format.default", memory_format)
+    return self.is_contiguous(memory_format=memory_format) if answer is None else answer
+
+
+def _is_non_overlapping_and_dense(self: Tensor) -> bool:
+    from rgrad._dispatch.policies import asked
+
+    answer = asked(self, "stride", "is_non_overlapping_and_dense.default")
+    if answer is not None:
+        return answer
+    expected = 1
+    for stride, size in sorted(zip(self.stride(), self.shape, strict=True)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def _index(self: Tensor, indices: list[Tensor | None]) -> Tensor:
@@ -202,6 +224,12 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "nll_loss": _loss("nll_loss", "weight", "reduction", "ignore_index"),
     "smooth_l1_loss": _loss("smooth_l1_loss", "reduction", "beta"),
     "alias": _alias,
+    "sym_size": Tensor.size,
+    "sym_stride": Tensor.stride,
+    "sym_numel": Tensor.numel,
+    "sym_storage_offset": Tensor.storage_offset,
+    "is_strides_like_format": _is_strides_like_format,
+    "is_non_overlapping_and_dense": _is_non_overlapping_and_dense,
     "index": _index,
     "rsub": _rsub,
     "slice": _slice,
@@ -221,10 +249,9 @@ handled = Handled()
 class OpOverload(_OpOverload):
     """One form of an operation. Calling it chooses the form by the arguments, so that all forms compute alike."""
 
-    namespace = "aten"
-
     def __init__(self, packet: OpOverloadPacket, overload: str) -> None:
         self._overloadpacket, self._overloadname = packet, overload
+        self.namespace = packet._namespace
         self.__name__ = self.__qualname__ = f"{packet.__name__}.{overload}"
         self.__module__ = packet.__module__
 
@@ -236,7 +263,7 @@ class OpOverload(_OpOverload):
     def name(self) -> str:
         """The full name, without `.default`."""
         suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
-        return f"aten::{self._overloadpacket.__name__}{suffix}"
+        return f"{self.namespace}::{self._overloadpacket.__name__}{suffix}"
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if handled.calls and handled.calls[-1][0] is self:
@@ -247,19 +274,20 @@ class OpOverload(_OpOverload):
         return getattr, (self._overloadpacket, self._overloadname)
 
     def __str__(self) -> str:
-        return f"aten.{self.__name__}"
+        return f"{self.namespace}.{self.__name__}"
 
     def __repr__(self) -> str:
-        return f"<OpOverload(op='aten.{self._overloadpacket.__name__}', overload='{self._overloadname}')>"
+        return f"<OpOverload(op='{self.namespace}.{self._overloadpacket.__name__}', overload='{self._overloadname}')>"
 
 
 class OpOverloadPacket(_OpOverloadPacket):
     """An operation. Its attributes are its forms; names of forms are not checked, as no table of them is kept."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], namespace: str = "aten") -> None:
         self.__name__ = self.__qualname__ = name
-        self.__module__ = "torch._ops.aten"
-        self._qualified_op_name = f"aten::{name}"
+        self.__module__ = f"torch._ops.{namespace}"
+        self._namespace = namespace
+        self._qualified_op_name = f"{namespace}::{name}"
         self._function = function
 
     def __getattr__(self, name: str) -> OpOverload:
@@ -272,13 +300,13 @@ class OpOverloadPacket(_OpOverloadPacket):
         return self._function(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return packet, (self.__name__,)
+        return packet if self._namespace == "aten" else property_packet, (self.__name__,)
 
     def __str__(self) -> str:
-        return f"aten.{self.__name__}"
+        return f"{self._namespace}.{self.__name__}"
 
     def __repr__(self) -> str:
-        return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
+        return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
 
 
 def _function(name: str) -> Callable[..., Any] | None:
@@ -300,6 +328,12 @@ def packet(name: str) -> OpOverloadPacket | None:
     """The operation of a name; None where there is none."""
     function = None if name.startswith("__") else _function(name)
     return None if function is None else OpOverloadPacket(name, function)
+
+
+@functools.cache
+def property_packet(name: str) -> OpOverloadPacket | None:
+    """The operation of `torch.ops.prim` that reads a property of tensors; None for others."""
+    return OpOverloadPacket(name, operator.attrgetter(name), "prim") if name in ("device", "dtype", "layout") else None
 
 
 @functools.cache

@@ -7,12 +7,13 @@ A call goes through these steps, each of which may complete it:
 1. The arguments are bound to the schema.
 2. If a mode is active or an argument has a `__torch_function__`, the call is passed to it.
 3. If a function is registered for the dispatch key Autograd, it is called; it calls the operation again, which then
-   skips this step.
+   skips this step. Before that, a call with batched tensors is made by the rule for `vmap`, or for each slice.
 4. If there is a composite implementation, it is called; the operations that it calls are recorded individually.
 5. If gradients must be recorded, the operation becomes one node, whose backward is the registered formula. Tensors in
    lists must be inputs of the node as well, so the arguments are flattened before its `forward` and restored in it.
    An operation of a `Library` without a formula is not a node: the calls in its implementation are recorded.
-6. Otherwise the implementation for the device is called, without recording.
+6. Otherwise the implementation for the device is called, without recording, unless a mode or the class of an argument
+   has a `__torch_dispatch__`, which then computes the result.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 from rgrad import _C
 from rgrad._C import Tensor
+from rgrad._library.interposed import by_handlers, by_vmap, is_batched
 from rgrad._library.schema import Schema
 from rgrad._ops import OpOverload as _OpOverload
 from rgrad._ops import OpOverloadPacket as _OpOverloadPacket
@@ -77,6 +79,9 @@ class Operation:
         self.backward: Callable[..., Any] | None = None
         self.setup_context: Callable[..., Any] | None = None
         self.disabled: set[str | None] = set()
+        self.vmap: Callable[..., Any] | None = None
+        # By class of tensors or of modes, what computes the operation in place of their `__torch_dispatch__`.
+        self.dispatch_rules: dict[Any, Callable[..., Any]] = {}
         # Whether results must not be arguments; operations of `custom_op` guarantee this.
         self.checks_aliases = False
         self._node: Any = None
@@ -114,6 +119,8 @@ class Operation:
         tensors = _tensors((positional, by_name))
         if _C._has_torch_function(tensors):
             return _C._handle_torch_function(overload(self), tuple(tensors), tuple(args), kwargs)
+        if is_batched((positional, by_name)):
+            return by_vmap(self, self, positional, by_name)
         if self.autograd is not None and self.name not in getattr(_below, "names", ()):
             with _below_autograd(self.name):
                 return self.autograd(*positional, **by_name)
@@ -121,6 +128,9 @@ class Operation:
             return self.composite(*positional, **by_name)
         if _C.is_grad_enabled() and any(t.requires_grad for t in tensors):
             if self.backward is None and not self.checks_aliases:
+                made = by_handlers(self, overload(self), positional, by_name)
+                if made is not NotImplemented:
+                    return made
                 return self.kernel_for((positional, by_name))(*positional, **by_name)
             return self._record(positional, by_name)
         return self.compute(positional, by_name)
@@ -129,6 +139,9 @@ class Operation:
         """Computes the results, without recording."""
         given = {id(t) for t in _tensors((positional, by_name))}
         with no_grad():
+            result = by_handlers(self, overload(self), positional, by_name)
+            if result is not NotImplemented:
+                return result
             result = self.kernel_for((positional, by_name))(*positional, **by_name)
         if self.checks_aliases and any(id(t) in given for t in _tensors(result)):
             raise RuntimeError(
@@ -206,7 +219,8 @@ def _node_of(operation: Operation) -> Any:
         found = list(found) if isinstance(found, tuple) else [found]
         return (*_flattened(operation, call.spec, found), None)
 
-    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    members: dict[str, Any] = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    members["__module__"] = __name__
     name = f"GeneratedBackwardFor_{operation.dotted.replace('.', '_')}_default"
     return types.new_class(name, (Function,), exec_body=lambda namespace: namespace.update(members))
 
@@ -242,6 +256,7 @@ class OpOverload(_OpOverload):
         self.namespace = operation.name.split("::")[0]
         self.__name__ = f"{operation.name.split('::')[1]}.default"
         self.__qualname__ = self.__name__
+        self.__module__ = f"torch._ops.{self.namespace}"
 
     @property
     def overloadpacket(self) -> OpOverloadPacket:

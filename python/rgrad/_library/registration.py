@@ -86,12 +86,12 @@ class CustomOpDef:
             (disabled.add if before else disabled.discard)(kind)
 
     def register_vmap(self, func: _Function | None = None) -> Any:
-        """Refuses: there is no `vmap`."""
-        refuse("CustomOpDef.register_vmap", "there is no vmap")
+        """Registers a rule for `vmap`; see :func:`rgrad.library.register_vmap`."""
+        return register_vmap(self, func)
 
     def register_torch_dispatch(self, torch_dispatch_class: Any, fn: _Function | None = None, /) -> Any:
-        """Refuses: there is no `__torch_dispatch__`."""
-        refuse("CustomOpDef.register_torch_dispatch", "there is no __torch_dispatch__")
+        """Registers a rule for a class; see :func:`rgrad.library.register_torch_dispatch`."""
+        return register_torch_dispatch(self, torch_dispatch_class, fn)
 
 
 def custom_op(
@@ -408,13 +408,61 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: An
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Refuses: there is no `__torch_dispatch__`."""
-    refuse("torch.library.register_torch_dispatch", "there is no __torch_dispatch__")
+    """Registers what computes an operation for a class of tensors or modes, in place of its `__torch_dispatch__`.
+
+    Args:
+        op: its name or definition.
+        torch_dispatch_class: the class of the tensors or modes.
+        func: called as `func(cls, func, types, args, kwargs)` for a class of tensors, with the mode in place of `cls`
+            for modes; if absent, a decorator is returned.
+        lib: ignored.
+    """
+    operation = _operation.find(op)
+
+    def register(function: _Function) -> _Function:
+        operation.dispatch_rules[torch_dispatch_class] = function
+        return function
+
+    return register if func is None else register(func)
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Refuses: there is no `vmap`."""
-    refuse("torch.library.register_vmap", "there is no vmap")
+    """Registers how `vmap` calls an operation, which otherwise is called for each slice.
+
+    Args:
+        op: its name or definition.
+        func: called as `func(info, in_dims, *args, **kwargs)` with whole arguments; returns the results and their
+            mapped dimensions, as the `vmap` of a custom function does. If absent, a decorator is returned.
+        lib: ignored.
+
+    Example:
+        >>> import rgrad as torch
+        >>> @torch.library.custom_op("example::cube", mutates_args=())
+        ... def cube(x: torch.Tensor) -> torch.Tensor:
+        ...     return x**3
+        >>> @torch.library.register_vmap("example::cube")
+        ... def of_slices(info, in_dims, x):
+        ...     return cube(x), in_dims[0]
+        >>> torch.vmap(cube)(torch.tensor([1.0, 2.0]))
+        tensor([1., 8.])
+    """
+    operation = _operation.find(op)
+
+    def register(function: _Function) -> _Function:
+        operation.vmap = function
+        return function
+
+    return register if func is None else register(func)
+
+
+@contextlib.contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A `Library` within a block, at whose end the operations that it defines are deleted."""
+    made = Library(*args, **kwargs)
+    try:
+        yield made
+    finally:
+        made._destroy()
 
 
 def get_ctx() -> Any:

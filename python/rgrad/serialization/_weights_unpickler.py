@@ -166,6 +166,19 @@ class TensorType:
     """Represents the name `torch.Tensor`, which files give as the class of a tensor; it can't be called."""
 
 
+def rebuild_wrapper(kind: Any, *reported: Any) -> Any:
+    """A tensor without memory, of a class that computes its operations.
+
+    Args:
+        kind: a class of tensors that `add_safe_globals` has allowed.
+        reported: what the tensor reports: the dtype, the shape, strides, the offset, the layout, the device, and
+            whether it requires grad.
+    """
+    if not (isinstance(kind, type) and is_safe(kind) and getattr(kind, "_dispatches", False)):
+        raise pickle.UnpicklingError(f"malformed tensor: {kind!r} is no class that computes its operations"[:300])
+    return _rebuild_wrapper_subclass(kind, *reported)
+
+
 def rebuild_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> Any:
     """A tensor of a class, with attributes.
 
@@ -177,7 +190,7 @@ def rebuild_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> A
     """
     if function not in (rebuild_tensor, rebuild_tensor_of_bytes, rebuild_meta_tensor, rebuild_wrapper):
         raise pickle.UnpicklingError(f"malformed tensor: it can't be rebuilt by {function!r}"[:300])
-    result = function(*arguments)
+    result: Any = function(*arguments)
     if function is rebuild_wrapper and type(result) is not kind:
         raise pickle.UnpicklingError(f"malformed tensor: {kind!r} is not its class"[:300])
     if isinstance(kind, TensorType):
@@ -185,7 +198,7 @@ def rebuild_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> A
         return result
     if not (isinstance(kind, type) and is_safe(kind) and issubclass(kind, rgrad.Tensor)):
         raise pickle.UnpicklingError(f"malformed tensor: {kind!r} is not its class"[:300])
-    result: Any = result if type(result) is kind else result.as_subclass(kind)
+    result = result if type(result) is kind else result.as_subclass(kind)
     if hasattr(kind, "__setstate__"):
         result.__setstate__(state)
     else:

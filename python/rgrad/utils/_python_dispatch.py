@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rgrad import _C
+from rgrad.utils._mode_utils import no_dispatch
 
 __all__ = [
     "BaseTorchDispatchMode",
@@ -78,7 +79,10 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-    """What a `__torch_dispatch__` returns for an operation: the written tensor where `func` writes one, or else `out`.
+    """What a `__torch_dispatch__` returns for an operation, so that results share memory with arguments as usual.
+
+    Where `func` writes a tensor, that is the result. Where it makes a view, `out` gets the storage of the tensor that
+    it is a view of: a wrapper has no memory, but programs compare storages to see what is a view of what.
 
     Args:
         func: the operation.
@@ -89,7 +93,24 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
     name = func.overloadpacket.__name__
     if kwargs and "out" in kwargs:
         return kwargs["out"]
-    return args[0] if name.endswith("_") and not name.endswith("__") else out
+    if name.endswith("_") and not name.endswith("__"):
+        return args[0]
+    if name in _VIEWS:
+        with no_dispatch():
+            for view in out if isinstance(out, (list, tuple)) else (out,):
+                if type(view) is type(args[0]):
+                    view.set_(args[0].untyped_storage(), view.storage_offset(), view.shape, view.stride())
+    return out
+
+
+# Operations whose result is a view of their first argument.
+_VIEWS = frozenset(
+    [
+        *("alias", "as_strided", "detach", "diagonal", "expand", "lift_fresh", "movedim", "narrow", "permute"),
+        *("select", "slice", "split", "split_with_sizes", "squeeze", "swapaxes", "swapdims", "t", "transpose"),
+        *("unbind", "unfold", "unsqueeze", "unsafe_chunk", "view"),
+    ]
+)
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
@@ -108,8 +129,12 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """Whether a mode is active on this thread."""
-    return bool(_C._torch_dispatch_stack())
+    """Whether a mode is active on this thread.
+
+    Args:
+        include_infra_modes: whether modes that belong to a compiler count, as `is_infra_mode` tells.
+    """
+    return any(include_infra_modes or not mode.is_infra_mode() for mode in _C._torch_dispatch_stack())
 
 
 def _get_current_dispatch_mode() -> Any:

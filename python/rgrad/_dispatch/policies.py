@@ -1,0 +1,158 @@
+"""Classes that are asked for sizes, strides, the device and the layout of their tensors too.
+
+`_make_wrapper_subclass` and `_make_subclass` take which of these a class answers for. The first such object of a class
+gives it getters that ask `__torch_dispatch__`, and use what the object was made with if the answer is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import rgrad
+from rgrad import _C
+from rgrad._C import Tensor
+from rgrad._dispatch.operations import overload
+from rgrad._library.aten import property_packet
+
+__all__ = ["ask_for", "asked"]
+
+# By policy, what is asked of the class; the later ones ask for what the earlier ones do.
+_STRIDES = ("stride", "is_contiguous")
+_SIZES = (*_STRIDES, "size", "shape", "dim", "ndim", "ndimension", "numel", "nelement", "data_ptr")
+_POLICIES = {None: (), "strides": _STRIDES, "sizes": _SIZES}
+
+
+def _asked(t: Tensor, name: str, *args: Any) -> Any:
+    """What the class of a tensor answers for an operation; None if it has no other answer than the default."""
+    of_property = property_packet(name)
+    func = overload(name) if of_property is None else of_property.default
+    before = _C._set_torch_dispatch_disabled(False)
+    try:
+        answer = type(t).__torch_dispatch__(func, (type(t),), (t, *args), {})  # type: ignore[attr-defined]
+    finally:
+        _C._set_torch_dispatch_disabled(before)
+    if answer is NotImplemented:
+        raise TypeError(
+            f"Multiple dispatch failed for 'torch.ops.{str(func).removesuffix('.default')}'; all __torch_dispatch__ "
+            f"handlers returned NotImplemented:\n\n  - tensor subclass {type(t)!r}"
+        )
+    return answer
+
+
+def asked(t: Tensor, what: str, name: str, *args: Any) -> Any:
+    """What the class of a tensor answers for an operation, if it answers for `what`; else None."""
+    if what not in getattr(t, "_answered_by_class", ()) or _C._torch_dispatch_disabled():
+        return None
+    return _asked(t, name, *args)
+
+
+def _dim(t: Tensor) -> int:
+    answer = _asked(t, "dim.default")
+    return Tensor.dim(t) if answer is None else answer
+
+
+def _sizes(t: Tensor) -> Any:
+    answer = _asked(t, "sym_size.default")
+    return Tensor.size(t) if answer is None else rgrad.Size(answer)
+
+
+def _numel(t: Tensor) -> int:
+    answer = _asked(t, "numel.default")
+    return Tensor.numel(t) if answer is None else answer
+
+
+def _strides(t: Tensor) -> Any:
+    answer = _asked(t, "sym_stride.default")
+    return Tensor.stride(t) if answer is None else tuple(answer)
+
+
+def _one_of(values: Any, dim: Any) -> Any:
+    return values if dim is None else values[dim]
+
+
+def _is_contiguous(t: Tensor, memory_format: Any = _C.contiguous_format) -> bool:
+    if memory_format == _C.contiguous_format:
+        answer = _asked(t, "is_contiguous.default")
+    else:
+        answer = _asked(t, "is_contiguous.memory_format", memory_format)
+    return Tensor.is_contiguous(t, memory_format=memory_format) if answer is None else answer
+
+
+def _data_ptr(t: Tensor) -> int:
+    _numel(t)
+    return Tensor.data_ptr(t)
+
+
+def _device(t: Tensor) -> Any:
+    answer = _asked(t, "device")
+    return _plain(Tensor, "device", t) if answer is None else answer
+
+
+def _layout(t: Tensor) -> Any:
+    answer = _asked(t, "layout")
+    return _plain(Tensor, "layout", t) if answer is None else answer
+
+
+def _plain(owner: Any, name: str, t: Tensor) -> Any:
+    return getattr(owner, name).__get__(t)
+
+
+_ANSWERS: dict[str, Callable[..., Any]] = {
+    "stride": lambda t, dim=None: _one_of(_strides(t), dim),
+    "is_contiguous": _is_contiguous,
+    "size": lambda t, dim=None: _one_of(_sizes(t), dim),
+    "shape": _sizes,
+    "dim": _dim,
+    "ndim": _dim,
+    "ndimension": _dim,
+    "numel": _numel,
+    "nelement": _numel,
+    "data_ptr": _data_ptr,
+    "device": _device,
+    "layout": _layout,
+}
+_PROPERTIES = frozenset(["shape", "ndim", "device", "layout"])
+
+
+def ask_for(t: Tensor, sizes_strides: str | None, device: bool, layout: bool) -> None:
+    """Has the class of a tensor answer for it.
+
+    Args:
+        t: an object of a class with a `__torch_dispatch__`.
+        sizes_strides: "sizes" for sizes and strides, "strides" for these only, None for neither.
+        device: whether it answers for the device.
+        layout: whether it answers for the layout.
+
+    Raises:
+        RuntimeError: if there is no such policy.
+    """
+    if sizes_strides not in _POLICIES:
+        raise RuntimeError(f"Unknown dispatch_sizes_strides_policy: {sizes_strides}")
+    names = {*_POLICIES[sizes_strides], *(["device"] if device else []), *(["layout"] if layout else [])}
+    if not names:
+        return
+    cls: Any = type(t)
+    t._answered_by_class = names  # type: ignore[attr-defined]
+    for name in names:
+        if getattr(vars(cls).get(name), "_asks", False):
+            continue
+        _install(cls, name)
+
+
+def _install(cls: Any, name: str) -> None:
+    answer, inherited = _ANSWERS[name], getattr(cls, name)
+
+    def getter(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if name in vars(self).get("_answered_by_class", ()) and not _C._torch_dispatch_disabled():
+            return answer(self, *args, **kwargs)
+        if name in _PROPERTIES:
+            return inherited.__get__(self)
+        return inherited(self, *args, **kwargs)
+
+    getter.__name__ = name
+    getter.__doc__ = inherited.__doc__
+    made: Any = property(getter, doc=inherited.__doc__) if name in _PROPERTIES else getter
+    if name not in _PROPERTIES:
+        getter._asks = True  # type: ignore[attr-defined]
+    setattr(cls, name, made)

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rgrad import _C
 
-__all__ = ["running", "transforming"]
+__all__ = ["mapping", "running", "transforming"]
+
+
+class _Mapping(threading.local):
+    """How many calls of `vmap` by programs run; levels of batched gradients are none."""
+
+    count = 0
+
+
+_mapping = _Mapping()
+
+
+@contextmanager
+def mapping() -> Iterator[None]:
+    """A block in which a function is called by `vmap`."""
+    _mapping.count += 1
+    try:
+        yield
+    finally:
+        _mapping.count -= 1
 
 
 @contextmanager
@@ -22,4 +42,4 @@ def transforming() -> Iterator[int]:
 
 def running() -> bool:
     """Whether a function is being transformed, by `vmap` or otherwise."""
-    return _C._transforms() > 0 or bool(_C._vmap_levels())
+    return _mapping.count > 0 or _C._transforms() > 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C, Tensor
+from rgrad._transforms import mapping
 from rgrad.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["chunk_vmap", "vmap"]
@@ -178,7 +179,8 @@ def _whole(
         own = [t if d is None else _C._add_batch_dim(t, d, level) for t, d in zip(leaves, dims, strict=True)]
         keywords, keys = tree_flatten(kwargs)
         keywords = [_C._add_batch_dim(t, 0, level) if isinstance(t, Tensor) else t for t in keywords]
-        made = func(*tree_unflatten(own, spec), **tree_unflatten(keywords, keys))
+        with mapping():
+            made = func(*tree_unflatten(own, spec), **tree_unflatten(keywords, keys))
         return _joined(func, made, out_dims, level, size)
 
 

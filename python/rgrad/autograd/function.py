@@ -259,7 +259,9 @@ class Function(metaclass=FunctionMeta):
         """Runs forward and records the function. Keyword arguments are converted to positional ones."""
         plain = cls.setup_context is Function.setup_context
         if _C._vmap_levels() or _C._transforms():
-            if plain and not is_own(cls):
+            from rgrad._transforms import running
+
+            if plain and not is_own(cls) and running():
                 raise RuntimeError(
                     f"{cls.__name__} is called in a function that torch.func transforms, where an autograd.Function "
                     "must override the setup_context staticmethod: what forward keeps in its ctx belongs to one call"

@@ -27,7 +27,6 @@ from rgrad._library.registration import (
     register_torch_dispatch,
     register_vmap,
 )
-from rgrad._library.registration import _scoped_library as _scoped_library
 from rgrad._library.schema import infer as infer_schema
 from rgrad._ops import OpOverload
 from rgrad.autograd import Function

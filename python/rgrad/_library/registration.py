@@ -455,16 +455,6 @@ def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
     return register if func is None else register(func)
 
 
-@contextlib.contextmanager
-def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
-    """A `Library` within a block, at whose end the operations that it defines are deleted."""
-    made = Library(*args, **kwargs)
-    try:
-        yield made
-    finally:
-        made._destroy()
-
-
 def get_ctx() -> Any:
     """Raises: the context is for results whose shape depends on values, which cannot be created without values."""
     refuse("torch.library.get_ctx", "shapes are never symbols")

@@ -1,7 +1,8 @@
-"""`rgrad.backends.winograd`: whether convolutions of float32 may be computed by Winograd's algorithm, which PyTorch lacks.
+"""`rgrad.backends.winograd`: whether convolutions of float32 may be computed by Winograd's algorithm.
 
-On the CPU it computes convolutions with 3×3 kernels of stride 1, and gradients of their input, where it is faster. It rounds
-differently: errors are up to three times those of the definition for 16 channels, and equal for 512.
+PyTorch has no such module. On the CPU the algorithm computes convolutions with 3×3 kernels of stride 1, and their
+gradients, where it is faster. It rounds differently: errors are up to three times those of the definition for 16
+channels, and equal for 512.
 """
 
 from __future__ import annotations

@@ -147,13 +147,6 @@ def rebuild_parameter_with_state(data: Any, requires_grad: Any, backward_hooks: 
     return result
 
 
-def rebuild_wrapper(cls: Any, *arguments: Any) -> Any:
-    """A tensor without memory whose class computes its operations, if `add_safe_globals` has allowed the class."""
-    if not (isinstance(cls, type) and is_safe(cls) and issubclass(cls, rgrad.Tensor)):
-        raise pickle.UnpicklingError(f"malformed tensor: {cls!r} is not its class"[:300])
-    return _rebuild_wrapper_subclass(cls, *arguments)
-
-
 def _layout_of(name: Any) -> Any:
     """The layout of a name such as "torch.strided"; there is no other."""
     if name != "torch.strided":

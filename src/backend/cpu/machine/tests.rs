@@ -106,7 +106,7 @@ fn numbers<T: Tested>(count: usize, mut seed: u64) -> Vec<T> {
     all
 }
 
-fn given_as<T>(is_per_row: bool, v: &Vec<T>) -> In<'_, T> {
+fn given_as<T>(is_per_row: bool, v: &[T]) -> In<'_, T> {
     if is_per_row { In::PerRow(v) } else { In::Elements(v) }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use super::transforms::{GROUP, OUT, POINTS};
+use super::transforms::{GROUP, OUT, OfTiles, POINTS};
 use crate::backend::cpu::matmul::{Line, with_scratch};
 use crate::backend::cpu::transpose::transpose;
 
@@ -22,7 +22,7 @@ pub struct Picture<'a> {
     pub grid: [usize; 2],
     pub side: usize,
     /// As [`super::transforms::Transforms::source`].
-    pub transform: fn(source: &[f32], tiles: &[[u32; POINTS]], out: &mut [f32], plane: usize, pitch: usize),
+    pub transform: OfTiles,
 }
 
 /// Consecutive tiles of an image, and the part of the image that they cover.

@@ -30,22 +30,27 @@ const NORM_B: f64 = 2.0 * (B2 as f64) * (B2 as f64 - A2 as f64);
 /// The vector type and arithmetic of a transform.
 type Kind<V, M> = PhantomData<(V, M)>;
 
+/// A transform of tiles: their source, the places of a tile's elements, results, and the distances of points and tiles there.
+pub type OfTiles = fn(&[f32], &[[u32; POINTS]], &mut [f32], usize, usize);
+/// A transform of products: sums, their distances, the bias, results, and their rows and columns.
+type OfProducts = fn(&[f32], [usize; 2], &[f32; GROUP], &mut [f32], [usize; 2]);
+
 /// The transforms of one instruction set.
 pub struct Transforms {
     /// Transforms tiles of `GROUP` channels: element `k` of a tile is the vector at `at[k]` of `source`. Point `p` of
     /// tile `t` is written to `out[p * plane + t * pitch]`.
-    pub source: fn(source: &[f32], tiles: &[[u32; POINTS]], out: &mut [f32], plane: usize, pitch: usize),
+    pub source: OfTiles,
     /// Transforms the filters of some source channels, each `[9][width]` with destination channels as lanes, to
     /// `[width]` for each point, at `out[p * plane]` for the first channel.
     pub filter: fn(filters: &[f32], width: usize, flipped: bool, out: &mut [f32], plane: usize),
     /// The same for the gradients of tiles of results, of `OUT`×`OUT` elements.
-    pub gradient: fn(source: &[f32], tiles: &[[u32; POINTS]], out: &mut [f32], plane: usize, pitch: usize),
+    pub gradient: OfTiles,
     /// Transforms sums of products back to gradients of filters, for `width` channels: point `p` is at `m[p * plane]`.
     /// Writes `[9][width]`.
     pub weight: fn(m: &[f32], plane: usize, out: &mut [f32], width: usize),
     /// Transforms products back, for `GROUP` channels and a row of tiles: point `p` of tile `t` is at
     /// `m[p * plane + t * pitch]`. Writes `rows` rows of `columns` vectors, with `bias` added.
-    pub target: fn(m: &[f32], strides: [usize; 2], bias: &[f32; GROUP], out: &mut [f32], size: [usize; 2]),
+    pub target: OfProducts,
 }
 
 #[inline(always)]

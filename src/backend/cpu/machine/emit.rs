@@ -9,7 +9,10 @@ use std::collections::BTreeSet;
 
 use iced_x86::{Code as Op, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::code::{Code, Compare, Index, Inst, Logic, One, Shift, Two};
+use super::code::{Code, Compare, Index, Inst, Logic, One, Two};
+use super::opcodes::{
+    BLEND, COMPARE, LOAD, LOAD_SOME, SPREAD, STORE, STORE_SOME, Target, one_codes, shift_codes, two_codes,
+};
 use super::recipe::Recipe;
 
 /// The words of a call before its pointers: rows, bytes of whole vectors in a row, bytes after them, the mask of the lanes
@@ -39,28 +42,6 @@ const AT: Register = Register::RAX;
 const ROW: Register = Register::RDX;
 const END: Register = Register::RCX;
 const SCRATCH: Register = Register::R11;
-
-/// What instructions are emitted for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Target {
-    pub is_double: bool,
-    pub is_512: bool,
-}
-
-impl Target {
-    pub const fn size(self) -> usize {
-        if self.is_double { 8 } else { 4 }
-    }
-
-    /// Bytes of a vector.
-    pub const fn width(self) -> usize {
-        if self.is_512 { 64 } else { 32 }
-    }
-
-    fn pick(self, codes: [Op; 4]) -> Op {
-        codes[2 * usize::from(self.is_512) + usize::from(self.is_double)]
-    }
-}
 
 /// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results, and the steps
 /// between rows of strided arguments follow; literals follow the numbers in the pool. None if it needs too many masks.
@@ -343,14 +324,8 @@ impl Emitter<'_> {
             b.places[v].slot = Some(b.slots);
             let to = memory(Register::RSP, Register::None, b.slots * self.target.width());
             b.slots += 1;
-            let op = self.target.pick([
-                Op::VEX_Vmovups_ymmm256_ymm,
-                Op::VEX_Vmovups_ymmm256_ymm,
-                Op::EVEX_Vmovups_zmmm512_k1z_zmm,
-                Op::EVEX_Vmovups_zmmm512_k1z_zmm,
-            ]);
             let from = self.register(r as u8);
-            self.put(Instruction::with2(op, to, from))?;
+            self.put(Instruction::with2(self.target.pick(STORE), to, from))?;
         }
         Some(r)
     }
@@ -393,7 +368,7 @@ impl Emitter<'_> {
         b.held.push(r);
         let register = self.register(r);
         let wide = self.target.is_512;
-        let load = if wide { Op::EVEX_Vmovups_zmm_k1z_zmmm512 } else { Op::VEX_Vmovups_ymm_ymmm256 };
+        let load = self.target.pick(LOAD);
         match inst {
             Inst::Load(k) => {
                 let base = self.pointer(k.into())?;
@@ -401,36 +376,19 @@ impl Emitter<'_> {
                 if !b.is_masked {
                     self.put(Instruction::with2(load, register, at))?;
                 } else if wide {
-                    let op = self.target.pick([
-                        Op::EVEX_Vmovups_zmm_k1z_zmmm512,
-                        Op::EVEX_Vmovups_zmm_k1z_zmmm512,
-                        Op::EVEX_Vmovups_zmm_k1z_zmmm512,
-                        Op::EVEX_Vmovupd_zmm_k1z_zmmm512,
-                    ]);
-                    let masked = Instruction::with2(op, register, at).map(|mut i| {
+                    let masked = Instruction::with2(load, register, at).map(|mut i| {
                         i.set_op_mask(Register::K1);
                         i.set_zeroing_masking(true);
                         i
                     });
                     self.put(masked)?;
                 } else {
-                    let op = if self.target.is_double {
-                        Op::VEX_Vmaskmovpd_ymm_ymm_m256
-                    } else {
-                        Op::VEX_Vmaskmovps_ymm_ymm_m256
-                    };
-                    self.put(Instruction::with3(op, register, Register::YMM15, at))?;
+                    self.put(Instruction::with3(self.target.pick(LOAD_SOME), register, Register::YMM15, at))?;
                 }
             }
             Inst::Spread(k) => {
                 let base = self.pointer(k.into())?;
-                let op = self.target.pick([
-                    Op::VEX_Vbroadcastss_ymm_m32,
-                    Op::VEX_Vbroadcastsd_ymm_m64,
-                    Op::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
-                    Op::EVEX_Vbroadcastsd_zmm_k1z_xmmm64,
-                ]);
-                self.put(Instruction::with2(op, register, memory(base, ROW, 0)))?;
+                self.put(Instruction::with2(self.target.pick(SPREAD), register, memory(base, ROW, 0)))?;
             }
             Inst::Number(_) | Inst::Literal(_) => {
                 let at = memory(POOL, Register::None, self.pool[v] * SLOT);
@@ -448,29 +406,19 @@ impl Emitter<'_> {
         let base = self.pointer(self.recipe.args + result)?;
         let at = memory(base, AT, 0);
         let from = self.register(from);
+        let store = self.target.pick(STORE);
         if self.target.is_512 {
-            let op = if self.target.is_double {
-                Op::EVEX_Vmovupd_zmmm512_k1z_zmm
-            } else {
-                Op::EVEX_Vmovups_zmmm512_k1z_zmm
-            };
-            let store = Instruction::with2(op, at, from).map(|mut i| {
+            return self.put(Instruction::with2(store, at, from).map(|mut i| {
                 if b.is_masked {
                     i.set_op_mask(Register::K1);
                 }
                 i
-            });
-            return self.put(store);
+            }));
         }
         if !b.is_masked {
-            return self.put(Instruction::with2(Op::VEX_Vmovups_ymmm256_ymm, at, from));
+            return self.put(Instruction::with2(store, at, from));
         }
-        let op = if self.target.is_double {
-            Op::VEX_Vmaskmovpd_m256_ymm_ymm
-        } else {
-            Op::VEX_Vmaskmovps_m256_ymm_ymm
-        };
-        self.put(Instruction::with3(op, at, Register::YMM15, from))
+        self.put(Instruction::with3(self.target.pick(STORE_SOME), at, Register::YMM15, from))
     }
 
     /// An instruction of two operands, the second of which may be in memory.
@@ -551,13 +499,7 @@ impl Emitter<'_> {
                     Compare::LessOrEqual => 0x12,
                     Compare::Equal => 0x00,
                 };
-                let op = target.pick([
-                    Op::VEX_Vcmpps_ymm_ymm_ymmm256_imm8,
-                    Op::VEX_Vcmppd_ymm_ymm_ymmm256_imm8,
-                    Op::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
-                    Op::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae,
-                ]);
-                self.binary(b, op, i, x.into(), y.into(), Some(predicate))
+                self.binary(b, target.pick(COMPARE), i, x.into(), y.into(), Some(predicate))
             }
             Inst::Logic(logic, x, y) => self.logic(b, i, logic, x.into(), y.into()),
             Inst::Not(x) => {
@@ -616,12 +558,8 @@ impl Emitter<'_> {
         self.release(b, i);
         let out = self.allocate(b, i)?;
         let (out, no) = (self.register(out), self.register(no));
+        let op = self.target.pick(BLEND);
         if self.target.is_512 {
-            let op = if self.target.is_double {
-                Op::EVEX_Vblendmpd_zmm_k1z_zmm_zmmm512b64
-            } else {
-                Op::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32
-            };
             let made = match (from, yes) {
                 (Some(m), _) => Instruction::with3(op, out, no, m),
                 (None, Some(yes)) => Instruction::with3(op, out, no, self.register(yes)),
@@ -632,119 +570,11 @@ impl Emitter<'_> {
                 i
             }));
         }
-        let op = if self.target.is_double {
-            Op::VEX_Vblendvpd_ymm_ymm_ymmm256_ymm
-        } else {
-            Op::VEX_Vblendvps_ymm_ymm_ymmm256_ymm
-        };
         let c = self.register(c);
         self.put(match (from, yes) {
             (Some(m), _) => Instruction::with4(op, out, no, m, c),
             (None, Some(yes)) => Instruction::with4(op, out, no, self.register(yes), c),
             (None, None) => return None,
         })
-    }
-}
-
-/// By vector and element: AVX2 of 4 and 8 bytes, AVX-512 of 4 and 8.
-fn two_codes(two: Two) -> [Op; 4] {
-    macro_rules! codes {
-        ($($avx:ident $avx512:ident),*) => { [$(Op::$avx,)* $(Op::$avx512),*] };
-    }
-    match two {
-        Two::Add => codes!(
-            VEX_Vaddps_ymm_ymm_ymmm256 EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
-            VEX_Vaddpd_ymm_ymm_ymmm256 EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er
-        ),
-        Two::Sub => codes!(
-            VEX_Vsubps_ymm_ymm_ymmm256 EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er,
-            VEX_Vsubpd_ymm_ymm_ymmm256 EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er
-        ),
-        Two::Mul => codes!(
-            VEX_Vmulps_ymm_ymm_ymmm256 EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
-            VEX_Vmulpd_ymm_ymm_ymmm256 EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er
-        ),
-        Two::Div => codes!(
-            VEX_Vdivps_ymm_ymm_ymmm256 EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er,
-            VEX_Vdivpd_ymm_ymm_ymmm256 EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er
-        ),
-        Two::And => codes!(
-            VEX_Vandps_ymm_ymm_ymmm256 EVEX_Vandps_zmm_k1z_zmm_zmmm512b32,
-            VEX_Vandpd_ymm_ymm_ymmm256 EVEX_Vandpd_zmm_k1z_zmm_zmmm512b64
-        ),
-        Two::Or => codes!(
-            VEX_Vorps_ymm_ymm_ymmm256 EVEX_Vorps_zmm_k1z_zmm_zmmm512b32,
-            VEX_Vorpd_ymm_ymm_ymmm256 EVEX_Vorpd_zmm_k1z_zmm_zmmm512b64
-        ),
-        Two::Xor => codes!(
-            VEX_Vxorps_ymm_ymm_ymmm256 EVEX_Vxorps_zmm_k1z_zmm_zmmm512b32,
-            VEX_Vxorpd_ymm_ymm_ymmm256 EVEX_Vxorpd_zmm_k1z_zmm_zmmm512b64
-        ),
-        Two::AddBits => codes!(
-            VEX_Vpaddd_ymm_ymm_ymmm256 EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
-            VEX_Vpaddq_ymm_ymm_ymmm256 EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64
-        ),
-        Two::SubBits => codes!(
-            VEX_Vpsubd_ymm_ymm_ymmm256 EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32,
-            VEX_Vpsubq_ymm_ymm_ymmm256 EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64
-        ),
-    }
-}
-
-fn one_codes(one: One) -> ([Op; 4], Option<u32>) {
-    let round = [
-        Op::VEX_Vroundps_ymm_ymmm256_imm8,
-        Op::VEX_Vroundpd_ymm_ymmm256_imm8,
-        Op::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
-        Op::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae,
-    ];
-    match one {
-        One::Sqrt => (
-            [
-                Op::VEX_Vsqrtps_ymm_ymmm256,
-                Op::VEX_Vsqrtpd_ymm_ymmm256,
-                Op::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er,
-                Op::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er,
-            ],
-            None,
-        ),
-        One::RoundEven => (round, Some(8)),
-        One::Floor => (round, Some(9)),
-        One::Ceil => (round, Some(10)),
-        One::Trunc => (round, Some(11)),
-        // Recorded for float32 alone; `round_half` has the instructions of `RoundHalf`.
-        One::OfInteger | One::RoundHalf => (
-            [
-                Op::VEX_Vcvtdq2ps_ymm_ymmm256,
-                Op::VEX_Vcvtdq2ps_ymm_ymmm256,
-                Op::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
-                Op::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
-            ],
-            None,
-        ),
-    }
-}
-
-fn shift_codes(shift: Shift) -> [Op; 4] {
-    match shift {
-        Shift::Left => [
-            Op::VEX_Vpslld_ymm_ymm_imm8,
-            Op::VEX_Vpsllq_ymm_ymm_imm8,
-            Op::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8,
-            Op::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8,
-        ],
-        Shift::Right => [
-            Op::VEX_Vpsrld_ymm_ymm_imm8,
-            Op::VEX_Vpsrlq_ymm_ymm_imm8,
-            Op::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8,
-            Op::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8,
-        ],
-        // Recorded for float32 alone.
-        Shift::Signed => [
-            Op::VEX_Vpsrad_ymm_ymm_imm8,
-            Op::VEX_Vpsrad_ymm_ymm_imm8,
-            Op::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8,
-            Op::EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8,
-        ],
     }
 }

@@ -5,7 +5,8 @@ use bytemuck::{Pod, bytes_of, cast_slice};
 use memmap2::{Mmap, MmapMut};
 use smallvec::SmallVec;
 
-use super::emit::{HEAD, SLOT, Target};
+use super::emit::{HEAD, SLOT};
+use super::opcodes::Target;
 use super::recipe::{In, Recipe};
 
 /// The function of a kernel: the words of a call, and the pool.

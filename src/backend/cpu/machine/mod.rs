@@ -14,6 +14,7 @@ mod code;
 mod emit;
 mod kernel;
 mod lower;
+mod opcodes;
 mod recipe;
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -27,7 +28,7 @@ pub use lower::{Compiled, is_compiled};
 pub use recipe::{In, Recipe, Source, Work};
 
 use super::math::lanes::Lanes;
-use emit::Target;
+use opcodes::Target;
 
 /// Kernels that are kept. Programs have some dozens; those that make up formulas would otherwise fill the memory.
 const KEPT: usize = 1024;

@@ -33,6 +33,6 @@ def import_dill() -> ModuleType | None:
     if not _check_module_exists("dill"):
         return None
     dill = importlib.import_module("dill")
-    # Importing it changes what `pickle` does with classes, until it is told otherwise.
+    # Importing dill registers picklers for classes, which `dill.extend(use_dill=False)` removes.
     dill.extend(use_dill=False)
     return dill

@@ -211,7 +211,7 @@ impl Queue {
     }
 }
 
-/// Entries that are run. Its end is told to those who wait, also where a kernel panics.
+/// The entries of a batch while they run. Dropping it wakes the threads that wait for the batch, also if a kernel panics.
 struct Batch<'q> {
     queue: &'q Queue,
     entries: Vec<Entry>,

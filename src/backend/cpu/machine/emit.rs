@@ -18,6 +18,9 @@ use super::recipe::Recipe;
 /// The words of a call before its pointers: rows, bytes of whole vectors in a row, bytes after them, the mask of the lanes
 /// that these fill, as bits and as the address of a vector.
 pub const HEAD: usize = 5;
+/// The most bytes of the stack that a kernel reserves. A frame of a page or more could step over the guard page below the stack of
+/// a thread, as nothing probes it.
+const FRAME: usize = 3072;
 /// Bytes per number in the pool.
 pub const SLOT: usize = 64;
 
@@ -44,7 +47,8 @@ const END: Register = Register::RCX;
 const SCRATCH: Register = Register::R11;
 
 /// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results, and the steps
-/// between rows of strided arguments follow; literals follow the numbers in the pool. None if it needs too many masks.
+/// between rows of strided arguments follow; literals follow the numbers in the pool. None if it needs too many masks, or
+/// too much of the stack.
 pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Vec<u64>)> {
     let numbers = recipe.numbers;
     let mut literals: Vec<u64> = Vec::new();
@@ -76,6 +80,9 @@ pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Ve
             stack,
         };
         let needed = out.kernel()?;
+        if needed > FRAME {
+            return None;
+        }
         if out.places == places && needed == stack {
             return Some((out.encoder.take_buffer(), literals));
         }

@@ -7,7 +7,7 @@
 //! those of the interpreter, which stays the reference: it runs what has no machine code (`RGRAD_JIT=0`, other processors, a system
 //! that makes no page executable, functions that are not emitted).
 //!
-//! Encoder: iced-x86 without decoder and formatter, which compiles in 3 seconds and adds 0.1 MB. dynasm-rs has no AVX-512,
+//! Encoder: iced-x86 without decoder and formatter, which compiles in 3 seconds. dynasm-rs has no AVX-512,
 //! Cranelift no vectors beyond 128 bits.
 
 mod code;
@@ -61,10 +61,11 @@ where
     }
     let made = make::<T>(recipe, target).map(Arc::new);
     let mut kept = kernels.write().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() >= KEPT {
-        kept.clear();
-    }
-    kept.entry(key).or_insert(made).clone()
+    // Freed after the lock.
+    let _old = if kept.len() >= KEPT { std::mem::take(&mut *kept) } else { Kernels::default() };
+    let kernel = kept.entry(key).or_insert(made).clone();
+    drop(kept);
+    kernel
 }
 
 fn make<T: Compiled>(recipe: &Recipe, target: Target) -> Option<Kernel>

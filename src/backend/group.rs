@@ -3,7 +3,8 @@
 //! Note [Groups] The elements of a group are viewed as rows of `n`. A call computes one value per element, per row
 //! ([`Level::Rows`]), or one for the group ([`Level::Total`]), from operands in memory and from results of earlier calls,
 //! element by element: a result in a group is used at the position where it was computed, and a result per row by all
-//! elements of the row. Results that nobody needs outside of the group are never stored. Every call is the loop of the
+//! elements of the row. A call may go over a part of each row alone ([`Level::Parts`]), as what follows `chunk` does: it takes
+//! that part of a result of whole rows. Results that nobody needs outside of the group are never stored. Every call is the loop of the
 //! operation on a block, so the bits are those of the operations one after the other; a reduction keeps its runs.
 
 use smallvec::SmallVec;
@@ -25,12 +26,16 @@ pub enum Fusion {
     /// Sums and the like, of rows and of all elements.
     Reductions,
     Softmax,
+    /// Those of parts of rows.
+    Parts,
 }
 
 /// How many results a call has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     Elements,
+    /// One per element of a part of each row.
+    Parts,
     Rows,
     Total,
 }
@@ -42,6 +47,8 @@ pub enum Value {
     Operand(usize),
     /// The result of an earlier call.
     Call(usize),
+    /// Of each row of the result of an earlier call, the elements of a part from the given one on.
+    Part(usize, usize),
     Number(Scalar),
 }
 
@@ -74,7 +81,7 @@ pub struct Call<'a> {
     pub args: SmallVec<[Value; 4]>,
 }
 
-/// An operand in memory: of the shape of the elements, or one element per row.
+/// An operand in memory: of the shape of the elements or of the parts of rows, or one element per row.
 #[derive(Clone, Copy)]
 pub struct GroupOperand<'a> {
     pub view: View<'a>,
@@ -88,6 +95,8 @@ pub struct Group<'a> {
     pub numel: usize,
     /// Elements per row, which divide `numel`; 0 if there are no calls per row.
     pub n: usize,
+    /// Elements of a part of a row; 0 if no call goes over parts.
+    pub part: usize,
     pub calls: &'a [Call<'a>],
     pub operands: &'a [GroupOperand<'a>],
     /// The calls whose results are stored, and where.

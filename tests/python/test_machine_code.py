@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from compile_cases import PROGRAMS, data, same
+from compile_cases import PROGRAMS, data, groups, log_of, same
 
 import rgrad as torch
 
@@ -120,3 +120,76 @@ def test_without_machine_code_programs_have_the_same_bits():
     env = dict(os.environ, RGRAD_JIT="0")
     found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert found.stdout.split()[-1] == digest()
+
+
+def norm_and_rotary(x):
+    a, b = (x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)).chunk(2, -1)
+    return torch.cat([a * 3 - b, a + b * 3], -1)
+
+
+def gated(x):
+    a, b = (x * 2).chunk(2, -1)
+    return torch.nn.functional.silu(a) * b
+
+
+def thirds_of_other_lengths(x):
+    y = x.exp()
+    a, b, c = y.split([x.shape[1] // 2, 1, x.shape[1] - x.shape[1] // 2 - 1], -1)
+    return a * 2, b + 1, c - a[:, : c.shape[1]], y
+
+
+def part_with_a_value_per_row(x):
+    s = x.sum(-1, keepdim=True)
+    y = x * s
+    return (y[:, 3:40] + s) * y[:, 40:77], y[:, 3:40].sum(-1)
+
+
+def part_written_in_place(x):
+    y = x * 2
+    y[:, ::2] *= 3
+    y[:, :5] += 1
+    return y, y[:, 5:9] * 1
+
+
+@pytest.mark.parametrize(
+    "program",
+    [norm_and_rotary, gated, thirds_of_other_lengths, part_with_a_value_per_row, part_written_in_place],
+)
+@pytest.mark.parametrize("shape", [(256, 128), (33, 1002), (5, 8192), (1, 4096)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_parts_of_rows_have_the_bits_of_eager_kernels(isa, program, shape, dtype):
+    x = data(*shape).to(dtype)
+    wanted, got = flat(program(x.clone())), flat(torch.compile(program)(x.clone()))
+    assert all(same(a, b) for a, b in zip(got, wanted, strict=True))
+
+
+@pytest.mark.own_region
+def test_a_part_of_a_value_in_a_group_is_used_without_memory():
+    results = []
+    (line,) = groups(log_of(lambda x: results.append(norm_and_rotary(x)), data(256, 128)))
+    assert "rsqrt → mul → mul → sub → mul → add" in line
+    assert "copy_ → copy_ | 32768 float32 elements in rows of 128, 2 of 12 results stored" in line
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 32, 32), (2, 5, 7, 64), (3, 2, 100, 100), (8, 4, 67)])
+def test_numbers_per_channel_have_the_bits_of_eager_kernels(isa, shape):
+    channels = (shape[1], *[1] * (len(shape) - 2))
+    mean, scale = data(*channels, seed=1), data(*channels, seed=2)
+    x = (data(*shape) * 40).to(torch.uint8)
+
+    def normalized(x):
+        y = (x.float() / 255 - mean) / scale
+        return y, y.mean(-1, keepdim=True) * y
+
+    assert all(same(a, b) for a, b in zip(torch.compile(normalized)(x), normalized(x), strict=True))
+
+
+@pytest.mark.parametrize("n", [63, 64, 65, 128, 1000, 1024, 8192])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_sums_of_rows_have_the_bits_of_eager_kernels(isa, n, dtype):
+    def centred(x):
+        y = x * 1.5
+        return (y - y.mean(-1, keepdim=True)) * y.sum(-1, keepdim=True), (y * y).sum(-1), y.amax(-1)
+
+    x = data(40, n).to(dtype)
+    assert all(same(a, b) for a, b in zip(torch.compile(centred)(x), centred(x), strict=True))

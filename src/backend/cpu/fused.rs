@@ -6,6 +6,7 @@
 
 mod compile;
 mod program;
+mod rowwise;
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -14,9 +15,9 @@ use bytemuck::Zeroable;
 use smallvec::SmallVec;
 
 use super::copy::{GRAIN, StridedCursor, Writer};
-use super::machine::In;
+use super::machine::{In, Kernel, LANES, Out, Pool};
 use super::math::Math;
-use super::output::{Cells, Output, write_one};
+use super::output::{Cells, Output, Rows, write_one};
 use super::parallel::{for_chunks_mut, parallel_for};
 use super::pointwise::{OperandAccess, OperandCursor};
 use super::reduce::Ordered;
@@ -26,7 +27,8 @@ use crate::backend::pointwise::Operand;
 use crate::dtype::{Bool8, DType, Real};
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
-use program::{Buffer, Code, Fill, Grouped, Instruction, Place, Program};
+use program::{Buffer, Code, Extent, Fill, Grouped, Instruction, Place, Program};
+use rowwise::Rowwise;
 
 /// Computes a group; false if a call is not defined for its type.
 pub fn run(group: &Group) -> Result<bool> {
@@ -41,6 +43,9 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool>
 where
     T::Stored: Real + Ordered + Math,
 {
+    let rowwise = Rowwise::of::<T>(group);
+    let operands: Vec<GroupOperand> = rowwise.operands(group);
+    let group = &Group { n: rowwise.n, operands: &operands, ..*group };
     let access: Vec<OperandAccess> = group.operands.iter().map(|o| access_of::<T>(o, group)).collect();
     let Some(program) = Program::<T>::of(group, &access) else { return Ok(false) };
     let unit = program.n * program.rows;
@@ -89,8 +94,8 @@ impl<'a> Stores<'a> {
         let mut stores = Stores { cells: Vec::new(), of: Vec::new() };
         let mut seen: Vec<View> = Vec::new();
         for (k, (call, view)) in group.results.iter().enumerate() {
-            let scattered =
-                program.places[*call] != Place::Result(k) && group.calls[*call].level != Level::Total;
+            let scattered = (program.places[*call] != Place::Result(k) || program.spread[k].is_some())
+                && group.calls[*call].level != Level::Total;
             let known = |v: &View| v.storage.same(view.storage) && v.dtype.size() == view.dtype.size();
             stores.of.push(match seen.iter().position(known) {
                 _ if !scattered => None,
@@ -133,11 +138,12 @@ impl<'a> GroupOperand<'a> {
 struct Worker<'p, 'a, T: Grouped> {
     program: &'p Program<T>,
     group: &'p Group<'a>,
+    stores: &'p Stores<'a>,
     cursors: Vec<OperandCursor<'a, T>>,
     writers: Vec<Option<Writer<'p>>>,
-    /// The parts of results that are computed in place, from `first` on.
+    /// The ranges of results that are computed in place, and where they begin.
     outs: Vec<Option<Output<'a, T::Stored>>>,
-    first: usize,
+    first: Vec<usize>,
     buffers: Vec<Vec<T>>,
     truth: Vec<Bool8>,
     blocks: Range<usize>,
@@ -147,6 +153,8 @@ struct Worker<'p, 'a, T: Grouped> {
 enum Taken<'a, T: Grouped> {
     Buffer(usize, Vec<T>),
     Result(usize, Output<'a, T::Stored>),
+    /// Rows of a result that are apart.
+    Spread(usize),
 }
 
 /// The positions of a block: of elements and of rows.
@@ -156,13 +164,6 @@ struct Block {
     len: usize,
     row: usize,
     rows: usize,
-}
-
-impl Block {
-    /// The first position and the number of values of a kind.
-    fn span(self, per_row: bool) -> (usize, usize) {
-        if per_row { (self.row, self.rows) } else { (self.at, self.len) }
-    }
 }
 
 impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
@@ -176,23 +177,30 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let rows =
             blocks.start * program.rows..(blocks.end * program.rows).min(group.numel.div_ceil(program.n));
         let elements = rows.start * program.n..(rows.end * program.n).min(group.numel);
-        let start = |level: Level| if level == Level::Rows { &rows } else { &elements };
+        let start = |level: Level| match Extent::of(level) {
+            Extent::Elements => elements.clone(),
+            extent => rows.start * program.width(extent)..rows.end * program.width(extent),
+        };
         let results = || group.results.iter().enumerate();
         let writers = results()
             .map(|(k, (call, view))| {
                 let at = start(group.calls[*call].level).start;
-                stores.of[k].map(|cells| Writer::new(&stores.cells[cells], *view, at))
+                let cells = stores.of[k].filter(|_| program.spread[k].is_none());
+                cells.map(|cells| Writer::new(&stores.cells[cells], *view, at))
             })
             .collect();
         let outs = results()
             .map(|(k, (call, view))| {
-                let inside = program.places[*call] == Place::Result(k);
-                inside.then(|| Output::part(*view, elements.clone())).transpose()
+                let inside = program.places[*call] == Place::Result(k) && program.spread[k].is_none();
+                inside.then(|| Output::part(*view, start(group.calls[*call].level))).transpose()
             })
             .collect::<Result<_>>()?;
         let unit = program.n * program.rows;
         let filled = |b: &Buffer| {
-            let length = if b.per_row { program.rows } else { unit.min(elements.len()) };
+            let length = match b.extent {
+                Extent::Elements => unit.min(elements.len()),
+                extent => program.rows * program.width(extent),
+            };
             match b.fill {
                 Fill::Nothing => vec![T::zeroed(); length],
                 Fill::Number(s) => vec![T::number(s); length],
@@ -209,15 +217,16 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             cursors: access
                 .iter()
                 .zip(group.operands)
-                .map(|(a, o)| OperandCursor::new(a, start(o.level)))
+                .map(|(a, o)| OperandCursor::new(a, &start(o.level)))
                 .collect(),
             writers,
             outs,
-            first: elements.start,
+            first: results().map(|(_, (call, _))| start(group.calls[*call].level).start).collect(),
             buffers: program.buffers.iter().map(filled).collect(),
             truth: vec![Bool8::zeroed(); if tells { unit } else { 0 }],
             program,
             group,
+            stores,
             blocks,
         })
     }
@@ -236,7 +245,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             }
             for (k, (call, _)) in self.group.results.iter().enumerate() {
                 let Some(mut writer) = self.writers[k].take() else { continue };
-                let (from, count) = block.span(self.group.calls[*call].level == Level::Rows);
+                let (from, count) = self.span(block, Extent::of(self.group.calls[*call].level));
                 let values = self.value(program.places[*call], from, count);
                 writer.write::<T::Stored>(bytemuck::cast_slice(values));
                 self.writers[k] = Some(writer);
@@ -246,42 +255,29 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     }
 
     fn step(&mut self, instruction: &Instruction<T>, block: Block, runs: &mut [T]) -> Result<()> {
-        let (from, count) = block.span(instruction.per_row);
         // Destinations are moved out of `self`, as the sources are borrowed from it.
         let mut taken: SmallVec<[Taken<T>; 2]> =
             instruction.outs.iter().filter_map(|place| self.take(*place)).collect();
-        let first = self.first;
-        let mut outs = taken.iter_mut().map(|own| match own {
-            Taken::Buffer(_, own) => &mut own[..count],
-            Taken::Result(_, own) => bytemuck::cast_slice_mut(&mut own[from - first..][..count]),
-        });
-        match &instruction.code {
-            Code::Machine(kernel, pool) => {
-                let mut outs: SmallVec<[&mut [T]; 4]> = outs.collect();
-                let of = |(k, place): (usize, &Place)| match place {
-                    Place::Rows(o) => self.rows(*o, block),
-                    Place::Result(_) if instruction.outs.contains(place) => {
-                        In::Replaced(instruction.outs.iter().position(|p| p == place).unwrap_or_default())
-                    }
-                    _ if kernel.is_per_row(k) => In::PerRow(self.value(*place, block.row, block.rows)),
-                    _ => In::Elements(self.value(*place, block.at, block.len)),
-                };
-                let ins: SmallVec<[In<T>; 8]> = instruction.args.iter().enumerate().map(of).collect();
-                let (rows, n) = if kernel.has_rows() { (block.rows, self.program.n) } else { (1, block.len) };
-                if !kernel.run(&ins, &mut outs, pool, rows, n) {
-                    return Err(Error::Runtime("a fused kernel was given operands of other lengths".into()));
-                }
+        match (&instruction.code, &mut taken[..]) {
+            (Code::Machine(kernel, pool), taken) => {
+                self.run_machine(instruction, kernel, pool, block, taken)?
             }
-            _ => {
-                if let Some(out) = outs.next() {
-                    self.compute(instruction, block, runs, out);
-                }
+            (_, [Taken::Buffer(b, own), ..]) => {
+                let (_, count) = self.span(block, self.program.buffers[*b].extent);
+                self.compute(instruction, block, runs, &mut own[..count]);
             }
+            (_, [Taken::Result(k, own), ..]) => {
+                let (from, count) = self.span(block, instruction.extent);
+                let out = &mut own[from - self.first[*k]..][..count];
+                self.compute(instruction, block, runs, bytemuck::cast_slice_mut(out));
+            }
+            _ => {}
         }
         for own in taken {
             match own {
                 Taken::Buffer(b, own) => self.buffers[b] = own,
                 Taken::Result(k, own) => self.outs[k] = Some(own),
+                Taken::Spread(_) => {}
             }
         }
         Ok(())
@@ -290,8 +286,9 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     fn take(&mut self, place: Place) -> Option<Taken<'a, T>> {
         match place {
             Place::Buffer(b) => Some(Taken::Buffer(b, std::mem::take(&mut self.buffers[b]))),
+            Place::Result(k) if self.program.spread[k].is_some() => Some(Taken::Spread(k)),
             Place::Result(k) => Some(Taken::Result(k, self.outs[k].take()?)),
-            Place::Operand(_) | Place::Rows(_) => None,
+            Place::Operand(_) | Place::Rows(_) | Place::Part(_) => None,
         }
     }
 
@@ -306,18 +303,84 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         )
     }
 
+    fn run_machine(
+        &self,
+        instruction: &Instruction<T>,
+        kernel: &Kernel,
+        pool: &Pool,
+        block: Block,
+        taken: &mut [Taken<'a, T>],
+    ) -> Result<()> {
+        let extent = instruction.extent;
+        let outs = taken.iter_mut().filter_map(|own| self.out(own, extent, block));
+        let mut outs: SmallVec<[Out<T>; 4]> = outs.collect();
+        let (from, count) = self.span(block, extent);
+        let of = |(k, place): (usize, &Place)| match place {
+            Place::Rows(o) => self.rows(*o, block),
+            Place::Part(p) => self.part(*p, block),
+            Place::Result(_) if instruction.outs.contains(place) => {
+                In::Replaced(instruction.outs.iter().position(|p| p == place).unwrap_or_default())
+            }
+            _ if kernel.is_per_row(k) => In::PerRow(self.value(*place, block.row, block.rows)),
+            _ => In::Elements(self.value(*place, from, count)),
+        };
+        let ins: SmallVec<[In<T>; 8]> = instruction.args.iter().enumerate().map(of).collect();
+        let (rows, n) = if kernel.has_rows() { (block.rows, self.program.width(extent)) } else { (1, count) };
+        if kernel.run(&ins, &mut outs, pool, rows, n) {
+            return Ok(());
+        }
+        Err(Error::Runtime("a fused kernel was given operands of other lengths".into()))
+    }
+
+    /// The part of a destination in a block.
+    fn out<'t>(&'t self, own: &'t mut Taken<'a, T>, extent: Extent, block: Block) -> Option<Out<'t, T>> {
+        Some(match own {
+            Taken::Buffer(b, own) => {
+                let (_, count) = self.span(block, self.program.buffers[*b].extent);
+                Out::Elements(&mut own[..count])
+            }
+            Taken::Result(k, own) => {
+                let (from, count) = self.span(block, extent);
+                Out::Elements(bytemuck::cast_slice_mut(&mut own[from - self.first[*k]..][..count]))
+            }
+            Taken::Spread(k) => Out::Spread(self.spread(*k, extent, block)?),
+        })
+    }
+
+    /// The rows of a result that is written where it is stored.
+    fn spread(&self, k: usize, extent: Extent, block: Block) -> Option<Rows<'p, T>> {
+        let (cells, stride) = (&self.stores.cells[self.stores.of[k]?], self.program.spread[k]?);
+        let at = self.group.results[k].1.layout.offset + block.row * stride;
+        cells.rows(at, stride, block.rows, self.program.width(extent))
+    }
+
+    /// A part of each row of a value in a block.
+    fn part(&self, part: usize, block: Block) -> In<'_, T> {
+        let (whole, from) = self.program.parts[part];
+        In::Strided(&self.value(whole, block.at, block.len)[from..], self.program.n)
+    }
+
+    /// The first position and the number of values of an extent in a block.
+    fn span(&self, block: Block, extent: Extent) -> (usize, usize) {
+        match extent {
+            Extent::Elements => (block.at, block.len),
+            _ => (block.row * self.program.width(extent), block.rows * self.program.width(extent)),
+        }
+    }
+
     fn compute(&mut self, instruction: &Instruction<T>, block: Block, runs: &mut [T], out: &mut [T]) {
         let program = self.program;
         if let Code::Load(k) = instruction.code {
-            return self.load(k, block.span(instruction.per_row).0, out);
+            return self.load(k, self.span(block, instruction.extent).0, out);
         }
         let mut truth = std::mem::take(&mut self.truth);
-        let takes_rows = match instruction.code {
-            Code::Reduce(_) | Code::Run(_) => false,
-            Code::Repeat => true,
-            _ => instruction.per_row,
+        let extent = match instruction.code {
+            Code::Reduce(_) | Code::Run(_) | Code::Part(_) => Extent::Elements,
+            Code::Sum(_) => Extent::Lanes,
+            Code::Repeat => Extent::Rows,
+            _ => instruction.extent,
         };
-        let (from, taken) = block.span(takes_rows);
+        let (from, taken) = self.span(block, extent);
         let mut ins: [&[T]; ARGS] = [&[]; ARGS];
         for (slot, &place) in ins.iter_mut().zip(&instruction.args) {
             *slot = self.value(place, from, taken);
@@ -332,10 +395,17 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 out.iter_mut().zip(truth).for_each(|(v, t)| *v = T::of_truth(*t));
             }
             Code::Repeat => {
-                for (row, &v) in out.chunks_mut(program.n).zip(ins[0]) {
+                for (row, &v) in out.chunks_mut(program.width(instruction.extent)).zip(ins[0]) {
                     row.fill(v);
                 }
             }
+            Code::Part(k) => {
+                let (_, from) = program.parts[*k];
+                for (part, row) in out.chunks_mut(program.part).zip(ins[0].chunks(program.n)) {
+                    part.copy_from_slice(&row[from..from + part.len()]);
+                }
+            }
+            Code::Sum(r) => T::rows(r, ins[0], LANES, out),
             Code::Reduce(r) => T::rows(r, ins[0], program.n, out),
             Code::Run(k) => runs[*k] = T::run(&program.totals[*k].1, ins[0]),
             Code::Softmax(rows) => rows([ins[0]], program.n, out),
@@ -367,10 +437,10 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Place::Operand(k) => self.cursors[k].get(at, n),
             Place::Buffer(b) => &self.buffers[b][..n],
             // Used by machine code alone, row by row.
-            Place::Rows(_) => &[],
+            Place::Rows(_) | Place::Part(_) => &[],
             Place::Result(k) => {
                 let out = self.outs[k].as_deref().unwrap_or_default();
-                bytemuck::cast_slice(&out[at - self.first..][..n])
+                bytemuck::cast_slice(&out[at - self.first[k]..][..n])
             }
         }
     }

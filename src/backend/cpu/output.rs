@@ -19,6 +19,8 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
+use bytemuck::Pod;
+
 use crate::backend::View;
 use crate::dtype::{DType, Element};
 use crate::ensure;
@@ -359,6 +361,16 @@ impl<'a> Cells<'a> {
         self.data.wrapping_add(at * size_of::<T>()).cast()
     }
 
+    /// `rows` runs of `n` elements, the first at `at` and each `stride` elements after the one before; None if some are not
+    /// within the view, misaligned or of another size, or if runs overlap.
+    pub fn rows<T: Pod>(&self, at: usize, stride: usize, rows: usize, n: usize) -> Option<Rows<'_, T>> {
+        let len = stride.checked_mul(rows.checked_sub(1)?)?.checked_add(n)?;
+        let from = at.checked_sub(self.lo)?;
+        let fits = from.checked_add(len)? <= self.len && size_of::<T>() == self.size && stride >= n;
+        let first = self.data.wrapping_add(at * self.size).cast::<T>();
+        (fits && first.is_aligned()).then_some(Rows { first, stride, rows, n, cells: PhantomData })
+    }
+
     #[inline(always)]
     pub fn set<T: Element>(&self, at: usize, value: T) {
         // SAFETY: `place` has checked that the element is within the borrowed storage.
@@ -400,6 +412,22 @@ impl<'a> Cells<'a> {
             // SAFETY: as for `set`.
             unsafe { p.add(i).write_unaligned(value) }
         }
+    }
+}
+
+/// Runs of elements that are apart, for machine code to write. The pointer is valid for all of them while [`Cells`] are.
+pub struct Rows<'a, T> {
+    first: *mut T,
+    stride: usize,
+    rows: usize,
+    n: usize,
+    cells: PhantomData<&'a Cells<'a>>,
+}
+
+impl<T> Rows<'_, T> {
+    /// The first element, and the elements from one run to the next, if there are so many runs of so many elements.
+    pub fn pointer(&self, rows: usize, n: usize) -> Option<(*mut T, usize)> {
+        (self.rows >= rows && self.n >= n).then_some((self.first, self.stride))
     }
 }
 

@@ -4,7 +4,7 @@
 //! whose results it reads from memory, or whose reads or writes it would overtake, and whose elements are as many as its own.
 //! An operand that an entry of the same group computed at the same position is passed within the group. What positions
 //! mean is the order in which a view is walked, so shapes need not agree, and a view of other memory order, an
-//! offset, or a slice is read from memory after its group. A result is stored if somebody outside still has its
+//! offset, or a slice is read from memory after its group, but for a part of each row (Note [Groups]). A result is stored if somebody outside still has its
 //! storage, or an entry reads it from memory.
 
 use std::ops::Range;
@@ -27,12 +27,19 @@ pub struct Planned {
     pub numel: usize,
     /// Elements per row; 0 if there are no rows.
     pub n: usize,
+    /// Elements of a part of a row; 0 if there are no parts.
+    pub part: usize,
     has_total: bool,
     /// Whether no entry may join.
     closed: bool,
 }
 
 impl Planned {
+    /// Whether a layout walks each value per row of `of` once for each element of a row, or of a part of it.
+    fn repeats_rows(&self, v: &Layout, of: &Layout) -> bool {
+        repeats_rows(v, of, self.n) || self.part > 0 && repeats_rows(v, of, self.part)
+    }
+
     /// The first and the last entries of two and more, each as a group.
     pub fn halves(&self) -> (Planned, Planned) {
         let middle = self.entries.len() / 2;
@@ -65,6 +72,14 @@ struct Use {
     writes: bool,
     /// The operand, if it is read.
     operand: usize,
+}
+
+/// How an entry joins a group: the level of its result, and the lengths of rows and parts that it needs.
+#[derive(Clone, Copy)]
+struct Fit {
+    level: Level,
+    n: usize,
+    part: usize,
 }
 
 struct Planner<'e> {
@@ -112,6 +127,25 @@ fn repeats_rows(v: &Layout, of: &Layout, n: usize) -> bool {
         ([k], [0]) => of.numel() == 1 && *k == n,
         _ => false,
     }
+}
+
+/// A part of each row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    pub from: usize,
+    pub len: usize,
+    /// Elements of a row.
+    pub n: usize,
+}
+
+/// The part of each row of a dense `of` that a layout walks: rows are as long as it is from one part to the next.
+pub fn part_of_rows(v: &Layout, of: &Layout) -> Option<Part> {
+    let from = v.offset.checked_sub(of.offset)?;
+    let (shape, [strides]) = collapse(&v.shape, [&v.strides]);
+    let ([rows, len], [n, 1]) = (&shape[..], &strides[..]) else { return None };
+    let part = Part { from, len: *len, n: usize::try_from(*n).ok()? };
+    let fits = part.len > 1 && from + part.len <= part.n && Some(of.numel()) == rows.checked_mul(part.n);
+    (fits && part.len < part.n && of.is_contiguous()).then_some(part)
 }
 
 /// Whether two views of one storage certainly have no element in common.
@@ -176,7 +210,8 @@ impl Planner<'_> {
                 let whole = writer.is_exact()
                     && writer.out.dtype == v.dtype
                     && (same_walk(&v.layout, &writer.out.layout)
-                        || repeats_rows(&v.layout, &writer.out.layout, self.plan.groups[group].n));
+                        || self.plan.groups[group].repeats_rows(&v.layout, &writer.out.layout)
+                        || part_of_rows(&v.layout, &writer.out.layout).is_some());
                 if whole {
                     writers.push((k, used.entry));
                     break;
@@ -197,11 +232,11 @@ impl Planner<'_> {
         }
         let count = self.plan.groups.len();
         let candidates = (least.max(count.saturating_sub(REACH))..count).rev();
-        let joined = candidates.into_iter().find_map(|g| Some((g, self.level_in(at, g, &writers, fusion)?)));
-        let (group, level) = joined.unwrap_or_else(|| self.open(at, fusion));
-        let n = self.row_length(at, level);
+        let joined = candidates.into_iter().find_map(|g| Some((g, self.fit_in(at, g, &writers, fusion)?)));
+        let (group, Fit { level, n, part }) = joined.unwrap_or_else(|| self.open(at, fusion));
         let planned = &mut self.plan.groups[group];
         planned.n = planned.n.max(n);
+        planned.part = planned.part.max(part);
         planned.has_total |= level == Level::Total;
         planned.entries.push(at);
         planned.levels.push(level);
@@ -232,8 +267,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The level of an entry's result if it joins a group; None if it may not.
-    fn level_in(&self, at: usize, g: usize, writers: &[(usize, usize)], fusion: Fusion) -> Option<Level> {
+    /// How an entry joins a group; None if it may not.
+    fn fit_in(&self, at: usize, g: usize, writers: &[(usize, usize)], fusion: Fusion) -> Option<Fit> {
         let (e, group) = (&self.entries[at], &self.plan.groups[g]);
         if group.closed
             || group.compute != e.compute
@@ -247,13 +282,10 @@ impl Planner<'_> {
         let positions = e.positions();
         let level = match e.work {
             Work::Map { .. } | Work::Copy if positions == group.numel => Level::Elements,
-            Work::Map { .. } | Work::Copy => {
-                let per_row = group.n > 0 && positions * group.n == group.numel;
-                if !per_row || !writers.iter().any(|w| inside(&w)) {
-                    return None;
-                }
-                Level::Rows
-            }
+            Work::Map { .. } | Work::Copy if !writers.iter().any(|w| inside(&w)) => return None,
+            Work::Map { .. } | Work::Copy if group.n > 0 && positions * group.n == group.numel => Level::Rows,
+            Work::Map { .. } | Work::Copy if fusion >= Fusion::Parts => Level::Parts,
+            Work::Map { .. } | Work::Copy => return None,
             Work::Reduce(_, d) => {
                 if fusion < Fusion::Reductions || d.inner != 1 || positions != group.numel {
                     return None;
@@ -274,7 +306,22 @@ impl Planner<'_> {
                 Level::Elements
             }
         };
-        let n = self.row_length(at, level);
+        let mut fit = Fit { level, n: self.row_length(at, level), part: 0 };
+        if level == Level::Parts {
+            let parts = writers
+                .iter()
+                .filter(inside)
+                .filter_map(|(k, w)| part_of_rows(&e.ins[*k].held()?.layout, &self.entries[*w].out.layout));
+            (fit.n, fit.part) = match (group.part, parts.into_iter().next()) {
+                (0, Some(part)) => (part.n, part.len),
+                (0, None) => return None,
+                (part, _) => (group.n, part),
+            };
+            if !(2..=LONGEST_ROW).contains(&fit.n) || positions * fit.n != group.numel * fit.part {
+                return None;
+            }
+        }
+        let n = fit.n;
         if level == Level::Rows && matches!(e.work, Work::Reduce(..)) && !(2..=LONGEST_ROW).contains(&n) {
             return None;
         }
@@ -285,21 +332,23 @@ impl Planner<'_> {
         let takes_rows = level == Level::Rows && !matches!(e.work, Work::Reduce(..));
         let fits = |(k, w): &(usize, usize)| {
             let In::View(v) = &e.ins[*k] else { return false };
-            match self.group_of[*w].1 {
-                Level::Elements => !takes_rows && same_walk(&v.layout, &self.entries[*w].out.layout),
-                Level::Rows if takes_rows => same_walk(&v.layout, &self.entries[*w].out.layout),
-                Level::Rows => {
-                    v.layout.numel() == group.numel
-                        && repeats_rows(&v.layout, &self.entries[*w].out.layout, group.n)
-                }
-                Level::Total => false,
+            let (v, of) = (&v.layout, &self.entries[*w].out.layout);
+            let is_part = |p: Part| p.len == fit.part && p.n == fit.n;
+            match (self.group_of[*w].1, level) {
+                (Level::Elements, Level::Parts) => part_of_rows(v, of).is_some_and(is_part),
+                (Level::Parts, Level::Parts) => same_walk(v, of),
+                (Level::Rows, Level::Parts) => v.numel() == positions && repeats_rows(v, of, fit.part),
+                (Level::Elements, _) => !takes_rows && same_walk(v, of),
+                (Level::Rows, _) if takes_rows => same_walk(v, of),
+                (Level::Rows, _) => v.numel() == group.numel && repeats_rows(v, of, group.n),
+                (Level::Parts | Level::Total, _) => false,
             }
         };
-        writers.iter().filter(inside).all(fits).then_some(level)
+        writers.iter().filter(inside).all(fits).then_some(fit)
     }
 
     /// Opens a group for an entry.
-    fn open(&mut self, at: usize, fusion: Fusion) -> (usize, Level) {
+    fn open(&mut self, at: usize, fusion: Fusion) -> (usize, Fit) {
         let e = &self.entries[at];
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy => (Level::Elements, false),
@@ -320,10 +369,11 @@ impl Planner<'_> {
             compute: e.compute,
             numel: e.positions(),
             n: 0,
+            part: 0,
             has_total: false,
             closed,
         });
-        (self.plan.groups.len() - 1, level)
+        (self.plan.groups.len() - 1, Fit { level, n: self.row_length(at, level), part: 0 })
     }
 
     /// Marks the results that somebody outside of the queue may read.

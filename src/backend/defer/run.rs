@@ -5,7 +5,7 @@ use std::cell::Cell;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::plan::{Plan, Planned, plan};
+use super::plan::{Plan, Planned, part_of_rows, plan};
 use super::queue::{Entry, Held, In, Work};
 use crate::backend::View;
 use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work as Computed};
@@ -203,7 +203,11 @@ fn fuse(
     for (&at, &level) in group.entries.iter().zip(&group.levels) {
         let e = &entries[at];
         let takes_rows = level == Level::Rows && !matches!(e.work, Work::Reduce(..));
-        let level_of_operands = if takes_rows { Level::Rows } else { Level::Elements };
+        let level_of_operands = match level {
+            Level::Parts => level,
+            _ if takes_rows => Level::Rows,
+            _ => Level::Elements,
+        };
         let values: SmallVec<[Option<Value>; 4]> = e
             .ins
             .iter()
@@ -211,6 +215,13 @@ fn fuse(
             .map(|(v, passed)| match (v, passed) {
                 (In::Unread, _) => None,
                 (In::Number(s), _) => Some(Value::Number(*s)),
+                (In::View(v), Some(writer)) if level == Level::Parts => {
+                    let call = position[writer];
+                    Some(match part_of_rows(&v.layout, &entries[*writer].out.layout) {
+                        Some(part) if calls[call].level == Level::Elements => Value::Part(call, part.from),
+                        _ => Value::Call(call),
+                    })
+                }
                 (_, Some(writer)) => Some(Value::Call(position[writer])),
                 (In::View(v), None) => {
                     let operand = GroupOperand { view: memory.view(v), level: level_of_operands };
@@ -238,6 +249,7 @@ fn fuse(
         compute: group.compute,
         numel: group.numel,
         n: group.n,
+        part: group.part,
         calls: &calls,
         operands: &operands,
         results: &results,

@@ -111,7 +111,7 @@ impl Launches {
                 Level::Elements if group.n > 0 => by_rows(v.layout, group.numel / group.n, group.n)?,
                 Level::Elements if v.layout.shape == shape => v.layout.clone(),
                 Level::Elements if v.layout.is_contiguous() => Layout::contiguous(shape.clone()),
-                Level::Elements => return None,
+                Level::Elements | Level::Parts => return None,
             };
             let layout = Layout { offset: v.layout.offset, ..layout };
             Some(Placed { storage: v.storage.clone(), layout, dtype: v.dtype })
@@ -163,6 +163,7 @@ impl Launches {
             args.push(match *arg {
                 Value::Operand(k) => self.composer.arg(k),
                 Value::Call(k) => self.values[k].ok_or_else(not_composed)?,
+                Value::Part(..) => return Err(not_composed()),
                 Value::Number(s) => self.number(s),
             });
         }

@@ -1,15 +1,16 @@
 //! Machine code in place of the instructions of a group.
 //!
-//! Note [Stages of a group] Pointwise instructions per element are compiled, all others are interpreted. In stage `s` first one
+//! Note [Stages of a group] Pointwise instructions are compiled, all others are interpreted. In stage `s` first one
 //! kernel computes what it can, then the interpreter what needs that, such as a reduction. An instruction is in the first
 //! stage in which its arguments are there; a compiled one then moves to the last stage that computes them in time for its users, since
 //! a value that stays within a kernel needs no buffer. Values per row are broadcast within kernels, in place of blocks that repeat
-//! them.
+//! them. Sums of rows that consist of whole blocks of accumulators are made by the kernel that makes the elements. Calls on parts
+//! of rows have a kernel of their own in each stage.
 
 use smallvec::{SmallVec, smallvec};
 
-use super::program::{Code, Fill, Grouped, Instruction, Place, Program};
-use crate::backend::cpu::machine::{self, Recipe, Source, Work};
+use super::program::{Buffer, Code, Extent, Fill, Grouped, Instruction, Place, Program};
+use crate::backend::cpu::machine::{self, LANES, Recipe, Source, Work};
 use crate::dtype::{DType, Element};
 use crate::formula::Formula;
 
@@ -25,7 +26,7 @@ pub(super) fn compile<T: Grouped>(program: &mut Program<T>, formulas: &[Option<&
         .zip(formulas)
         .map(|(i, f)| {
             let is_round = matches!(i.code, Code::Round(_)) && T::Stored::DTYPE == DType::F32;
-            !i.per_row && (is_round || f.is_some_and(|f| T::is_compiled(f)))
+            is_round || f.is_some_and(|f| T::is_compiled(f))
         })
         .collect();
     if !joins.contains(&true) {
@@ -39,31 +40,72 @@ pub(super) fn compile<T: Grouped>(program: &mut Program<T>, formulas: &[Option<&
             }
         }
     }
+    // Where kernels may accumulate the sums of rows.
+    let mut lanes: Vec<Option<Place>> = vec![None; joins.len()];
+    for (i, instruction) in program.instructions.iter().enumerate() {
+        let summed = |d: usize| joins[d] && program.n.is_multiple_of(LANES);
+        if let (Code::Reduce(r), [Place::Buffer(of)]) = (&instruction.code, &instruction.args[..])
+            && r.is_sum()
+            && made_by[*of].is_some_and(summed)
+        {
+            program.buffers.push(Buffer { extent: Extent::Lanes, fill: Fill::Nothing });
+            lanes[i] = Some(Place::Buffer(program.buffers.len() - 1));
+        }
+    }
+    made_by.resize(program.buffers.len(), None);
     let source = |place: &Place| if let Place::Buffer(b) = place { made_by[*b] } else { None };
     let stages = &stages(program, &joins, kept, source);
     let members = |s: usize| (0..joins.len()).filter(move |&i| stages[i] == s);
     let last = stages.iter().copied().max().unwrap_or(0);
-    let mut kernels = Vec::new();
+    let mut kernels: Vec<Option<Compiled<T>>> = Vec::new();
     for s in 1..=last {
-        let members = members(s).filter(|&i| joins[i]).collect();
-        kernels.push(Fusion { program, formulas, kept, members }.instruction(source));
+        for extent in EXTENTS {
+            let has = |i: &usize| joins[*i] && program.instructions[*i].extent == extent;
+            let members = members(s).filter(has).collect();
+            kernels.push(Fusion { program, formulas, kept, lanes: &lanes, members }.compiled(source));
+        }
     }
     let mut old: Vec<Option<Instruction<T>>> = program.instructions.drain(..).map(Some).collect();
     for s in 0..=last {
-        let compiled = s.checked_sub(1).and_then(|k| kernels[k].take());
-        let interpreted = |i: &usize| !joins[*i];
-        if let Some(compiled) = compiled {
-            program.instructions.push(compiled);
-        } else {
-            program.instructions.extend(members(s).filter(|&i| joins[i]).filter_map(|i| old[i].take()));
+        for (e, extent) in EXTENTS.into_iter().enumerate().filter(|_| s > 0) {
+            let has = |i: &usize| joins[*i] && old[*i].as_ref().is_some_and(|i| i.extent == extent);
+            let replaced: Vec<usize> = members(s).filter(has).collect();
+            match kernels[(s - 1) * EXTENTS.len() + e].take() {
+                Some(compiled) => {
+                    // Results that are written row by row.
+                    for (k, place) in kept.iter().enumerate() {
+                        if compiled.instruction.outs.contains(&Place::Result(k)) {
+                            let moved = program.places.iter_mut().filter(|p| *p == place);
+                            moved.for_each(|p| *p = Place::Result(k));
+                        }
+                    }
+                    program.instructions.push(compiled.instruction);
+                    for i in compiled.sums {
+                        finish_sum(old[i].as_mut(), lanes[i]);
+                    }
+                }
+                None => program.instructions.extend(replaced.into_iter().filter_map(|i| old[i].take())),
+            }
         }
+        let interpreted = |i: &usize| !joins[*i];
         program.instructions.extend(members(s).filter(interpreted).filter_map(|i| old[i].take()));
     }
     let read: Vec<Place> = program.instructions.iter().flat_map(|i| i.args.iter().copied()).collect();
     program.instructions.retain(|i| {
-        !matches!(i.code, Code::Repeat | Code::Load(_))
+        !matches!(i.code, Code::Repeat | Code::Load(_) | Code::Part(_))
             || i.outs.iter().any(|o| read.contains(o) || kept.contains(o))
     });
+}
+
+/// Those that kernels compute.
+const EXTENTS: [Extent; 3] = [Extent::Rows, Extent::Elements, Extent::Parts];
+
+/// Makes a reduction the end of a sum whose accumulators a kernel has.
+fn finish_sum<T: Grouped>(reduction: Option<&mut Instruction<T>>, lanes: Option<Place>) {
+    let (Some(instruction), Some(lanes)) = (reduction, lanes) else { return };
+    let code = std::mem::replace(&mut instruction.code, Code::Repeat);
+    instruction.code = if let Code::Reduce(r) = code { Code::Sum(r) } else { code };
+    instruction.args = smallvec![lanes];
 }
 
 /// By instruction, its stage. See Note [Stages of a group].
@@ -98,7 +140,15 @@ struct Fusion<'p, T: Grouped> {
     program: &'p Program<T>,
     formulas: &'p [Option<&'p Formula>],
     kept: &'p [Place],
+    /// By reduction, where a kernel may accumulate it.
+    lanes: &'p [Option<Place>],
     members: Vec<usize>,
+}
+
+/// The machine code of some instructions, and the reductions whose accumulators it has.
+struct Compiled<T: Grouped> {
+    instruction: Instruction<T>,
+    sums: Vec<usize>,
 }
 
 /// A recipe while it is made, with the places of its arguments and its numbers.
@@ -135,6 +185,11 @@ impl<T> Draft<'_, T> {
         mark(&mut self.recipe.strided, source)
     }
 
+    fn part(&mut self, part: usize) -> Source {
+        let source = self.place(Place::Part(part));
+        mark(&mut self.recipe.strided, source)
+    }
+
     fn number(&mut self, v: T) -> Source {
         self.numbers.push(v);
         Source::Number(self.numbers.len() - 1)
@@ -154,9 +209,25 @@ impl<T: Grouped> Fusion<'_, T> {
             && !self.kept.contains(loaded)
     }
 
-    /// The instruction that computes all members; None if it would not be worth it, or has no machine code.
-    fn instruction(&self, source: impl Fn(&Place) -> Option<usize>) -> Option<Instruction<T>> {
+    /// The result in whose memory machine code writes what instruction `i` computes, row by row.
+    fn spread_at(&self, i: usize) -> Option<usize> {
+        let out = &self.program.instructions[i].outs[0];
+        let (first, last) =
+            (self.kept.iter().position(|p| p == out)?, self.kept.iter().rposition(|p| p == out)?);
+        let is_read = self.program.parts.iter().any(|(of, _)| of == out)
+            || self
+                .program
+                .instructions
+                .iter()
+                .enumerate()
+                .any(|(j, other)| !self.members.contains(&j) && other.args.contains(out));
+        (first == last && !is_read && self.program.spread[first].is_some()).then_some(first)
+    }
+
+    /// The machine code that computes all members; None if it would not be worth it, or there is none.
+    fn compiled(&self, source: impl Fn(&Place) -> Option<usize>) -> Option<Compiled<T>> {
         let instructions = &self.program.instructions;
+        let extent = instructions[*self.members.first()?].extent;
         let mut draft =
             Draft { recipe: Recipe::default(), places: SmallVec::new(), numbers: SmallVec::<[T; 3]>::new() };
         let mut step_of = vec![None; instructions.len()];
@@ -173,6 +244,7 @@ impl<T: Grouped> Fusion<'_, T> {
                     {
                         draft.rows(*k)
                     }
+                    (Some((_, Instruction { code: Code::Part(k), .. })), _) => draft.part(*k),
                     (Some((d, Instruction { code: Code::Load(k), .. })), _) => {
                         draft.recipe.replaces |= self.is_replaced(*k, d);
                         draft.place(*place)
@@ -194,25 +266,41 @@ impl<T: Grouped> Fusion<'_, T> {
             step_of[i] = Some(draft.recipe.steps.len());
             draft.recipe.steps.push((work, operands));
         }
+        let maker = |i: &usize| source(instructions[*i].args.first()?).filter(|d| self.members.contains(d));
+        let sums: Vec<usize> =
+            (0..instructions.len()).filter(|i| self.lanes[*i].is_some() && maker(i).is_some()).collect();
         let is_needed = |i: &usize| {
             let out = &instructions[*i].outs[0];
-            let outside =
-                |(j, other): (usize, &Instruction<T>)| !self.members.contains(&j) && other.args.contains(out);
+            let outside = |(j, other): (usize, &Instruction<T>)| {
+                !self.members.contains(&j) && !sums.contains(&j) && other.args.contains(out)
+            };
             self.kept.contains(out) || instructions.iter().enumerate().any(outside)
         };
         let results: SmallVec<[usize; 4]> = self.members.iter().copied().filter(is_needed).collect();
         let Draft { mut recipe, places, numbers } = draft;
-        if results.is_empty()
-            || self.members.len() < 2 && recipe.rows | recipe.strided == 0 && !recipe.replaces
-        {
+        let is_alone = self.members.len() < 2 && recipe.rows | recipe.strided == 0 && !recipe.replaces;
+        let spread = results.iter().any(|i| self.spread_at(*i).is_some());
+        if sums.is_empty() && (results.is_empty() || is_alone && !spread) {
             return None;
         }
-        recipe.results = results.iter().map(|&i| step_of[i]).collect::<Option<_>>()?;
+        let steps = |i: usize| step_of[i];
+        recipe.results = results.iter().copied().map(steps).collect::<Option<_>>()?;
+        let mut outs: SmallVec<[Place; 1]> = SmallVec::new();
+        for (r, &i) in results.iter().enumerate() {
+            let place = instructions[i].outs[0];
+            let spread = self.spread_at(i);
+            recipe.spread |= u64::from(spread.is_some()) << r.min(63);
+            outs.push(spread.map_or(place, Place::Result));
+        }
+        recipe.sums = sums.iter().map(|i| maker(i).and_then(steps)).collect::<Option<_>>()?;
         (recipe.args, recipe.numbers) = (places.len(), numbers.len());
         let kernel = T::machine(&recipe)?;
         let pool = kernel.pool(&numbers)?;
-        let outs = results.iter().map(|&i| instructions[i].outs[0]).collect();
+        outs.extend(sums.iter().filter_map(|i| self.lanes[*i]));
         let code = Code::Machine(kernel, pool);
-        Some(Instruction { code, args: places, params: smallvec![], outs, per_row: false })
+        Some(Compiled {
+            instruction: Instruction { code, args: places, params: smallvec![], outs, extent },
+            sums,
+        })
     }
 }

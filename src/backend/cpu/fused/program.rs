@@ -93,12 +93,14 @@ fn round_through<T: Element, H: Element>(x: &[T], out: &mut [T]) {
 
 /// Elements of a block where nothing needs a buffer.
 const LONGEST: usize = 16 * BLOCK;
-/// Bytes of the buffers of a block.
-const IN_CACHE: usize = 1 << 15;
+/// Bytes of the buffers of a block: a part of the second-level cache.
+const IN_CACHE: usize = 1 << 16;
 
 /// The rows of an operand, if they are contiguous: their length, and the elements from one to the next.
-fn rows_of<T: Grouped>(o: &GroupOperand) -> Option<(usize, usize)> {
-    let usable = o.level == Level::Elements && o.view.dtype == T::Stored::DTYPE && o.view.is_aligned();
+pub(super) fn rows_of<T: Grouped>(o: &GroupOperand) -> Option<(usize, usize)> {
+    let usable = matches!(o.level, Level::Elements | Level::Parts)
+        && o.view.dtype == T::Stored::DTYPE
+        && o.view.is_aligned();
     let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
     match (&shape[..], &strides[..]) {
         ([_, n], [stride, 1]) if usable => Some((*n, usize::try_from(*stride).ok()?)),
@@ -114,9 +116,20 @@ fn run_of<T: Grouped>(o: &GroupOperand) -> Option<usize> {
 }
 
 fn stride_of<T: Grouped>(o: &GroupOperand, n: usize, group: &Group) -> Option<usize> {
+    let n = if o.level == Level::Parts { group.part } else { n };
     let (_, stride) = rows_of::<T>(o).filter(|(length, _)| *length == n)?;
     let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
     (!written && machine::is_enabled()).then_some(stride)
+}
+
+/// As `stride_of`, for a result that machine code can write where it is stored.
+fn spread_of<T: Grouped>(k: usize, n: usize, group: &Group) -> Option<usize> {
+    let (call, view) = group.results[k];
+    let level = group.calls[call].level;
+    let n = if level == Level::Parts { group.part } else { n };
+    let (_, stride) = rows_of::<T>(&GroupOperand { view, level }).filter(|(length, _)| *length == n)?;
+    let read = group.operands.iter().any(|o| o.view.storage.overlaps(view.storage));
+    (!read && stride >= n && machine::is_enabled()).then_some(stride)
 }
 
 /// The result whose elements are those of the operand, which it reads and replaces.
@@ -143,6 +156,8 @@ pub(super) enum Place {
     Result(usize),
     /// An operand whose rows are apart, used by machine code where it lies.
     Rows(usize),
+    /// A part of each row of a value, likewise.
+    Part(usize),
 }
 
 pub(super) enum Code<T: Grouped> {
@@ -150,9 +165,13 @@ pub(super) enum Code<T: Grouped> {
     Load(usize),
     Same(Loop<T, T>),
     Truth(Loop<T, Bool8>),
-    /// Each of the values per row, `n` times.
+    /// Each of the values per row, once per element.
     Repeat,
+    /// A part of each row.
+    Part(usize),
     Reduce(BlockReduction<T::Stored>),
+    /// The end of a sum of rows, from the accumulators of machine code.
+    Sum(BlockReduction<T::Stored>),
     /// Into the list of runs of a total.
     Run(usize),
     Softmax(Rows<T, 1>),
@@ -169,7 +188,7 @@ pub(super) struct Instruction<T: Grouped> {
     pub(super) params: SmallVec<[T; 3]>,
     /// One, except of machine code.
     pub(super) outs: SmallVec<[Place; 1]>,
-    pub(super) per_row: bool,
+    pub(super) extent: Extent,
 }
 
 /// What fills a buffer before the first block.
@@ -181,10 +200,30 @@ pub(super) enum Fill {
     Operand(usize),
 }
 
-/// A buffer of a value per row or per element.
+/// How many values of each row there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Extent {
+    Elements,
+    Parts,
+    /// One.
+    Rows,
+    /// The accumulators of a sum.
+    Lanes,
+}
+
+impl Extent {
+    pub(super) fn of(level: Level) -> Extent {
+        match level {
+            Level::Elements => Extent::Elements,
+            Level::Parts => Extent::Parts,
+            Level::Rows | Level::Total => Extent::Rows,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Buffer {
-    pub(super) per_row: bool,
+    pub(super) extent: Extent,
     pub(super) fill: Fill,
 }
 
@@ -204,9 +243,21 @@ pub(super) struct Program<T: Grouped> {
     pub(super) strides: Vec<Option<usize>>,
     /// By operand, the result that replaces each of its elements.
     pub(super) replaced: Vec<Option<usize>>,
+    /// The values of which parts of rows are used, and where the parts begin.
+    pub(super) parts: Vec<(Place, usize)>,
+    /// By result, the elements from one row to the next, if machine code can write it where it is stored.
+    pub(super) spread: Vec<Option<usize>>,
     pub(super) n: usize,
+    /// Elements of a part of a row.
+    pub(super) part: usize,
     /// Rows of a block; without rows, blocks are rows.
     pub(super) rows: usize,
+}
+
+fn renamed(place: &mut Place, new: &[usize]) {
+    if let Place::Buffer(b) = place {
+        *b = new[*b];
+    }
 }
 
 /// Assigns places to values while instructions are made.
@@ -215,15 +266,17 @@ struct Builder<'g, 'a, T: Grouped> {
     program: Program<T>,
     access: &'g [OperandAccess<'a>],
     operands: Vec<Option<Place>>,
-    repeated: Vec<(Place, Place)>,
-    constants: Vec<(T, bool, Place)>,
+    repeated: Vec<(Place, Extent, Place)>,
+    constants: Vec<(T, Extent, Place)>,
+    /// By part of rows, where it is copied.
+    parts: Vec<Place>,
     /// By instruction, the formula of a pointwise operation.
     formulas: Vec<Option<&'a Formula>>,
 }
 
 impl<'a, T: Grouped> Builder<'_, 'a, T> {
-    fn buffer(&mut self, per_row: bool, fill: Fill) -> usize {
-        self.program.buffers.push(Buffer { per_row, fill });
+    fn buffer(&mut self, extent: Extent, fill: Fill) -> usize {
+        self.program.buffers.push(Buffer { extent, fill });
         self.program.buffers.len() - 1
     }
 
@@ -232,10 +285,10 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
         code: Code<T>,
         args: SmallVec<[Place; 4]>,
         params: SmallVec<[T; 3]>,
-        per_row: bool,
+        extent: Extent,
     ) -> Place {
-        let out = Place::Buffer(self.buffer(per_row, Fill::Nothing));
-        self.program.instructions.push(Instruction { code, args, params, outs: smallvec![out], per_row });
+        let out = Place::Buffer(self.buffer(extent, Fill::Nothing));
+        self.program.instructions.push(Instruction { code, args, params, outs: smallvec![out], extent });
         self.formulas.push(None);
         out
     }
@@ -247,81 +300,89 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
         code: Code<T>,
         args: SmallVec<[Place; 4]>,
         params: SmallVec<[T; 3]>,
-        per_row: bool,
+        extent: Extent,
     ) -> Place {
-        let out = self.push(code, args, params, per_row);
+        let out = self.push(code, args, params, extent);
         if let Some(last) = self.formulas.last_mut() {
             *last = Some(formula);
         }
         out
     }
 
-    /// The place of an argument of a call that computes a value per row or per element.
-    fn place(&mut self, v: Value, per_row: bool) -> Option<Place> {
-        let (place, level) = match v {
-            Value::Number(s) => {
-                let number = T::number(s);
-                // By bits: zeros of both signs are two numbers.
-                let same = |(c, rows, _): &&(T, bool, Place)| {
-                    bytemuck::bytes_of(c) == bytemuck::bytes_of(&number) && *rows == per_row
-                };
-                if let Some((.., place)) = self.constants.iter().find(same) {
-                    return Some(*place);
-                }
-                let place = Place::Buffer(self.buffer(per_row, Fill::Number(s)));
-                self.constants.push((number, per_row, place));
-                return Some(place);
+    /// The place of an argument of a call that takes so many values of each row.
+    fn place(&mut self, v: Value, extent: Extent) -> Option<Place> {
+        let (place, of) = match v {
+            Value::Number(s) => return Some(self.number(s, extent)),
+            Value::Call(c) => (self.program.places[c], Extent::of(self.group.calls[c].level)),
+            Value::Part(c, from) => {
+                let part = (self.program.places[c], from);
+                let known = self.program.parts.iter().position(|p| *p == part);
+                let place = known.and_then(|k| self.parts.get(k).copied()).unwrap_or_else(|| {
+                    self.program.parts.push(part);
+                    let code = Code::Part(self.program.parts.len() - 1);
+                    let place = self.push(code, smallvec![part.0], smallvec![], Extent::Parts);
+                    self.parts.push(place);
+                    place
+                });
+                (place, Extent::Parts)
             }
-            Value::Call(c) => (self.program.places[c], self.group.calls[c].level),
-            Value::Operand(k) => {
-                let level = self.group.operands[k].level;
-                let place = match self.operands[k] {
-                    Some(place) => place,
-                    None => {
-                        let place = match self.access[k] {
-                            OperandAccess::Direct(_) => Place::Operand(k),
-                            OperandAccess::Period(_, period)
-                                if level == Level::Elements
-                                    && (self.program.n * self.program.rows).is_multiple_of(period) =>
-                            {
-                                Place::Buffer(self.buffer(false, Fill::Operand(k)))
-                            }
-                            _ => self.push(
-                                Code::Load(k),
-                                SmallVec::new(),
-                                SmallVec::new(),
-                                level == Level::Rows,
-                            ),
-                        };
-                        self.operands[k] = Some(place);
-                        place
-                    }
-                };
-                (place, level)
-            }
+            Value::Operand(k) => (self.operand(k), Extent::of(self.group.operands[k].level)),
         };
-        match (level, per_row) {
-            (Level::Elements, false) | (Level::Rows, true) => Some(place),
-            (Level::Rows, false) => {
-                if let Some((_, repeated)) = self.repeated.iter().find(|(of, _)| *of == place) {
+        match (of, extent) {
+            _ if of == extent => Some(place),
+            (Extent::Rows, _) => {
+                let same = |(of, to, _): &&(Place, Extent, Place)| (*of, *to) == (place, extent);
+                if let Some((.., repeated)) = self.repeated.iter().find(same) {
                     return Some(*repeated);
                 }
-                let repeated =
-                    self.push(Code::Repeat, SmallVec::from_slice(&[place]), SmallVec::new(), false);
-                self.repeated.push((place, repeated));
+                let repeated = self.push(Code::Repeat, smallvec![place], smallvec![], extent);
+                self.repeated.push((place, extent, repeated));
                 Some(repeated)
             }
-            (Level::Elements, true) | (Level::Total, _) => None,
+            _ => None,
         }
+    }
+
+    fn number(&mut self, s: Scalar, extent: Extent) -> Place {
+        let number = T::number(s);
+        // By bits: zeros of both signs are two numbers.
+        let same = |(c, of, _): &&(T, Extent, Place)| {
+            bytemuck::bytes_of(c) == bytemuck::bytes_of(&number) && *of == extent
+        };
+        if let Some((.., place)) = self.constants.iter().find(same) {
+            return *place;
+        }
+        let place = Place::Buffer(self.buffer(extent, Fill::Number(s)));
+        self.constants.push((number, extent, place));
+        place
+    }
+
+    fn operand(&mut self, k: usize) -> Place {
+        if let Some(place) = self.operands[k] {
+            return place;
+        }
+        let extent = Extent::of(self.group.operands[k].level);
+        let place = match self.access[k] {
+            OperandAccess::Direct(_) => Place::Operand(k),
+            OperandAccess::Period(_, period)
+                if extent == Extent::Elements
+                    && (self.program.n * self.program.rows).is_multiple_of(period) =>
+            {
+                Place::Buffer(self.buffer(extent, Fill::Operand(k)))
+            }
+            _ => self.push(Code::Load(k), smallvec![], smallvec![], extent),
+        };
+        self.operands[k] = Some(place);
+        place
     }
 
     fn call(&mut self, at: usize) -> Option<Place> {
         let call = &self.group.calls[at];
-        let per_row = call.level == Level::Rows;
+        let extent = Extent::of(call.level);
         // A reduction reads elements, a pointwise call per row reads values per row.
-        let takes_rows = per_row && !matches!(call.work, Work::Reduce(_));
+        let taken = if matches!(call.work, Work::Reduce(_)) { Extent::Elements } else { extent };
         let args =
-            call.args.iter().map(|v| self.place(*v, takes_rows)).collect::<Option<SmallVec<[Place; 4]>>>()?;
+            call.args.iter().map(|v| self.place(*v, taken)).collect::<Option<SmallVec<[Place; 4]>>>()?;
         if args.len() > ARGS {
             return None;
         }
@@ -334,23 +395,23 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
             Work::Map { kernel, formula, params } => {
                 let params = params.iter().map(|s| T::number(*s)).collect();
                 match (T::same(kernel), T::truth(kernel)) {
-                    (Some(l), _) => self.map(formula, Code::Same(l), args, params, per_row),
-                    (None, Some(l)) => self.map(formula, Code::Truth(l), args, params, per_row),
+                    (Some(l), _) => self.map(formula, Code::Same(l), args, params, extent),
+                    (None, Some(l)) => self.map(formula, Code::Truth(l), args, params, extent),
                     (None, None) => return None,
                 }
             }
             Work::Reduce(op) if call.level == Level::Total => {
                 self.program.totals.push((at, T::reduction(op)?));
-                self.push(Code::Run(self.program.totals.len() - 1), args, none, true)
+                self.push(Code::Run(self.program.totals.len() - 1), args, none, extent)
             }
-            Work::Reduce(op) => self.push(Code::Reduce(T::reduction(op)?), args, none, true),
-            Work::Softmax(kind) => self.push(Code::Softmax(T::softmax(kind)?), args, none, false),
+            Work::Reduce(op) => self.push(Code::Reduce(T::reduction(op)?), args, none, extent),
+            Work::Softmax(kind) => self.push(Code::Softmax(T::softmax(kind)?), args, none, extent),
             Work::SoftmaxBackward(kind) => {
-                self.push(Code::SoftmaxBackward(T::softmax_backward(kind)?), args, none, false)
+                self.push(Code::SoftmaxBackward(T::softmax_backward(kind)?), args, none, extent)
             }
         };
         Some(match call.rounded {
-            Some(to) => self.push(Code::Round(to), SmallVec::from_slice(&[place]), SmallVec::new(), per_row),
+            Some(to) => self.push(Code::Round(to), smallvec![place], smallvec![], extent),
             None => place,
         })
     }
@@ -375,13 +436,17 @@ impl<T: Grouped> Program<T> {
                 totals: Vec::new(),
                 strides: group.operands.iter().map(|o| stride_of::<T>(o, n, group)).collect(),
                 replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
+                parts: Vec::new(),
+                spread: (0..group.results.len()).map(|k| spread_of::<T>(k, n, group)).collect(),
                 n,
+                part: group.part,
                 rows,
             },
             access,
             operands: vec![None; group.operands.len()],
             repeated: Vec::new(),
             constants: Vec::new(),
+            parts: Vec::new(),
             formulas: Vec::new(),
         };
         for at in 0..group.calls.len() {
@@ -391,6 +456,9 @@ impl<T: Grouped> Program<T> {
         let (mut program, formulas) = (builder.program, builder.formulas);
         let kept: Vec<Place> = group.results.iter().map(|(call, _)| program.places[*call]).collect();
         compile(&mut program, &formulas, &kept);
+        for (spread, (call, _)) in program.spread.iter_mut().zip(group.results) {
+            *spread = spread.filter(|_| matches!(program.places[*call], Place::Result(_)));
+        }
         program.compute_in_place(group);
         program.reuse_buffers(group);
         if !totals {
@@ -401,7 +469,7 @@ impl<T: Grouped> Program<T> {
 
     /// Makes blocks as long as their buffers fit in the cache.
     fn lengthen_blocks(&mut self) {
-        let buffers = self.buffers.iter().filter(|b| !b.per_row).count();
+        let buffers = self.buffers.iter().filter(|b| b.extent == Extent::Elements).count();
         let longest = match buffers {
             0 => LONGEST,
             count => IN_CACHE / size_of::<T>() / count,
@@ -423,7 +491,7 @@ impl<T: Grouped> Program<T> {
             let dense =
                 view.dtype == T::Stored::DTYPE && view.layout.is_contiguous() && view.storage.is_aligned(8);
             let Place::Buffer(b) = place else { continue };
-            if level != Level::Elements
+            if !matches!(level, Level::Elements | Level::Parts)
                 || !dense
                 || self.buffers[b].is_constant()
                 || others.any(|v| v.storage.overlaps(view.storage))
@@ -439,7 +507,7 @@ impl<T: Grouped> Program<T> {
                 instruction.outs.iter_mut().for_each(moved);
                 instruction.args.iter_mut().for_each(moved);
             }
-            self.places.iter_mut().for_each(moved);
+            self.places.iter_mut().chain(self.parts.iter_mut().map(|(of, _)| of)).for_each(moved);
             if let Some((operand, loaded)) = replaced {
                 self.instructions.retain(|i| !matches!(i.code, Code::Load(o) if o == operand));
                 for arg in self.instructions.iter_mut().flat_map(|i| &mut i.args).filter(|p| **p == loaded) {
@@ -470,9 +538,9 @@ impl<T: Grouped> Program<T> {
         let mut is_read = vec![false; self.buffers.len()];
         for (i, instruction) in self.instructions.iter().enumerate() {
             for place in &instruction.args {
-                if let Place::Buffer(b) = place {
-                    last[*b] = i;
-                    is_read[*b] = true;
+                if let Place::Buffer(b) = self.whole(*place) {
+                    last[b] = i;
+                    is_read[b] = true;
                 }
             }
         }
@@ -491,13 +559,13 @@ impl<T: Grouped> Program<T> {
         }
         for (i, instruction) in self.instructions.iter_mut().enumerate() {
             let mut ended: SmallVec<[usize; 5]> = SmallVec::new();
-            let per_row = instruction.per_row;
             for place in &mut instruction.outs {
                 let Place::Buffer(out) = *place else { continue };
-                new[out] = match free.iter().position(|&f| kept[f].per_row == per_row) {
+                let extent = self.buffers[out].extent;
+                new[out] = match free.iter().position(|&f| kept[f].extent == extent) {
                     Some(at) => free.swap_remove(at),
                     None => {
-                        kept.push(Buffer { per_row, fill: Fill::Nothing });
+                        kept.push(Buffer { extent, fill: Fill::Nothing });
                         kept.len() - 1
                     }
                 };
@@ -508,22 +576,36 @@ impl<T: Grouped> Program<T> {
                 *place = Place::Buffer(new[out]);
             }
             for place in &mut instruction.args {
-                if let Place::Buffer(b) = place {
-                    if last[*b] == i && !self.buffers[*b].is_constant() {
-                        ended.push(new[*b]);
-                    }
-                    *place = Place::Buffer(new[*b]);
+                let whole = if let Place::Part(k) = *place { self.parts[k].0 } else { *place };
+                if let Place::Buffer(b) = whole
+                    && last[b] == i
+                    && !self.buffers[b].is_constant()
+                {
+                    ended.push(new[b]);
                 }
+                renamed(place, &new);
             }
             ended.sort_unstable();
             ended.dedup();
             free.extend(ended);
         }
-        for place in &mut self.places {
-            if let Place::Buffer(b) = place {
-                *place = Place::Buffer(new[*b]);
-            }
-        }
+        let parts = self.parts.iter_mut().map(|(of, _)| of);
+        self.places.iter_mut().chain(parts).for_each(|place| renamed(place, &new));
         self.buffers = kept;
+    }
+
+    /// The place of the value that a place is a part of, or itself.
+    fn whole(&self, place: Place) -> Place {
+        if let Place::Part(k) = place { self.parts[k].0 } else { place }
+    }
+
+    /// The values of each row that an extent has.
+    pub(super) fn width(&self, extent: Extent) -> usize {
+        match extent {
+            Extent::Elements => self.n,
+            Extent::Parts => self.part,
+            Extent::Rows => 1,
+            Extent::Lanes => machine::LANES,
+        }
     }
 }

@@ -5,7 +5,7 @@ mod recipe;
 use std::sync::Arc;
 
 use crate::formula::Formula;
-pub use recipe::{In, Recipe, Source, Work};
+pub use recipe::{In, LANES, Out, Recipe, Source, Work};
 
 /// There is none.
 pub enum Kernel {}
@@ -29,7 +29,7 @@ impl Kernel {
         match *self {}
     }
 
-    pub fn run<T>(&self, _: &[In<T>], _: &mut [&mut [T]], _: &Pool, _: usize, _: usize) -> bool {
+    pub fn run<T>(&self, _: &[In<T>], _: &mut [Out<T>], _: &Pool, _: usize, _: usize) -> bool {
         match *self {}
     }
 }

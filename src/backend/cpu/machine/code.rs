@@ -23,6 +23,17 @@ pub enum Two {
     Xor,
     AddBits,
     SubBits,
+    /// The first if it is less, as `Max` the first if it is greater, else the second.
+    Min,
+    Max,
+    /// The first times two to the second, an integer, rounded once; AVX-512 alone.
+    Scale,
+}
+
+impl Two {
+    pub const fn commutes(self) -> bool {
+        matches!(self, Two::Add | Two::Mul | Two::And | Two::Or | Two::Xor | Two::AddBits)
+    }
 }
 
 /// Operations of one vector.
@@ -103,11 +114,52 @@ impl Inst {
     }
 }
 
+impl Inst {
+    /// With other operands.
+    fn renumbered(self, new: impl Fn(Index) -> Index) -> Inst {
+        match self {
+            Inst::Load(_) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => self,
+            Inst::One(one, a) => Inst::One(one, new(a)),
+            Inst::Two(two, a, b) => Inst::Two(two, new(a), new(b)),
+            Inst::Shift(shift, a, by) => Inst::Shift(shift, new(a), by),
+            Inst::Compare(compare, a, b) => Inst::Compare(compare, new(a), new(b)),
+            Inst::Logic(logic, a, b) => Inst::Logic(logic, new(a), new(b)),
+            Inst::Not(a) => Inst::Not(new(a)),
+            Inst::Select(a, b, c) => Inst::Select(new(a), new(b), new(c)),
+        }
+    }
+}
+
 /// The instructions of a kernel in order of evaluation, without duplicates.
 #[derive(Default, Debug)]
 pub struct Code {
     pub insts: Vec<Inst>,
     pub results: Vec<Index>,
+    /// Values that are summed per row.
+    pub sums: Vec<Index>,
+}
+
+impl Code {
+    /// Without the instructions that nothing uses.
+    pub fn pruned(self) -> Code {
+        let mut is_used = vec![false; self.insts.len()];
+        self.results.iter().chain(&self.sums).for_each(|r| is_used[usize::from(*r)] = true);
+        for (i, inst) in self.insts.iter().enumerate().rev() {
+            if is_used[i] {
+                inst.operands().for_each(|o| is_used[usize::from(o)] = true);
+            }
+        }
+        let mut new: Vec<Index> = Vec::with_capacity(self.insts.len());
+        let mut insts = Vec::with_capacity(self.insts.len());
+        for (inst, used) in self.insts.iter().zip(is_used) {
+            new.push(insts.len() as Index);
+            if used {
+                insts.push(inst.renumbered(|o| new[usize::from(o)]));
+            }
+        }
+        let of = |values: Vec<Index>| values.into_iter().map(|v| new[usize::from(v)]).collect();
+        Code { insts, results: of(self.results), sums: of(self.sums) }
+    }
 }
 
 /// Instructions while they are recorded.
@@ -115,6 +167,7 @@ pub struct Code {
 struct Tape {
     insts: Vec<Inst>,
     known: FxHashMap<Inst, Index>,
+    is_512: bool,
 }
 
 thread_local!(static TAPE: RefCell<Tape> = RefCell::default());
@@ -130,9 +183,15 @@ pub(super) fn push(inst: Inst) -> Index {
     })
 }
 
-/// The instructions that `f` records.
-pub(super) fn record<R>(f: impl FnOnce() -> R) -> (R, Vec<Inst>) {
+/// A recorded instruction.
+fn recorded(index: Index) -> Option<Inst> {
+    TAPE.with_borrow(|tape| tape.insts.get(usize::from(index)).copied())
+}
+
+/// The instructions that `f` records, for AVX-512 or AVX2.
+pub(super) fn record<R>(is_512: bool, f: impl FnOnce() -> R) -> (R, Vec<Inst>) {
     TAPE.with_borrow_mut(|tape| {
+        tape.is_512 = is_512;
         tape.insts.clear();
         tape.known.clear();
     });
@@ -197,7 +256,14 @@ macro_rules! sym {
                 Truth(push(Inst::Compare(Compare::Equal, self.0, o.0)))
             }
             fn select(c: Truth, yes: Self, no: Self) -> Self {
-                Sym::new(Inst::Select(c.0, yes.0, no.0))
+                match recorded(c.0) {
+                    Some(Inst::Compare(Compare::Less, a, b)) if (yes.0, no.0) == (a, b) => yes.two(Two::Min, no),
+                    Some(Inst::Compare(Compare::Less, a, b)) if (yes.0, no.0) == (b, a) => yes.two(Two::Max, no),
+                    _ => Sym::new(Inst::Select(c.0, yes.0, no.0)),
+                }
+            }
+            fn scaled(self, n: Self) -> Option<Self> {
+                TAPE.with_borrow(|tape| tape.is_512).then(|| self.two(Two::Scale, n))
             }
             fn abs(self) -> Self {
                 self.two(Two::And, Sym::of($t::from_bits($bits::MAX >> 1)))

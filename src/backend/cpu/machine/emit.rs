@@ -4,6 +4,11 @@
 //! loaded where it is needed, often as an operand. If no register is free, the value whose next use is farthest leaves
 //! its register: to the stack if it was computed, else to be loaded again. Booleans are vectors with AVX2, and mask
 //! registers with AVX-512, which are never spilled: a kernel that needs more of them is not compiled.
+//!
+//! Note [Sums of a kernel] A sum of a row has the accumulators of the compiled reduction, 64, of which each vector of the row
+//! takes the next, so the caller finishes it with the same bits. They are in memory rather than in registers, as a loop
+//! over one vector has no register for each: the processor forwards a store to the load that follows it four vectors
+//! later (eight with AVX2) in about ten cycles, and what is summed takes longer to load.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +18,7 @@ use super::code::{Code, Compare, Index, Inst, Logic, One, Two};
 use super::opcodes::{
     BLEND, COMPARE, LOAD, LOAD_SOME, SPREAD, STORE, STORE_SOME, Target, one_codes, shift_codes, two_codes,
 };
-use super::recipe::Recipe;
+use super::recipe::{LANES, Recipe};
 
 /// The words of a call before its pointers: rows, bytes of whole vectors in a row, bytes after them, the mask of the lanes
 /// that these fill, as bits and as the address of a vector.
@@ -25,7 +30,7 @@ const FRAME: usize = 3072;
 pub const SLOT: usize = 64;
 
 /// Pointers in these registers; further ones are loaded from the call each time.
-const POINTERS: [Register; 9] = [
+const POINTERS: [Register; 8] = [
     Register::R8,
     Register::R9,
     Register::R10,
@@ -34,7 +39,6 @@ const POINTERS: [Register; 9] = [
     Register::R12,
     Register::R13,
     Register::R14,
-    Register::R15,
 ];
 const SAVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
@@ -45,9 +49,11 @@ const AT: Register = Register::RAX;
 const ROW: Register = Register::RDX;
 const END: Register = Register::RCX;
 const SCRATCH: Register = Register::R11;
+/// Bytes of the current accumulators in those of a row.
+const LANE: Register = Register::R15;
 
-/// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results, and the steps
-/// between rows of strided arguments follow; literals follow the numbers in the pool. None if it needs too many masks, or
+/// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results and to sums, and the
+/// steps between rows of strided arguments and spread results follow; literals follow the numbers in the pool. None if it needs too many masks, or
 /// too much of the stack.
 pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Vec<u64>)> {
     let numbers = recipe.numbers;
@@ -166,7 +172,8 @@ impl Emitter<'_> {
         if self.stack > 0 {
             self.put(Instruction::with2(Op::Sub_rm64_imm32, Register::RSP, self.stack as i32))?;
         }
-        let pointers = self.recipe.args + self.code.results.len();
+        let sums = self.recipe.args + self.code.results.len();
+        let pointers = sums + self.code.sums.len();
         for (k, r) in POINTERS.into_iter().enumerate().take(pointers) {
             self.put(Instruction::with2(Op::Mov_r64_rm64, r, word(HEAD + k)))?;
         }
@@ -186,14 +193,20 @@ impl Emitter<'_> {
         self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
         self.jump(Op::Jb_rel32_64, Label::Main)?;
         self.label(Label::Rest);
-        self.put(Instruction::with2(Op::Cmp_rm64_imm8, word(2), 0))?;
-        self.jump(Op::Je_rel32_64, Label::Next)?;
-        let rest = self.body(true)?;
-        self.put(Instruction::with2(Op::Add_r64_rm64, AT, word(2)))?;
+        let mut rest = 0;
+        // Rows with sums are whole multiples of a vector.
+        if self.code.sums.is_empty() {
+            self.put(Instruction::with2(Op::Cmp_rm64_imm8, word(2), 0))?;
+            self.jump(Op::Je_rel32_64, Label::Next)?;
+            rest = self.body(true)?;
+            self.put(Instruction::with2(Op::Add_r64_rm64, AT, word(2)))?;
+        }
         self.label(Label::Next);
         self.put(Instruction::with2(Op::Add_rm64_imm32, ROW, self.target.size() as i32))?;
-        let strided = (0..self.recipe.args).filter(|k| self.recipe.strided >> k & 1 == 1);
-        for (s, k) in strided.enumerate() {
+        let is = |bits: u64, k: usize| bits >> k & 1 == 1;
+        let strided = (0..self.recipe.args).filter(|k| is(self.recipe.strided, *k));
+        let spread = (0..self.code.results.len()).filter(|r| is(self.recipe.spread, *r));
+        for (s, k) in strided.chain(spread.map(|r| self.recipe.args + r)).enumerate() {
             let step = word(HEAD + pointers + s);
             match POINTERS.get(k) {
                 Some(r) => self.put(Instruction::with2(Op::Add_r64_rm64, *r, step))?,
@@ -201,6 +214,13 @@ impl Emitter<'_> {
                     self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, step))?;
                     self.put(Instruction::with2(Op::Add_rm64_r64, word(HEAD + k), SCRATCH))?;
                 }
+            }
+        }
+        for k in sums..pointers {
+            let step = self.lanes() as i32;
+            match POINTERS.get(k) {
+                Some(r) => self.put(Instruction::with2(Op::Add_rm64_imm32, *r, step))?,
+                None => self.put(Instruction::with2(Op::Add_rm64_imm32, word(HEAD + k), step))?,
             }
         }
         self.put(Instruction::with2(Op::Sub_rm64_imm8, word(0), 1))?;
@@ -247,11 +267,16 @@ impl Emitter<'_> {
             let at = memory(SCRATCH, Register::None, 0);
             self.put(Instruction::with2(Op::VEX_Vmovups_ymm_ymmm256, Register::YMM15, at))?;
         }
+        if !self.code.sums.is_empty() {
+            self.put(Instruction::with2(Op::Mov_r64_rm64, LANE, AT))?;
+            self.put(Instruction::with2(Op::And_rm64_imm32, LANE, self.lanes() as i32 - 1))?;
+        }
         for i in 0..count {
             let inst = self.code.insts[i];
             if !inst.is_in_memory() {
                 self.compute(&mut b, i, inst)?;
             }
+            self.add_to_sums(&mut b, i)?;
             if !self.recipe.replaces {
                 self.store_results(&mut b, i)?;
             }
@@ -273,6 +298,34 @@ impl Emitter<'_> {
                 self.store(b, k, register)?;
                 b.held.clear();
             }
+        }
+        Some(())
+    }
+
+    /// The bytes of the accumulators of a row.
+    fn lanes(&self) -> usize {
+        LANES * self.target.size()
+    }
+
+    /// Adds value `v` to the sums that it is an element of. See Note [Sums of a kernel].
+    fn add_to_sums(&mut self, b: &mut Body, v: usize) -> Option<()> {
+        for s in 0..self.code.sums.len() {
+            if usize::from(self.code.sums[s]) != v {
+                continue;
+            }
+            let value = self.vector(b, v)?;
+            let sum = match b.vectors.iter().position(Option::is_none) {
+                Some(r) => r,
+                None => self.evict(b)?,
+            };
+            b.vectors[sum] = None;
+            b.held.clear();
+            let (value, sum) = (self.register(value), self.register(sum as u8));
+            let base = self.pointer(self.recipe.args + self.code.results.len() + s)?;
+            let at = memory(base, LANE, 0);
+            self.put(Instruction::with2(self.target.pick(LOAD), sum, at))?;
+            self.put(Instruction::with3(self.target.pick(two_codes(Two::Add)), sum, sum, value))?;
+            self.put(Instruction::with2(self.target.pick(STORE), at, sum))?;
         }
         Some(())
     }
@@ -473,8 +526,7 @@ impl Emitter<'_> {
             Inst::Two(two, x, y) => {
                 let (mut x, mut y) = (usize::from(x), usize::from(y));
                 // The second operand may be in memory.
-                let commutes = !matches!(two, Two::Sub | Two::Div | Two::SubBits);
-                if commutes && self.code.insts[x].is_in_memory() && b.places[x].register.is_none() {
+                if two.commutes() && self.code.insts[x].is_in_memory() && b.places[x].register.is_none() {
                     (x, y) = (y, x);
                 }
                 self.binary(b, target.pick(two_codes(two)), i, x, y, None)

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::emit::{HEAD, SLOT};
 use super::opcodes::Target;
-use super::recipe::{In, Recipe};
+use super::recipe::{In, LANES, Out, Recipe};
 
 /// The function of a kernel: the words of a call, and the pool.
 type Function = unsafe extern "sysv64" fn(*mut u64, *const u8);
@@ -21,8 +21,10 @@ pub struct Kernel {
     /// As the recipe says.
     rows: u64,
     strided: u64,
+    spread: u64,
     replaces: bool,
     results: usize,
+    sums: usize,
     numbers: usize,
     literals: Vec<u64>,
 }
@@ -38,9 +40,21 @@ impl Kernel {
     pub(super) fn new(bytes: &[u8], target: Target, recipe: &Recipe, literals: Vec<u64>) -> Option<Kernel> {
         let mut pages = MmapMut::map_anon(bytes.len()).ok()?;
         pages.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        let Recipe { args, rows, strided, replaces, numbers, .. } = *recipe;
-        let (pages, results) = (pages.make_exec().ok()?, recipe.results.len());
-        Some(Kernel { pages, target, args, rows, strided, replaces, results, numbers, literals })
+        let Recipe { args, rows, strided, spread, replaces, numbers, .. } = *recipe;
+        let (pages, results, sums) = (pages.make_exec().ok()?, recipe.results.len(), recipe.sums.len());
+        Some(Kernel {
+            pages,
+            target,
+            args,
+            rows,
+            strided,
+            spread,
+            replaces,
+            results,
+            sums,
+            numbers,
+            literals,
+        })
     }
 
     /// Whether argument `k` has a value per row.
@@ -53,9 +67,9 @@ impl Kernel {
         self.replaces
     }
 
-    /// Whether its arguments differ by row.
+    /// Whether its arguments differ by row, or it sums rows.
     pub fn has_rows(&self) -> bool {
-        self.rows | self.strided != 0
+        self.rows | self.strided | self.spread != 0 || self.sums > 0
     }
 
     /// Whether an argument of a call has the kind and length of the kernel's.
@@ -70,6 +84,19 @@ impl Kernel {
                 is(self.strided) && end.is_some_and(|end| x.len() >= end)
             }
             In::Replaced(r) => dense && self.replaces && *r < self.results,
+        }
+    }
+
+    /// The pointer to a result, and the elements from one of its rows to the next; None if it has another kind or length.
+    fn pointer<T>(&self, k: usize, out: &mut Out<T>, rows: usize, n: usize) -> Option<(*mut T, usize)> {
+        match out {
+            Out::Elements(x) => {
+                let (is_sum, is_spread) = (k >= self.results, self.spread >> k & 1 == 1);
+                let len = if is_sum { rows * LANES } else { rows * n };
+                (!is_spread && x.len() >= len).then_some((x.as_mut_ptr(), n))
+            }
+            Out::Spread(x) if self.spread >> k & 1 == 1 => x.pointer(rows, n),
+            Out::Spread(_) => None,
         }
     }
 
@@ -89,11 +116,12 @@ impl Kernel {
         Some(Pool(given.chain(self.literals.iter().copied()).map(repeated).collect()))
     }
 
-    /// Computes `rows` rows of `n` elements; false, and nothing done, if operands do not fit.
+    /// Computes `rows` rows of `n` elements; false, and nothing done, if operands do not fit. The last outputs are the
+    /// accumulators of sums: [`LANES`] per row.
     pub fn run<T: Pod>(
         &self,
         ins: &[In<T>],
-        outs: &mut [&mut [T]],
+        outs: &mut [Out<T>],
         pool: &Pool,
         rows: usize,
         n: usize,
@@ -101,13 +129,22 @@ impl Kernel {
         let Some(len) = rows.checked_mul(n) else { return false };
         let fits = size_of::<T>() == self.target.size()
             && ins.len() == self.args
-            && outs.len() == self.results
+            && outs.len() == self.results + self.sums
+            && (self.sums == 0 || n.is_multiple_of(LANES))
             && pool.0.len() == self.numbers + self.literals.len()
-            && ins.iter().enumerate().all(|(k, x)| self.accepts(k, x, rows, n))
-            && outs.iter().all(|x| x.len() >= len);
+            && ins.iter().enumerate().all(|(k, x)| self.accepts(k, x, rows, n));
         if !fits || len == 0 {
             return fits;
         }
+        for sum in outs.iter_mut().skip(self.results) {
+            if let Out::Elements(lanes) = sum {
+                lanes.fill(T::zeroed());
+            }
+        }
+        let pointers = outs.iter_mut().enumerate().map(|(k, x)| self.pointer(k, x, rows, n));
+        let Some(results) = pointers.collect::<Option<SmallVec<[(*mut T, usize); 8]>>>() else {
+            return false;
+        };
         let lanes = self.target.width() / self.target.size();
         let rest = n % lanes;
         let mask = &cast_slice::<i32, u32>(&MASK)[8 - (rest * self.target.size() / 4).min(8)..];
@@ -115,21 +152,21 @@ impl Kernel {
         let mut call: SmallVec<[u64; 32]> = SmallVec::new();
         call.extend([rows as u64, bytes(n - rest), bytes(rest), (1u64 << rest) - 1, mask.as_ptr() as u64]);
         debug_assert_eq!(call.len(), HEAD);
-        let results: SmallVec<[u64; 8]> = outs.iter_mut().map(|x| x.as_mut_ptr() as u64).collect();
         call.extend(ins.iter().map(|x| match x {
             In::Elements(x) | In::PerRow(x) | In::Strided(x, _) => x.as_ptr() as u64,
-            In::Replaced(r) => results[*r],
+            In::Replaced(r) => results[*r].0 as u64,
         }));
-        call.extend(results);
+        call.extend(results.iter().map(|(first, _)| *first as u64));
         // The elements of a row are passed while it is computed.
-        call.extend(ins.iter().filter_map(|x| match x {
-            In::Strided(_, stride) => Some(bytes(*stride).wrapping_sub(bytes(n))),
-            _ => None,
-        }));
+        let strided =
+            ins.iter().filter_map(|x| if let In::Strided(_, stride) = x { Some(*stride) } else { None });
+        let spread = results.iter().enumerate().filter(|(k, _)| self.spread >> k & 1 == 1);
+        let strides = strided.chain(spread.map(|(_, (_, stride))| *stride));
+        call.extend(strides.map(|stride| bytes(stride).wrapping_sub(bytes(n))));
         // SAFETY: the pages hold a function of this signature, made for this target, which the processor supports (`kernel`
         // asks `isa`). It reads `len` elements of a dense argument, one per row of others, `n` from each multiple of the
-        // stride of strided ones, and writes `len` elements of each result: `accepts` and `fits` say that the slices have
-        // them. As `outs` are exclusive, no argument is written but those that say `Replaced`: they are read through
+        // stride of strided ones, and writes `len` elements of each result, or `n` from each multiple of the stride of spread ones,
+        // and 64 per row of each sum: `accepts` and `pointer` say that they have them. As `outs` are exclusive, no argument is written but those that say `Replaced`: they are read through
         // the pointer of their result, and before it is written. The function reads numbers and literals, which the pool
         // has, and, through the last of the five words, eight lanes of `MASK`, which follow the offset of at most eight.
         // It keeps the registers that the convention has it keep.

@@ -97,7 +97,7 @@ const fn is_simple(p: Prim) -> bool {
 }
 
 /// The instructions of a recipe; None if a step has none.
-pub fn lower<T: Compiled>(recipe: &Recipe) -> Option<Code>
+pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code>
 where
     Sym<T>: Lanes<Bool = Truth>,
 {
@@ -105,7 +105,7 @@ where
     if recipe.args > u64::BITS as usize || recipe.steps.iter().map(length).sum::<usize>() > MOST {
         return None;
     }
-    let (results, insts) = record(|| {
+    let (results, insts) = record(is_512, || {
         let mut values: Vec<Index> = Vec::with_capacity(recipe.steps.len());
         for (work, operands) in &recipe.steps {
             let of = |source: &Source| match *source {
@@ -119,10 +119,12 @@ where
                 Work::Round(to) => T::round(to, Sym::at(of(operands.first()?)?))?.0,
             });
         }
-        recipe.results.iter().map(|r| values.get(*r).copied()).collect::<Option<Vec<_>>>()
+        let found =
+            |steps: &[usize]| steps.iter().map(|r| values.get(*r).copied()).collect::<Option<Vec<_>>>();
+        Some((found(&recipe.results)?, found(&recipe.sums)?))
     });
-    let results = results?;
-    (insts.len() <= MOST).then_some(Code { insts, results })
+    let (results, sums) = results?;
+    (insts.len() <= MOST).then(|| Code { insts, results, sums }.pruned())
 }
 
 /// The first result of a formula, as a number: a boolean becomes 1 or 0, as it would in memory.
@@ -171,8 +173,8 @@ where
         Prim::Or => push(Inst::Logic(Logic::Or, a, b)),
         Prim::Select => Sym::<T>::select(Truth(a), y, Sym::at(c)).0,
         // The first, if it is greater or no number.
-        Prim::Maximum => first_if(y.less(x), x, y).0,
-        Prim::Minimum => first_if(x.less(y), x, y).0,
+        Prim::Maximum => or_nan(x, Sym::select(y.less(x), x, y)).0,
+        Prim::Minimum => or_nan(x, Sym::select(x.less(y), x, y)).0,
         Prim::TruncDiv => (x / y).one(One::Trunc).0,
         Prim::Floor => x.one(One::Floor).0,
         Prim::Ceil => x.one(One::Ceil).0,
@@ -183,10 +185,10 @@ where
     })
 }
 
-fn first_if<T>(is_beyond: Truth, x: Sym<T>, y: Sym<T>) -> Sym<T>
+/// `x` if it is no number, else `other`.
+fn or_nan<T>(x: Sym<T>, other: Sym<T>) -> Sym<T>
 where
     Sym<T>: Lanes<Bool = Truth>,
 {
-    let is_nan = push(Inst::Not(x.equal(x).0));
-    Sym::select(Truth(push(Inst::Logic(Logic::Or, is_beyond.0, is_nan))), x, y)
+    Sym::select(x.equal(x), other, x)
 }

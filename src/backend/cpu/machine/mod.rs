@@ -25,7 +25,7 @@ use crate::backend::simd::{Isa, isa};
 use code::{Sym, Truth};
 pub use kernel::{Kernel, Pool};
 pub use lower::{Compiled, is_compiled};
-pub use recipe::{In, Recipe, Source, Work};
+pub use recipe::{In, LANES, Out, Recipe, Source, Work};
 
 use super::math::lanes::Lanes;
 use opcodes::Target;
@@ -72,7 +72,7 @@ fn make<T: Compiled>(recipe: &Recipe, target: Target) -> Option<Kernel>
 where
     Sym<T>: Lanes<Bool = Truth>,
 {
-    let code = lower::lower::<T>(recipe)?;
+    let code = lower::lower::<T>(recipe, target.is_512)?;
     let (bytes, literals) = emit::emit(&code, target, recipe)?;
     Kernel::new(&bytes, target, recipe, literals)
 }

@@ -115,6 +115,19 @@ pub fn two_codes(two: Two) -> Codes {
             VEX_Vpsubd_ymm_ymm_ymmm256 EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32,
             VEX_Vpsubq_ymm_ymm_ymmm256 EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64
         ),
+        Two::Min => codes!(
+            VEX_Vminps_ymm_ymm_ymmm256 EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
+            VEX_Vminpd_ymm_ymm_ymmm256 EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae
+        ),
+        Two::Max => codes!(
+            VEX_Vmaxps_ymm_ymm_ymmm256 EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
+            VEX_Vmaxpd_ymm_ymm_ymmm256 EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae
+        ),
+        // Recorded for AVX-512 alone.
+        Two::Scale => codes!(
+            INVALID EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er,
+            INVALID EVEX_Vscalefpd_zmm_k1z_zmm_zmmm512b64_er
+        ),
     }
 }
 

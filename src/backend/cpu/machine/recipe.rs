@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::backend::cpu::output::Rows;
 use crate::dtype::DType;
 use crate::formula::Formula;
 
@@ -25,16 +26,23 @@ pub enum Work<'f> {
     Round(DType),
 }
 
-/// What a kernel computes: steps with their operands, and those whose results are stored.
+/// The accumulators of a sum of a row: those of the compiled reduction of a row of at least as many elements.
+pub const LANES: usize = 64;
+
+/// What a kernel computes: steps with their operands, and those whose results are stored or summed.
 #[derive(Clone, Default, Debug)]
 pub struct Recipe<'f> {
     pub steps: Vec<(Work<'f>, SmallVec<[Source; 4]>)>,
     pub results: SmallVec<[usize; 4]>,
+    /// The steps whose values are summed per row, in [`LANES`] accumulators.
+    pub sums: SmallVec<[usize; 2]>,
     pub args: usize,
     /// The arguments that have a value per row, as bits.
     pub rows: u64,
     /// The arguments whose rows are apart in memory, as bits.
     pub strided: u64,
+    /// The results whose rows are apart in memory, as bits.
+    pub spread: u64,
     /// Whether results may replace arguments: then all arguments are read before results are stored.
     pub replaces: bool,
     pub numbers: usize,
@@ -43,9 +51,9 @@ pub struct Recipe<'f> {
 impl Recipe<'_> {
     /// The words that identify a recipe.
     pub fn words(&self) -> Vec<u64> {
-        let counts = [self.args, self.numbers, self.steps.len(), usize::from(self.replaces)];
+        let counts = [self.args, self.numbers, self.steps.len(), self.sums.len(), usize::from(self.replaces)];
         let mut words: Vec<u64> = counts.map(|n| n as u64).to_vec();
-        words.extend([self.rows, self.strided]);
+        words.extend([self.rows, self.strided, self.spread]);
         for (work, operands) in &self.steps {
             match work {
                 Work::Formula(formula, number) => {
@@ -60,9 +68,16 @@ impl Recipe<'_> {
                 Source::Number(k) => 2 << 32 | k as u64,
             }));
         }
-        words.extend(self.results.iter().map(|r| *r as u64));
+        words.extend(self.sums.iter().chain(&self.results).map(|r| *r as u64));
         words
     }
+}
+
+/// A result of a call.
+pub enum Out<'a, T> {
+    /// The elements of all rows one after the other.
+    Elements(&'a mut [T]),
+    Spread(Rows<'a, T>),
 }
 
 /// An argument of a call.

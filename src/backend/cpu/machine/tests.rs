@@ -1,9 +1,17 @@
+use smallvec::SmallVec;
+
 use super::*;
+use crate::backend::View;
 use crate::backend::cpu::math::Math;
+use crate::backend::cpu::output::Cells;
+use crate::backend::cpu::reduce::{Ordered, block_reduction};
+use crate::backend::reduce::ReduceOp;
 use crate::backend::simd::{best_isa, force_isa};
 use crate::dtype::{DType, Real};
 use crate::formula::record::{Prim, Step};
 use crate::formula::{Arith, Formula, Num};
+use crate::layout::Layout;
+use crate::storage::Storage;
 
 /// What the tests need of a type.
 trait Tested: Compiled + Num<Bool = bool> + Math + Real {
@@ -28,9 +36,11 @@ fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
     Recipe {
         steps: results.iter().map(|f| (Work::Formula(f, 0), arguments())).collect(),
         results: (0..results.len()).collect(),
+        sums: SmallVec::new(),
         args,
         rows,
         strided: 0,
+        spread: 0,
         replaces: false,
         numbers: results.iter().map(Formula::params).max().unwrap_or(0),
     }
@@ -123,7 +133,7 @@ fn check<T: Tested>(formula: &Formula, rows: usize, n: usize, per_row: u64) {
     let kernel = kernel.unwrap_or_else(|| panic!("no machine code for\n{formula}"));
     let mut outs = vec![vec![T::lit(7.0); rows * n + 3]; formula.results().len()];
     let ins: Vec<In<T>> = given.iter().enumerate().map(|(k, v)| given_as(per_row >> k & 1 == 1, v)).collect();
-    let mut slices: Vec<&mut [T]> = outs.iter_mut().map(|v| &mut v[..rows * n]).collect();
+    let mut slices: Vec<Out<T>> = outs.iter_mut().map(|v| Out::Elements(&mut v[..rows * n])).collect();
     assert!(kernel.run(&ins, &mut slices, &kernel.pool(&params).unwrap(), rows, n));
     for i in 0..rows * n {
         let of = |k: usize| given[k][if per_row >> k & 1 == 1 { i / n } else { i }];
@@ -237,18 +247,24 @@ fn operands_that_are_too_short_are_refused() {
     let (x, y, mut out) = (vec![1.0f32; 12], vec![2.0f32; 3], vec![0.0f32; 12]);
     let pool = kernel.pool::<f32>(&[]).unwrap();
     let (per_row, elements) = (In::PerRow(&y[..]), In::Elements(&x[..]));
-    assert!(kernel.run(&[elements, per_row], &mut [&mut out], &pool, 3, 4));
+    assert!(kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out)], &pool, 3, 4));
     assert_eq!(out, [3.0; 12]);
-    assert!(!kernel.run(&[elements, per_row], &mut [&mut out], &pool, 4, 3));
-    assert!(!kernel.run(&[elements, per_row], &mut [&mut out[..11]], &pool, 3, 4));
-    assert!(!kernel.run(&[elements], &mut [&mut out], &pool, 3, 4));
-    assert!(!kernel.run(&[elements, elements], &mut [&mut out], &pool, 3, 4));
-    assert!(!kernel.run(&[per_row, per_row], &mut [&mut out], &pool, 3, 4));
-    assert!(!kernel.run(&[In::Replaced(0), per_row], &mut [&mut out], &pool, 3, 4));
-    assert!(!kernel.run(&[In::Strided(&x, 4), per_row], &mut [&mut out], &pool, 3, 4));
-    assert!(!kernel.run(&[elements, per_row], &mut [&mut out], &pool, usize::MAX, 4));
+    assert!(!kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out)], &pool, 4, 3));
+    assert!(!kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out[..11])], &pool, 3, 4));
+    assert!(!kernel.run(&[elements], &mut [Out::Elements(&mut out)], &pool, 3, 4));
+    assert!(!kernel.run(&[elements, elements], &mut [Out::Elements(&mut out)], &pool, 3, 4));
+    assert!(!kernel.run(&[per_row, per_row], &mut [Out::Elements(&mut out)], &pool, 3, 4));
+    assert!(!kernel.run(&[In::Replaced(0), per_row], &mut [Out::Elements(&mut out)], &pool, 3, 4));
+    assert!(!kernel.run(&[In::Strided(&x, 4), per_row], &mut [Out::Elements(&mut out)], &pool, 3, 4));
+    assert!(!kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out)], &pool, usize::MAX, 4));
     let (x, y) = ([1.0f64; 12], [1.0f64; 3]);
-    assert!(!kernel.run(&[In::Elements(&x), In::PerRow(&y)], &mut [&mut [0.0; 12]], &pool, 3, 4));
+    assert!(!kernel.run(
+        &[In::Elements(&x), In::PerRow(&y)],
+        &mut [Out::Elements(&mut [0.0; 12])],
+        &pool,
+        3,
+        4
+    ));
 }
 
 #[test]
@@ -280,7 +296,13 @@ fn arguments_have_strides_and_are_replaced() {
             })
             .collect();
         let pool = kernel.pool::<f32>(&[]).unwrap();
-        assert!(kernel.run(&ins, &mut [&mut first, &mut second], &pool, rows, n));
+        assert!(kernel.run(
+            &ins,
+            &mut [Out::Elements(&mut first), Out::Elements(&mut second)],
+            &pool,
+            rows,
+            n
+        ));
         for i in 0..rows * n {
             let at = |k: usize| match k {
                 2 => i / n,
@@ -309,7 +331,13 @@ fn half_types_are_rounded_as_casts_round() {
             let Some(kernel) = f32::make(&recipe) else { return };
             let mut out = vec![0.0; numbers.len()];
             let pool = kernel.pool::<f32>(&[]).unwrap();
-            assert!(kernel.run(&[In::Elements(&numbers)], &mut [&mut out], &pool, 1, numbers.len()));
+            assert!(kernel.run(
+                &[In::Elements(&numbers)],
+                &mut [Out::Elements(&mut out)],
+                &pool,
+                1,
+                numbers.len()
+            ));
             for (x, y) in numbers.iter().zip(&out) {
                 let wanted = match to {
                     DType::F16 => half::f16::from_f32(*x).to_f32(),
@@ -317,6 +345,94 @@ fn half_types_are_rounded_as_casts_round() {
                 };
                 assert_eq!(y.bits(), wanted.bits(), "{x:e} to {to:?}");
             }
+        }
+    });
+}
+
+#[test]
+fn sums_of_rows_have_the_bits_of_the_reduction() {
+    fn check<T: Tested + Ordered>(args: usize) {
+        let product = (0..args).map(|k| format!("%{k} = x{k}\n")).collect::<String>()
+            + "%30 = mul %0 %1 \n"
+            + &(2..args).map(|k| format!("%{} = add %{} %{k}\n", k + 29, k + 28)).collect::<String>();
+        let product = renumbered(&product, args);
+        let square = "%0 = x0\n%1 = mul %0 %0\nreturn %1";
+        let formulas = [Formula::parse(&product).unwrap(), Formula::parse(square).unwrap()];
+        for (rows, n) in [(1, 64), (3, 192), (5, 1024)] {
+            let recipe =
+                Recipe { sums: [0, 1][..].into(), results: [0][..].into(), ..recipe(&formulas, args, 0) };
+            let Some(kernel) = T::make(&recipe) else { return };
+            let given: Vec<Vec<T>> = (0..args).map(|k| numbers(rows * n, k as u64 + 2)).collect();
+            let ins: Vec<In<T>> = given.iter().map(|v| In::Elements(v)).collect();
+            let mut out = vec![T::lit(0.0); rows * n];
+            let mut lanes = vec![vec![T::lit(5.0); rows * LANES]; 2];
+            let pool = kernel.pool::<T>(&[]).unwrap();
+            let [first, second] = &mut lanes[..] else { return };
+            let mut outs = [Out::Elements(&mut out), Out::Elements(first), Out::Elements(second)];
+            assert!(kernel.run(&ins, &mut outs, &pool, rows, n));
+            assert!(!kernel.run(&ins, &mut outs, &pool, rows, n - 1));
+            let squares: Vec<T> = given[0].iter().map(|v| *v * *v).collect();
+            let sum = block_reduction::<T>(ReduceOp::Sum).unwrap();
+            for (lanes, elements) in lanes.iter().zip([&out, &squares]) {
+                let (mut wanted, mut got) = (vec![T::lit(0.0); rows], vec![T::lit(0.0); rows]);
+                sum.rows(elements, n, &mut wanted);
+                sum.rows(lanes, LANES, &mut got);
+                assert!(wanted.iter().zip(&got).all(|(a, b)| a.bits() == b.bits()), "{wanted:?} {got:?}");
+            }
+        }
+    }
+    with_each_isa(|| {
+        check::<f32>(2);
+        // Some pointers are not in registers.
+        check::<f32>(9);
+        check::<f64>(3);
+    });
+}
+
+/// A text of a formula whose steps after the arguments are numbered from 30 on, with the last one returned.
+fn renumbered(text: &str, args: usize) -> String {
+    let mut text = text.to_string();
+    let steps = args - 1;
+    for k in 0..steps {
+        text = text.replace(&format!("%{} ", 30 + k), &format!("%{} ", args + k));
+    }
+    format!("{text}return %{}", args + steps - 1)
+}
+
+#[test]
+fn results_are_written_to_rows_that_are_apart() {
+    let formulas = ["mul %0 %1", "sub %0 %1"]
+        .map(|f| Formula::parse(&format!("%0 = x0\n%1 = x1\n%2 = {f}\nreturn %2")).unwrap());
+    with_each_isa(|| {
+        for (rows, n) in [(1, 5), (4, 37), (3, 64)] {
+            let recipe = Recipe { spread: 0b10, strided: 0b1, ..recipe(&formulas, 2, 0) };
+            let Some(kernel) = f32::make(&recipe) else { return };
+            let (x, y) = (numbers::<f32>(rows * (n + 3), 1), numbers::<f32>(rows * n, 2));
+            let storage = Storage::zeroed(rows * 2 * n * 4).unwrap();
+            let layout = Layout::contiguous([rows * 2 * n].into());
+            let view = View { storage: &storage, layout: &layout, dtype: DType::F32 };
+            let mut dense = vec![0.0; rows * n];
+            {
+                let cells = Cells::of(view).unwrap();
+                assert!(cells.rows::<f32>(n, 2 * n, rows + 1, n).is_none());
+                assert!(cells.rows::<f32>(n + 1, 2 * n, rows, n).is_none());
+                assert!(cells.rows::<f32>(0, n - 1, rows, n).is_none());
+                let out = cells.rows::<f32>(n, 2 * n, rows, n).unwrap();
+                let mut outs = [Out::Elements(&mut dense), Out::Spread(out)];
+                let pool = kernel.pool::<f32>(&[]).unwrap();
+                let ins = [In::Strided(&x, n + 3), In::Elements(&y)];
+                assert!(!kernel.run(&ins, &mut outs, &pool, rows, n + 1));
+                assert!(kernel.run(&ins, &mut outs, &pool, rows, n));
+            }
+            for (i, v) in storage.slice::<f32>().iter().enumerate() {
+                let (row, at) = (i / (2 * n), i % (2 * n));
+                let wanted = if at < n { 0.0 } else { x[row * (n + 3) + at - n] - y[row * n + at - n] };
+                assert_eq!(v.bits(), wanted.bits());
+            }
+            assert_eq!(
+                dense[rows * n - 1].bits(),
+                (x[(rows - 1) * (n + 3) + n - 1] * y[rows * n - 1]).bits()
+            );
         }
     });
 }

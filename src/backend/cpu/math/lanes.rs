@@ -25,6 +25,11 @@ pub trait Lanes:
     fn or_bits(self, o: Self) -> Self;
     fn shl_bits(self, by: u32) -> Self;
     fn shr_bits(self, by: u32) -> Self;
+    /// `self`·2^n for an integer n, rounded once, where that is one instruction.
+    #[inline(always)]
+    fn scaled(self, _n: Self) -> Option<Self> {
+        None
+    }
     /// Minimum with a bound; NaN stays NaN.
     #[inline(always)]
     fn at_most(self, bound: Self) -> Self {

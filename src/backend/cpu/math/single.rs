@@ -50,6 +50,9 @@ fn pow2_32<L: Lanes<Number = f32>>(n: L) -> L {
 /// `x`·2^n for an integer |n| <= 252, rounded once even if the result is subnormal.
 #[inline(always)]
 fn scale32<L: Lanes<Number = f32>>(x: L, n: L) -> L {
+    if let Some(scaled) = x.scaled(n) {
+        return scaled;
+    }
     let half = nearest32(n * c(0.5));
     x * pow2_32(half) * pow2_32(n - half)
 }

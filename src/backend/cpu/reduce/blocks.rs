@@ -11,23 +11,31 @@ pub(in crate::backend::cpu) struct BlockReduction<T> {
     kernel: Box<dyn Kernel<T, T>>,
     /// Converts the reduced value to the result.
     finish: fn(T) -> T,
+    is_sum: bool,
 }
 
 /// The reduction of an operation, if there is one.
 pub(in crate::backend::cpu) fn block_reduction<T: Real + Ordered>(op: ReduceOp) -> Option<BlockReduction<T>> {
-    let plain = |kernel| Some(BlockReduction { kernel, finish: |v| v });
+    let plain = |kernel, is_sum| Some(BlockReduction { kernel, finish: |v| v, is_sum });
     match op {
-        ReduceOp::Sum => plain(Box::new(Each(Sum(P)))),
-        ReduceOp::Product => plain(Box::new(Each(Product(P)))),
+        ReduceOp::Sum => plain(Box::new(Each(Sum(P))), true),
+        ReduceOp::Product => plain(Box::new(Each(Product(P))), false),
         ReduceOp::Max => {
             let kernel = Box::new(Each(Greatest(P, T::turn(false))));
-            Some(BlockReduction { kernel, finish: |v| v.turned(T::turn(false)) })
+            Some(BlockReduction { kernel, finish: |v| v.turned(T::turn(false)), is_sum: false })
         }
         ReduceOp::Min => {
             let kernel = Box::new(Each(Greatest(P, T::turn(true))));
-            Some(BlockReduction { kernel, finish: |v| v.turned(T::turn(true)) })
+            Some(BlockReduction { kernel, finish: |v| v.turned(T::turn(true)), is_sum: false })
         }
         _ => None,
+    }
+}
+
+impl<T> BlockReduction<T> {
+    /// Whether it adds.
+    pub fn is_sum(&self) -> bool {
+        self.is_sum
     }
 }
 

@@ -1,0 +1,73 @@
+//! Operands that are constant along rows, as statistics of channels are.
+//!
+//! Such operands become values per row, which machine code broadcasts from one number, rather than blocks of equal numbers.
+
+use smallvec::SmallVec;
+
+use super::program::{Grouped, rows_of};
+use crate::backend::View;
+use crate::backend::cpu::copy::BLOCK;
+use crate::backend::group::{Group, GroupOperand, Level};
+use crate::layout::{Layout, collapse};
+
+/// Shorter rows are not worth their own loop.
+const SHORTEST: usize = 64;
+
+/// A collapsed shape and strides.
+type Run = (SmallVec<[usize; 6]>, SmallVec<[isize; 6]>);
+
+/// A group in rows along which some operands are constant.
+pub(super) struct Rowwise {
+    pub(super) n: usize,
+    /// By operand, the layout of its values per row.
+    layouts: Vec<Option<Layout>>,
+}
+
+impl Rowwise {
+    pub(super) fn of<T: Grouped>(group: &Group) -> Rowwise {
+        let runs: Vec<Option<Run>> = group.operands.iter().map(repeated).collect();
+        let length = |run: &Option<Run>| run.as_ref().and_then(|(shape, _)| shape.last().copied());
+        let has_total = group.calls.iter().any(|c| c.level == Level::Total);
+        let mut n = group.n;
+        if n == 0 && !has_total {
+            let apart = group.operands.iter().filter_map(|o| Some(rows_of::<T>(o)?.0));
+            n = runs.iter().filter_map(length).chain(apart).fold(0, gcd);
+            while n > 2 * BLOCK {
+                n /= (2..=n).find(|f| n.is_multiple_of(*f)).unwrap_or(n);
+            }
+            if n < SHORTEST || !runs.iter().any(Option::is_some) {
+                return Rowwise { n: group.n, layouts: vec![None; runs.len()] };
+            }
+        }
+        let by_row = |(run, o): (Option<Run>, &GroupOperand)| {
+            let (mut shape, strides) = run?;
+            let last = shape.last_mut().filter(|m| n > 0 && m.is_multiple_of(n))?;
+            *last /= n;
+            Some(Layout {
+                shape: shape[..].into(),
+                strides: strides[..].into(),
+                offset: o.view.layout.offset,
+            })
+        };
+        Rowwise { n, layouts: runs.into_iter().zip(group.operands).map(by_row).collect() }
+    }
+
+    pub(super) fn operands<'a>(&'a self, group: &Group<'a>) -> Vec<GroupOperand<'a>> {
+        let of = |(o, layout): (&GroupOperand<'a>, &'a Option<Layout>)| match layout {
+            Some(layout) => GroupOperand { view: View { layout, ..o.view }, level: Level::Rows },
+            None => *o,
+        };
+        group.operands.iter().zip(&self.layouts).map(of).collect()
+    }
+}
+
+/// The collapsed shape and strides of an operand whose elements are constant along its last dimension.
+fn repeated(o: &GroupOperand) -> Option<Run> {
+    let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
+    let is_long = shape.len() > 1 && strides.last() == Some(&0) && *shape.last()? >= SHORTEST;
+    (o.level == Level::Elements && is_long).then_some((shape, strides))
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

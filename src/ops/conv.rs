@@ -1,10 +1,11 @@
 //! Convolutions and their transposes in one, two and three spatial dimensions.
 
 mod product;
+mod shared_weight;
 
 use smallvec::SmallVec;
 
-use super::schema::{Args, Out};
+use super::schema::{Args, Out, Value};
 use super::{nn, view};
 use crate::backend::conv::ConvShape;
 use crate::dtype::{DType, Scalar};
@@ -13,6 +14,7 @@ use crate::layout::Dims;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, ops};
 use product::Product;
+pub(super) use shared_weight::with_shared_weight;
 
 /// The parameters of a convolution, one number per spatial dimension.
 #[derive(Clone, Debug)]
@@ -58,6 +60,33 @@ fn c_name(dtype: DType) -> String {
 }
 
 impl Options {
+    /// The parameters among the arguments of the operation `op` in `n` dimensions; None where `padding` is a word.
+    pub(super) fn of(op: &str, values: &[Value], n: usize) -> Result<Option<Options>> {
+        let transposed = op.starts_with("conv_transpose");
+        let (stride, padding, output_padding, groups, dilation) = match values {
+            [_, _, _, Value::Ints(s), Value::Ints(p), Value::Ints(o), Value::Number(g), Value::Ints(d)]
+                if transposed =>
+            {
+                (s, p, Some(o), g, d)
+            }
+            [_, _, _, Value::Ints(s), Value::Ints(p), Value::Ints(d), Value::Number(g)] if !transposed => {
+                (s, p, None, g, d)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Options {
+            stride: per_dimension("stride", stride, n)?,
+            padding: per_dimension("padding", padding, n)?,
+            dilation: per_dimension("dilation", dilation, n)?,
+            output_padding: match output_padding {
+                Some(added) => per_dimension("output_padding", added, n)?,
+                None => SmallVec::from_elem(0, n),
+            },
+            groups: groups.to_i64(),
+            transposed,
+        }))
+    }
+
     /// Checks signs and ranks of the parameters.
     fn check(&self) -> Result<()> {
         ensure!(self.padding.iter().all(|&p| p >= 0), Runtime, "negative padding is not supported");

@@ -285,8 +285,12 @@ impl PyTensor {
 
     // ---- elements
 
-    fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        scalar(py, self.value(py)?)
+    fn item(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if interpreter::active() {
+            // Whoever is asked for the value gets this object.
+            drop(slf.tensor());
+        }
+        scalar(py, slf.get().value(py)?)
     }
 
     fn tolist(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -355,7 +355,6 @@ def test_gradients_of_samples_are_those_of_a_loop(pictures):
     whole = grad(lambda p: vmap(of_gradient, (None, 0))(p, x[:2]).sum())(parameters)
     torch.testing.assert_close(whole["second.weight"], again[0]["second.weight"].sum(0))
 
-
     def outputs(p, x):
         return torch.func.functional_call(net, p, x if pictures else x[None]).sum((0, 1))
 
@@ -363,3 +362,28 @@ def test_gradients_of_samples_are_those_of_a_loop(pictures):
     alone = jacrev(outputs)(parameters, x[0])
     for name in parameters:
         torch.testing.assert_close(jacobians[name][0], alone[name])
+
+
+@pytest.mark.parametrize(
+    ("op", "weight", "spatial", "options"),
+    [
+        ("conv1d", (4, 2, 3), (7,), {"dilation": 2, "padding": 1}),
+        ("conv2d", (4, 1, 2, 3), (5, 6), {"groups": 2, "stride": (2, 1)}),
+        ("conv2d", (4, 2, 3, 3), (5, 6), {"padding": "same"}),
+        ("conv3d", (2, 2, 2, 1, 2), (3, 4, 3), {"padding": (1, 0, 1)}),
+        ("conv_transpose2d", (2, 2, 3, 2), (3, 4), {"stride": 2, "output_padding": (1, 0), "groups": 2}),
+    ],
+)
+def test_gradients_of_samples_by_shared_weights_of_all_convolutions(op, weight, spatial, options):
+    torch.manual_seed(0)
+    w = torch.randn(weight, dtype=torch.float64)
+    x = torch.randn(3, 2, 2, *spatial, dtype=torch.float64)
+
+    def loss(w, x):
+        return (getattr(torch.nn.functional, op)(x, w, **options) ** 3).sum()
+
+    found = vmap(grad(loss, (0, 1)), (None, 0))(w, x)
+    for i in range(3):
+        expected = grad(loss, (0, 1))(w, x[i])
+        torch.testing.assert_close(found[0][i], expected[0])
+        torch.testing.assert_close(found[1][i], expected[1])

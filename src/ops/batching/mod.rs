@@ -14,6 +14,7 @@
 //! | `simple.rs` | rules that follow from the signature |
 //! | `shapes.rs` | views with sizes, joins, new tensors |
 //! | `products.rs`, `planes.rs`, `losses.rs`, `select.rs` | rules of families |
+//! | `shared.rs` | products with a weight that is the same for all slices |
 //! | `random.rs` | operations that draw random numbers |
 //! | `slices.rs` | calls for each slice, and nodes that call kernels |
 //! | `grad.rs` | gradients of and by batched tensors |
@@ -27,6 +28,7 @@ mod products;
 mod random;
 mod select;
 mod shapes;
+mod shared;
 mod simple;
 mod slices;
 

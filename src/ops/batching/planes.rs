@@ -2,6 +2,7 @@
 
 use super::BatchCall;
 use super::call::Values;
+use super::shared;
 use crate::bail;
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -18,12 +19,12 @@ fn spatial(c: &BatchCall, t: &Tensor) -> usize {
 }
 
 /// Two neighbouring dimensions as one.
-fn fuse(t: &Tensor, dim: usize) -> Result<Tensor> {
+pub(super) fn fuse(t: &Tensor, dim: usize) -> Result<Tensor> {
     view::flatten(t, dim as i64, dim as i64 + 1)
 }
 
 /// A dimension as two, the first of size `n`.
-fn part(t: &Tensor, dim: usize, n: usize) -> Result<Tensor> {
+pub(super) fn part(t: &Tensor, dim: usize, n: usize) -> Result<Tensor> {
     let rest = t.shape()[dim].checked_div(n).unwrap_or(0);
     view::unflatten(t, dim as i64, &[n as i64, rest as i64])
 }
@@ -99,7 +100,9 @@ pub fn convolution(c: &BatchCall) -> Result<Out> {
         c.run(&values)?.tensor()
     };
     // The result as (slices, pictures, channels, ...).
-    let out = if let Some(out) = by_windows(c, x, w, transposed || groups != 1)? {
+    let out = if let Some(out) = shared::convolution(c, x, w, n)? {
+        out
+    } else if let Some(out) = by_windows(c, x, w, transposed || groups != 1)? {
         out
     } else if !w.is_batched() {
         let value = c.merged(x)?;

@@ -3,6 +3,7 @@
 use super::BatchCall;
 use crate::dtype::Scalar;
 use crate::error::Result;
+use crate::layout::Dims;
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Out, Value};
 use crate::ops::{arith, rows, view};
@@ -100,6 +101,12 @@ pub fn linear(c: &BatchCall) -> Result<Out> {
         "linear(): the weight has {} dimensions, more than 2",
         weight.rank()
     );
+    if let Some(out) = shared_linear(c, x, weight)? {
+        return Ok(Out::Tensor(match bias {
+            Some(bias) => c.batched(arith::add(&out, &c.aligned(bias, out.rank() - c.n())?)?)?,
+            None => c.batched(out)?,
+        }));
+    }
     let turned = if weight.rank() == 2 {
         let (value, levels) = super::parts_of(weight);
         Tensor::batched_over(view::transpose(&value, -2, -1)?, levels)?
@@ -113,6 +120,21 @@ pub fn linear(c: &BatchCall) -> Result<Out> {
         None => out,
     };
     Ok(Out::Tensor(c.batched(out)?))
+}
+
+/// The value of rows times a weight that is the same for all slices, with all mapped dimensions; None for others.
+fn shared_linear(c: &BatchCall, x: &Tensor, weight: &Tensor) -> Result<Option<Tensor>> {
+    if !x.is_batched() || !weight.is_batched() || weight.rank() != 2 || x.rank() == 0 || x.numel() == 0 {
+        return Ok(None);
+    }
+    let rows = c.merged(x)?;
+    let shape = Dims::from([c.slices(), x.numel() / x.shape()[x.rank() - 1], x.shape()[x.rank() - 1]]);
+    let Some(out) = super::shared::linear(c, &view::reshape_to(&rows, &shape)?, &c.merged(weight)?)? else {
+        return Ok(None);
+    };
+    let own = x.shape()[..x.rank() - 1].iter().chain(&weight.shape()[..1]);
+    let shape: Dims = c.sizes.iter().chain(own).copied().collect();
+    view::reshape_to(&out, &shape).map(Some)
 }
 
 /// `beta * input + alpha * product`, for `addmm` and its kin.

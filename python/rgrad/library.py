@@ -14,6 +14,7 @@ from rgrad._library.check import opcheck
 from rgrad._library.registration import (
     CustomOpDef,
     Library,
+    _impls,  # noqa: F401
     custom_op,
     define,
     fallthrough_kernel,

@@ -327,3 +327,32 @@ def test_operations_of_a_block_are_gone_after_it():
         assert torch.ops.of_one_block.twice(torch.ones(1)) == 2
     with pytest.raises(AttributeError, match="no attribute 'twice'"):
         torch.ops.of_one_block.twice(torch.ones(1))
+
+
+def test_an_operation_of_the_library_is_overridden_for_a_device_until_its_library_goes():
+    x, calls = torch.tensor([1.0, 2.0], requires_grad=True), []
+
+    def own(*args, **kwargs):
+        calls.append(args)
+        return torch.sum(*args, **kwargs) + 1  # The operation itself: the override is off in it.
+
+    with torch.library._scoped_library("aten", "IMPL", dispatch_key="CPU") as library:
+        with pytest.raises(RuntimeError, match="inconsistent with the dispatch key"):
+            library.impl("sum", own, "Meta")
+        library.impl("aten::sum", own)
+        with pytest.raises(RuntimeError, match="already a kernel registered from python"):
+            library.impl(torch.ops.aten.sum.default, own)
+        y = x.sum()
+        assert y.item() == 4 and len(calls) == 1
+        y.backward()
+        assert x.grad.tolist() == [1, 1]
+        with pytest.raises(NotImplementedError, match="AutogradCPU"):
+            torch.library.Library("aten", "IMPL").impl("neg", own, "AutogradCPU")
+    assert x.sum().item() == 3 and len(calls) == 1
+
+
+def test_implementations_are_of_operations_of_the_namespace():
+    with torch.library._scoped_library("tests_of_a_namespace", "FRAGMENT") as library:
+        library.define("neg(Tensor x) -> Tensor")
+        with pytest.raises(RuntimeError, match="operator name does not match namespace"):
+            library.impl(torch.ops.aten.neg.default, lambda x: x, "CPU")

@@ -172,9 +172,14 @@ class Library:
             raise RuntimeError(f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._defined: list[str] = []
+        # Of `impl`, as "namespace/name/key".
+        self._op_impls: set[str] = set()
+        self._overrides: list[tuple[str, str]] = []
         if kind == "DEF":
             _spaces.add(ns)
-        self._finalizer = weakref.finalize(self, _forget, ns, kind, self._defined)
+        self._finalizer = weakref.finalize(
+            self, _forget, ns, kind, self._defined, self._op_impls, self._overrides, _impls
+        )
 
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
@@ -215,10 +220,30 @@ class Library:
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if with_keyset:
             refuse("Library.impl(with_keyset=True)", "there is no dispatcher with keys")
-        name = op_name if isinstance(op_name, str) else _operation.find(op_name).name
-        name = name if "::" in name else f"{self.ns}::{name}"
-        operation = _operation.find(name)
         key = dispatch_key or self.dispatch_key
+        if self.dispatch_key not in ("", key):
+            raise RuntimeError(
+                f"{op_name}: the dispatch key {key} is inconsistent with the dispatch key of the library, "
+                f"{self.dispatch_key}"
+            )
+        name = op_name if isinstance(op_name, str) else op_name.name()
+        name = name if "::" in name else f"{self.ns}::{name}"
+        if name.partition("::")[0] != self.ns:
+            raise RuntimeError(f"{name}: operator name does not match namespace {self.ns} of the library")
+        registered = f"{self.ns}/{name.partition('::')[2].removesuffix('.default')}/{key}"
+        if registered in _impls:
+            raise RuntimeError(f"{name}: there is already a kernel registered from python for the dispatch key {key}")
+        self._implement(name, key, fn)
+        _impls.add(registered)
+        self._op_impls.add(registered)
+
+    def _implement(self, name: str, key: str, fn: _Function) -> None:
+        if self.ns == "aten":
+            from rgrad._library.overrides import override
+
+            self._overrides.append(override(name.partition("::")[2], key, fn))
+            return
+        operation = _operation.find(name)
         if key in _COMPOSITE:
             operation.composite = fn
         elif key in _EVERY_DEVICE:
@@ -241,9 +266,20 @@ class Library:
 
 # Namespaces that are owned by a library of kind "DEF".
 _spaces: set[str] = set()
+# What libraries implement, as "namespace/name/key".
+_impls: set[str] = set()
 
 
-def _forget(ns: str, kind: str, defined: list[str]) -> None:
+def _forget(
+    ns: str, kind: str, defined: list[str], implemented: set[str], overrides: list[Any], impls: set[str]
+) -> None:
+    impls -= implemented
+    if overrides:
+        from rgrad._library.overrides import restore
+
+        for of in overrides:
+            restore(of)
+        overrides.clear()
     _operation.remove(defined)
     if kind == "DEF":
         _spaces.discard(ns)

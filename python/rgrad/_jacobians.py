@@ -109,7 +109,7 @@ class _Recorded:
         for given in tree_flatten(primals)[0]:
             if isinstance(given, Tensor) and not given.is_floating_point():
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {given.dtype}")
-        with transforming(), rgrad.enable_grad():
+        with transforming(hooks=named.startswith(("jvp", "linearize"))), rgrad.enable_grad():
             self.inputs, self.arguments = _leaves_of(primals)
             if randomness == "error":
                 made = _C._refusing_random(lambda: func(*self.arguments))

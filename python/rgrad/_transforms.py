@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from rgrad import _C
 
-__all__ = ["mapping", "running", "transforming"]
+__all__ = ["mapping", "refuse_hooks", "running", "transforming"]
 
 
 class _Mapping(threading.local):
@@ -30,14 +30,50 @@ def mapping() -> Iterator[None]:
         _mapping.count -= 1
 
 
+class _Refusing(threading.local):
+    """How many transforms run in which saved tensor hooks are an error."""
+
+    count = 0
+
+
+_refusing = _Refusing()
+
+
+def refuse_hooks(transforms: int = 0) -> None:
+    """Raises if hooks of saved tensors are used in a transform: they would see tensors of one of its calls.
+
+    Args:
+        transforms: how many begin.
+    """
+    if _refusing.count + transforms:
+        raise RuntimeError(
+            "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks: use torch.autograd.grad in "
+            "their place"
+        )
+
+
 @contextmanager
-def transforming() -> Iterator[int]:
-    """A block in which a function is called to transform it; gives how many such blocks there are around it."""
+def transforming(hooks: bool = False) -> Iterator[int]:
+    """A block in which a function is called to transform it; gives how many such blocks there are around it.
+
+    Args:
+        hooks: whether saved tensor hooks may be used. Those of checkpoints always may.
+
+    Raises:
+        RuntimeError: if such hooks are used around the block, as they are by `saved_tensors_hooks` in it.
+    """
+    if not hooks:
+        from rgrad.autograd.graph import hooks_of_programs
+
+        if hooks_of_programs():
+            refuse_hooks(1)
+    _refusing.count += not hooks
     _C._enter_transform()
     try:
         yield _C._transforms() - 1
     finally:
         _C._exit_transform()
+        _refusing.count -= not hooks
 
 
 def running() -> bool:

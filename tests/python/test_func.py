@@ -387,3 +387,18 @@ def test_gradients_of_samples_by_shared_weights_of_all_convolutions(op, weight, 
         expected = grad(loss, (0, 1))(w, x[i])
         torch.testing.assert_close(found[0][i], expected[0])
         torch.testing.assert_close(found[1][i], expected[1])
+
+
+def test_saved_tensor_hooks_are_refused_by_transforms_around_and_inside_of_them():
+    def inside(x):
+        with torch.autograd.graph.save_on_cpu():
+            return x.sin().sum()
+
+    x = torch.ones(2)
+    for transform in (grad, jacrev, torch.func.grad_and_value, torch.func.functionalize, torch.func.hessian):
+        with pytest.raises(RuntimeError, match="saved tensor hooks"), torch.autograd.graph.save_on_cpu():
+            transform(lambda x: x.sin().sum())(x)
+        with pytest.raises(RuntimeError, match="saved tensor hooks"):
+            transform(inside)(x)
+    torch.func.jvp(inside, (x,), (x,))
+    inside(x)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rgrad import _C
 from rgrad._C import Node, Tensor
+from rgrad._transforms import refuse_hooks
 from rgrad.utils.hooks import RemovableHandle
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
@@ -76,7 +77,12 @@ class saved_tensors_hooks:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
+    # Whether the hooks are those of a program, not of a region that is computed again.
+    _of_program = True
+
     def __enter__(self) -> None:
+        if self._of_program:
+            refuse_hooks()
         _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
         _entered.__dict__.setdefault("blocks", []).append(self)
 
@@ -87,6 +93,11 @@ class saved_tensors_hooks:
 
 # The blocks that this thread has entered.
 _entered = threading.local()
+
+
+def hooks_of_programs() -> bool:
+    """Whether this thread is in a block with hooks of a program."""
+    return any(block._of_program for block in getattr(_entered, "blocks", ()))
 
 
 def innermost_saved_tensors_hooks() -> saved_tensors_hooks | None:

@@ -70,6 +70,8 @@ class RegionHooks(saved_tensors_hooks):
         restores_rng: whether the run is one whose random state the region sets, and resets afterwards.
     """
 
+    _of_program = False
+
     def __init__(
         self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor], restores_rng: bool = False
     ) -> None:

@@ -109,6 +109,10 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 def record_stream(self: Tensor, stream: Any) -> None:
     """Has no effect: a GPU has one stream, and memory is reused in its order."""
+    if _C._torch_dispatch_stack() or getattr(type(self), "_dispatches", False):
+        from ._dispatch import call
+
+        call("record_stream.default", lambda tensor, stream: None, (self, stream), {})
 
 
 def _imag(self: Tensor) -> NoReturn:

@@ -17,23 +17,54 @@ def _device(given: Any) -> Any:
     return _C.device("gpu")
 
 
+# The kinds of devices by number, as streams have it.
+_NUMBERS = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13}
+
+
 class Stream:
     """What a device is asked to do, in order.
 
     Args:
         device: the GPU if None.
         priority: accepted, without effect: there is one stream.
+        stream_id: with the two after it, the numbers of a stream in place of a device. Such a stream can be passed on
+            and compared; only stream 0 of a device that there is can be waited for.
+        device_index: the number of the device.
+        device_type: the number of the kind of device.
     """
 
     stream_id = 0
 
-    def __init__(self, device: Any = None, *, priority: int = 0) -> None:
-        self.device = _device(device)
+    def __init__(
+        self,
+        device: Any = None,
+        *,
+        priority: int = 0,
+        stream_id: int | None = None,
+        device_index: int | None = None,
+        device_type: int | None = None,
+    ) -> None:
+        numbers = (stream_id, device_index, device_type)
+        if numbers == (None, None, None):
+            self.device = _device(device)
+            self.device_index = -1 if self.device.type == "cpu" else self.device.index or 0
+            self.device_type = _NUMBERS.get(self.device.type, 1)
+            return
+        if device is not None or None in numbers:
+            raise TypeError("a stream is given by a device, or by stream_id, device_index and device_type")
+        self.stream_id, self.device_index, self.device_type = (int(n or 0) for n in numbers)
 
-    @property
-    def device_index(self) -> int:
-        """The number of the device; -1 for the CPU."""
-        return -1 if self.device.type == "cpu" else self.device.index or 0
+    def __getattr__(self, name: str) -> Any:
+        # A stream of numbers: its device may be none that there is.
+        if name != "device":
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        kind = next((kind for kind, number in _NUMBERS.items() if number == self.device_type), None)
+        if self.stream_id != 0 or kind is None:
+            raise RuntimeError(
+                f"stream {self.stream_id} of device type {self.device_type} is none of rgrad: a device has stream 0"
+            )
+        self.device = _C.device(kind) if kind == "cpu" else _C.device(kind, self.device_index)
+        return self.device
 
     def synchronize(self) -> None:
         """Waits until all that was asked for is done."""
@@ -64,13 +95,17 @@ class Stream:
         pass
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and self.device == other.device
+        return isinstance(other, Stream) and self._numbers() == other._numbers()
 
     def __hash__(self) -> int:
-        return hash((str(self.device), self.stream_id))
+        return hash(self._numbers())
+
+    def _numbers(self) -> tuple[int, int, int]:
+        return self.stream_id, self.device_index, self.device_type
 
     def __repr__(self) -> str:
-        return f"torch.Stream device_type={self.device.type}, device_index={self.device_index}, stream_id=0"
+        kind = next((kind for kind, n in _NUMBERS.items() if n == self.device_type), str(self.device_type))
+        return f"torch.Stream device_type={kind}, device_index={self.device_index}, stream_id={self.stream_id}"
 
 
 class Event:

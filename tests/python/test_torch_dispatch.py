@@ -537,3 +537,36 @@ def test_every_operation_of_the_table_computes_under_a_mode_what_it_computes_wit
                 calls += 1
     assert calls > 100
     assert wrong == []
+
+
+def test_a_stream_given_by_numbers_reaches_modes_and_is_waited_for_only_if_it_exists():
+    seen = []
+
+    class Streams(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((func.name(), args))
+
+    stream = torch.Stream(stream_id=1, device_index=2, device_type=3)
+    x = torch.ones(1)
+    with Streams():
+        x.record_stream(stream)
+    ((name, given),) = seen
+    assert name == "aten::record_stream" and given[1] is stream and stream.stream_id == 1
+    with pytest.raises(RuntimeError, match="stream 1 of device type 3"):
+        stream.synchronize()
+    assert torch.Stream(stream_id=0, device_index=-1, device_type=0) == torch.Stream(device="cpu")
+    with pytest.raises(TypeError, match="stream_id, device_index and device_type"):
+        torch.Stream(stream_id=1)
+
+
+def test_type_as_a_tensor_whose_class_answers_for_the_device_goes_there():
+    class Elsewhere(torch.Tensor):
+        @staticmethod
+        def __new__(cls):
+            return torch.Tensor._make_wrapper_subclass(cls, (1,), dispatch_device=True)
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return torch.device("meta") if func is torch.ops.prim.device.default else NotImplemented
+
+    assert torch.ones(1).type_as(Elsewhere()).is_meta

@@ -120,7 +120,7 @@ _DTYPES = {
 _CONVERSIONS = frozenset(
     [
         *("half", "float", "double", "bfloat16", "bool", "byte", "char", "short", "int", "long"),
-        *("to", "type", "type_as", "cpu"),
+        *("to", "type", "cpu"),
     ]
 )
 
@@ -138,7 +138,7 @@ def _options_of_conversion(name: str, args: tuple[Any, ...], kwargs: dict[str, A
         with _mode_utils.no_dispatch():
             return {"dtype": rgrad.empty(0).type(target).dtype if dtype is None else getattr(rgrad, dtype)}
     if isinstance(target, Tensor):
-        return {"dtype": target.dtype, **({} if name == "type_as" else {"device": target.device}), **named}
+        return {"dtype": target.dtype, "device": target.device, **named}
     order = ("dtype", "", "copy") if isinstance(target, _C.dtype) else ("device", "dtype", "", "copy")
     given = {key: value for key, value in zip(order, args[1:], strict=False) if key}
     return {**given, **named}
@@ -186,6 +186,7 @@ DECOMPOSED: dict[str, Callable[..., Any]] = {
     "chunk": _chunk,
     "outer": lambda input, vec2: input.unsqueeze(1) * vec2,
     "square": lambda input: input.pow(2),
+    "type_as": lambda input, other: input.to(device=other.device, dtype=other.dtype),
 }
 
 

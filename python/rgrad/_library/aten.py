@@ -26,7 +26,7 @@ def _is_strides_like_format(self: Tensor, memory_format: Any) -> bool:
     from rgrad._dispatch.policies import asked
 
     answer = asked(self, "stride", "is_strides_like_format.default", memory_format)
-    return self.is_contiguous(memory_format=memory_format) if answer is None else answer
+    return Tensor.is_contiguous(self, memory_format=memory_format) if answer is None else answer
 
 
 def _is_non_overlapping_and_dense(self: Tensor) -> bool:
@@ -36,7 +36,7 @@ def _is_non_overlapping_and_dense(self: Tensor) -> bool:
     if answer is not None:
         return answer
     expected = 1
-    for stride, size in sorted(zip(self.stride(), self.shape, strict=True)):
+    for stride, size in sorted(zip(Tensor.stride(self), self.shape, strict=True)):
         if size != 1 and stride != expected:
             return False
         expected *= size

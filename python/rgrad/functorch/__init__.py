@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rgrad import func
+from rgrad.fx.experimental.proxy_tensor import make_fx
 
 from . import _modules
 from ._modules import FunctionalModule, FunctionalModuleWithBuffers
@@ -25,6 +26,7 @@ __all__ = [
     "jvp",
     "make_functional",
     "make_functional_with_buffers",
+    "make_fx",
     "vjp",
     "vmap",
 ]

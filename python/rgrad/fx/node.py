@@ -74,6 +74,8 @@ def qualified_name(function: Any) -> str | None:
                 space = getattr(space, part)
             if vars(space).get(name) is function or (path == "" and getattr(space, name, None) is function):
                 return ".".join(part for part in ("torch", path, name) if part)
+    if module.startswith("torch._ops."):
+        module = f"torch.ops.{module.removeprefix('torch._ops.')}"
     return f"{module}.{name}" if module else None
 
 

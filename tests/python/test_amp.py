@@ -1,5 +1,6 @@
 """Autocast and the gradient scaler."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -243,3 +244,59 @@ def test_functions_choose_whether_autocast_reaches_them(cast):
     y.sum().backward()
     dtype, on = (torch.bfloat16, True) if cast is None else (torch.float32, False)
     assert seen == [(dtype, on), (dtype, on)] and x.grad.tolist() == [2.0, 2.0]
+
+
+def test_a_scaler_keeps_its_state_under_pytorchs_names_and_is_pickled():
+    weight, optimizer, scaler = setup(init_scale=4.0)
+    assert scaler._growth_tracker is None and scaler._init_growth_tracker == 0
+    scaler.scale(weight.sum()).backward()
+    scaler.unscale_(optimizer)
+    assert weight.grad.item() == 1.0
+    assert [found.item() for found in scaler._found_inf_per_device(optimizer).values()] == [0.0]
+    with pytest.raises(AssertionError, match="may be pickled at the beginning of an iteration"):
+        pickle.dumps(scaler)
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler._growth_tracker.item() == 1
+    loaded = pickle.loads(pickle.dumps(scaler))
+    assert loaded._scale is None and loaded.get_scale() == 4.0 and loaded.state_dict() == scaler.state_dict()
+    assert loaded._per_optimizer_states["any"] == torch.amp.grad_scaler._refresh_per_optimizer_state()
+
+
+def test_an_optimizer_that_unscales_by_itself_finds_the_scale_in_its_attributes():
+    seen = {}
+
+    class Scaled(torch.optim.SGD):
+        _step_supports_amp_scaling = True
+
+        def step(self, closure=None):
+            seen.update(scale=self.grad_scale, found=self.found_inf)
+
+    weight, _, scaler = setup(init_scale=8.0)
+    optimizer = Scaled([weight], lr=1.0)
+    for unscaled in (False, True):
+        weight.grad = None
+        scaler.scale(weight.sum() * (torch.inf if unscaled else 1)).backward()
+        if unscaled:
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        assert not hasattr(optimizer, "grad_scale")
+        assert seen["found"].item() == float(unscaled)
+        assert (seen["scale"] is None) == unscaled
+        assert unscaled or (weight.grad.item() == 8.0 and seen["scale"].item() == 8.0)
+
+
+def test_a_subclass_of_the_scaler_replaces_the_optimizers_step():
+    class Counting(torch.amp.GradScaler):
+        steps = 0
+
+        def _maybe_opt_step(self, optimizer, optimizer_state, *args, **kwargs):
+            self.steps += 1
+            return super()._maybe_opt_step(optimizer, optimizer_state, *args, **kwargs)
+
+    weight = torch.ones(1, requires_grad=True)
+    optimizer, scaler = torch.optim.SGD([weight], lr=1.0), Counting("cpu")
+    scaler.scale(weight.sum()).backward()
+    scaler.step(optimizer)
+    assert scaler.steps == 1 and weight.item() == 0.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,11 @@ class OptState(Enum):
     READY = 0
     UNSCALED = 1
     STEPPED = 2
+
+
+def _refresh_per_optimizer_state() -> dict[str, Any]:
+    """The state of an optimizer since the last `update`: its stage, and whether gradients on a device overflowed."""
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
 class GradScaler:
@@ -71,20 +78,26 @@ class GradScaler:
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
-        self._growth_tracker = 0
+        self._init_growth_tracker = 0
+        # The number of steps in a row without overflow; like the scale a tensor after the first call of `scale`.
+        self._growth_tracker: Tensor | None = None
         self._forget()
 
     def _forget(self) -> None:
-        self._stages: dict[int, OptState] = {}
-        # For each optimizer a tensor per device, not read before its step.
-        self._found_inf: dict[int, list[Tensor]] = {}
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
 
-    def _check_scale(self, method: str) -> Tensor:
-        if self._scale is None:
+    def _lazy_init_scale_growth_tracker(self, dev: rgrad.device | str) -> None:
+        if self._growth_tracker is not None:
+            raise AssertionError("_growth_tracker initialized before _scale")
+        self._scale = rgrad.full((), self._init_scale, dtype=rgrad.float32, device=dev)
+        self._growth_tracker = rgrad.full((), self._init_growth_tracker, dtype=rgrad.int32, device=dev)
+
+    def _check_scale_growth_tracker(self, funcname: str) -> tuple[Tensor, Tensor]:
+        if self._scale is None or self._growth_tracker is None:
             raise AssertionError(
-                f"Attempted {method} but _scale is None.  There is none before the first scale(loss)."
+                f"Attempted {funcname} but _scale is None.  There is none before the first scale(loss)."
             )
-        return self._scale
+        return self._scale, self._growth_tracker
 
     def scale(self, outputs: Any) -> Any:
         """Multiplies a tensor, or all tensors in an iterable, by the scale.
@@ -98,8 +111,8 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if self._scale is None:
-            self._scale = rgrad.full((), self._init_scale, dtype=rgrad.float32, device=self._device)
-        return self._scaled(outputs, self._scale)
+            self._lazy_init_scale_growth_tracker(self._device)
+        return self._scaled(outputs, self._check_scale_growth_tracker("scale")[0])
 
     def _scaled(self, value: Any, scale: Tensor) -> Any:
         if isinstance(value, rgrad.Tensor):
@@ -109,22 +122,20 @@ class GradScaler:
             return type(value)(items) if isinstance(value, (list, tuple)) else iter(items)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def unscale_(self, optimizer: Optimizer) -> None:
-        """Divides the gradients by the scale, for clipping between `backward` and `step`.
+    def _unscale_grads_(
+        self, optimizer: Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> dict[rgrad.device, Tensor]:
+        """Multiplies the gradients by `inv_scale`.
 
         Args:
-            optimizer: the optimizer of the parameters whose gradients are divided.
+            optimizer: the optimizer of the parameters.
+            inv_scale: the reciprocal of the scale.
+            found_inf: what the results begin with, of one element.
+            allow_fp16: whether gradients may be of float16, in which small ones may become zero.
+
+        Returns:
+            For each device a tensor of one element, not 0 if a gradient there is not finite.
         """
-        if not self._enabled:
-            return
-        scale = self._check_scale("unscale_")
-        stage = self._stages.get(id(optimizer), OptState.READY)
-        if stage is OptState.UNSCALED:
-            raise RuntimeError(
-                "unscale_() has already been called on this optimizer since the last update()."
-            )
-        if stage is OptState.STEPPED:
-            raise RuntimeError("unscale_() is being called after step().")
         grads: dict[rgrad.device, list[Tensor]] = {}
         for group in optimizer.param_groups:
             for param in group["params"]:
@@ -133,15 +144,76 @@ class GradScaler:
                 grad = param.grad
                 if grad is None:
                     continue
-                if grad.dtype == rgrad.float16:
+                if grad.dtype == rgrad.float16 and not allow_fp16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 grads.setdefault(grad.device, []).append(grad)
-        if grads:
-            inverse = scale.reciprocal()
-            self._found_inf[id(optimizer)] = [
-                _C._optim.unscale(some, inverse.to(device)) for device, some in grads.items()
-            ]
-        self._stages[id(optimizer)] = OptState.UNSCALED
+        return {
+            device: rgrad.maximum(_C._optim.unscale(some, inv_scale.to(device)).reshape(()), found_inf.to(device))
+            for device, some in grads.items()
+        }
+
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divides the gradients by the scale, for clipping between `backward` and `step`.
+
+        Args:
+            optimizer: the optimizer of the parameters whose gradients are divided.
+        """
+        if not self._enabled:
+            return
+        scale, _ = self._check_scale_growth_tracker("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+            )
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        found_inf = rgrad.zeros((), dtype=rgrad.float32, device=scale.device)
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, scale.reciprocal(), found_inf, False)
+        state["stage"] = OptState.UNSCALED
+
+    def _found_inf_per_device(self, optimizer: Optimizer) -> dict[rgrad.device, Tensor]:
+        found: dict[rgrad.device, Tensor] = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+        return found
+
+    def _check_inf_per_device(self, optimizer: Optimizer) -> dict[rgrad.device, Tensor]:
+        """Looks for gradients that are not finite, without changing any."""
+        scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
+        one, zero = (rgrad.full((), value, dtype=rgrad.float32, device=scale.device) for value in (1.0, 0.0))
+        found = self._unscale_grads_(optimizer, one, zero, True)
+        self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
+        return found
+
+    def _maybe_opt_step(
+        self, optimizer: Optimizer, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """The optimizer's step, unless a gradient is not finite. Subclasses replace it."""
+        if any(found.item() for found in optimizer_state["found_inf_per_device"].values()):
+            return None
+        return optimizer.step(*args, **kwargs)
+
+    def _step_of_scaled(self, optimizer: Optimizer, state: dict[str, Any], args: Any, kwargs: Any) -> Any:
+        """The step of an optimizer that unscales by itself: it gets the scaler, or the scale in its attributes."""
+        if "grad_scaler" in inspect.signature(optimizer.step).parameters:
+            warnings.warn(
+                "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. An "
+                "optimizer reads the attributes `grad_scale` and `found_inf` instead.",
+                FutureWarning,
+                stacklevel=3,
+            )
+            return optimizer.step(*args, **kwargs, grad_scaler=self)
+        scale, _ = self._check_scale_growth_tracker("step")
+        if state["stage"] is OptState.READY:
+            self._check_inf_per_device(optimizer)
+        found = [item.to(scale.device) for item in state["found_inf_per_device"].values()]
+        target: Any = optimizer
+        # None stands for gradients that `unscale_` has divided.
+        target.grad_scale = None if state["stage"] is OptState.UNSCALED else scale
+        target.found_inf = rgrad.stack(found).sum() if found else rgrad.zeros_like(scale)
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            del target.grad_scale, target.found_inf
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscales the gradients, unless `unscale_` did so, and performs the optimizer's step if all are finite.
@@ -158,17 +230,19 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        self._check_scale("step")
-        stage = self._stages.get(id(optimizer), OptState.READY)
-        if stage is OptState.STEPPED:
+        self._check_scale_growth_tracker("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if stage is OptState.READY:
-            self.unscale_(optimizer)
-        if id(optimizer) not in self._found_inf:
-            raise AssertionError("No inf checks were recorded for this optimizer.")
-        skipped = any(found.item() for found in self._found_inf[id(optimizer)])
-        result = None if skipped else optimizer.step(*args, **kwargs)
-        self._stages[id(optimizer)] = OptState.STEPPED
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            result = self._step_of_scaled(optimizer, state, args, kwargs)
+        else:
+            if state["stage"] is OptState.READY:
+                self.unscale_(optimizer)
+            if not state["found_inf_per_device"]:
+                raise AssertionError("No inf checks were recorded for this optimizer.")
+            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        state["stage"] = OptState.STEPPED
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
@@ -179,7 +253,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        scale = self._check_scale("update")
+        scale, tracker = self._check_scale_growth_tracker("update")
         if new_scale is not None:
             if isinstance(new_scale, rgrad.Tensor):
                 if new_scale.numel() != 1 or new_scale.requires_grad:
@@ -191,19 +265,21 @@ class GradScaler:
             else:
                 scale.fill_(new_scale)
         else:
-            if not self._found_inf:
+            states = self._per_optimizer_states.values()
+            checks = [found for state in states for found in state["found_inf_per_device"].values()]
+            if not checks:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            if any(found.item() for some in self._found_inf.values() for found in some):
+            if any(found.item() for found in checks):
                 scale.mul_(self._backoff_factor)
-                self._growth_tracker = 0
-            elif self._growth_tracker + 1 == self._growth_interval:
+                tracker.fill_(0)
+            elif tracker.item() + 1 == self._growth_interval:
                 grown = scale.item() * self._growth_factor
                 # With a scale beyond the range of float32 every later gradient would overflow.
                 if grown <= 3.4028234e38:
                     scale.fill_(grown)
-                self._growth_tracker = 0
+                tracker.fill_(0)
             else:
-                self._growth_tracker += 1
+                tracker.add_(1)
         self._forget()
 
     def get_scale(self) -> float:
@@ -236,6 +312,11 @@ class GradScaler:
         """Set the growth interval."""
         self._growth_interval = new_interval
 
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
+
     def is_enabled(self) -> bool:
         """Whether scaling is enabled."""
         return self._enabled
@@ -249,7 +330,7 @@ class GradScaler:
             "growth_factor": self._growth_factor,
             "backoff_factor": self._backoff_factor,
             "growth_interval": self._growth_interval,
-            "_growth_tracker": self._growth_tracker,
+            "_growth_tracker": self._get_growth_tracker(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -266,4 +347,16 @@ class GradScaler:
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
-        self._growth_tracker = state_dict["_growth_tracker"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._growth_tracker is not None:
+            self._growth_tracker.fill_(state_dict["_growth_tracker"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes, without tensors; not between a step and the next `update`."""
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError("A GradScaler may be pickled at the beginning of an iteration or after update().")
+            state.update(_init_scale=self.get_scale(), _init_growth_tracker=self._get_growth_tracker())
+            state.update(_scale=None, _growth_tracker=None)
+        return state

@@ -47,3 +47,12 @@ def test_ctc_of_a_target_that_cannot_be_reached(zero):
     loss.backward()
     assert loss.item() == (0 if zero else math.inf)
     assert x.grad.eq(0).all() if zero else x.grad.isnan().all()
+
+
+def test_a_sample_without_steps_has_no_gradient_even_where_its_target_is_impossible():
+    x = torch.randn(2, 2, 4).log_softmax(2).requires_grad_()
+    target, lengths = torch.ones(2, 1, dtype=torch.int64), torch.tensor([1, 0])
+    losses = torch.nn.functional.ctc_loss(x, target, torch.zeros(2, dtype=torch.int64), lengths, reduction="none")
+    assert losses.tolist() == [torch.inf, 0.0]
+    losses.sum().backward()
+    assert x.grad.count_nonzero() == 0

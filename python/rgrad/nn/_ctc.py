@@ -90,7 +90,9 @@ class _CTC(Function):
         active = (rgrad.arange(count).unsqueeze(1) < steps).unsqueeze(2)
         grad = (log_probs.exp() - expected) * grads[0].view(1, -1, 1)
         grad = rgrad.where(active, grad, rgrad.zeros_like(grad))
-        return grad.masked_fill((losses == rgrad.inf).view(1, -1, 1), ctx.impossible), None, None, None, None, None
+        # Without any step, no element of the input was read.
+        impossible = (losses == rgrad.inf) & (steps > 0)
+        return grad.masked_fill(impossible.view(1, -1, 1), ctx.impossible), None, None, None, None, None
 
 
 _INTEGERS = (rgrad.uint8, rgrad.int8, rgrad.int16, rgrad.int32, rgrad.int64)

@@ -354,3 +354,10 @@ def test_the_older_name_of_aminmax_warns_once():
         assert [part.tolist() for part in torch._aminmax(x)] == [0, 5]
         assert [part.tolist() for part in torch._aminmax(x, 1, True)] == [[[0], [3]], [[2], [5]]]
     assert len(caught) == 1 and "_aminmax is deprecated" in str(caught[0].message)
+
+
+def test_segments_of_an_empty_tensor_are_empty_or_what_an_empty_segment_is():
+    zero = torch.zeros(2, dtype=torch.int64)
+    assert torch.segment_reduce(torch.zeros(0, 3), "max", lengths=zero).tolist() == [[-torch.inf] * 3] * 2
+    assert torch.segment_reduce(torch.zeros(0), "sum", lengths=zero[:0]).shape == (0,)
+    assert torch.segment_reduce(torch.zeros(0, 2, 3), "sum", lengths=zero.view(1, 2)[:0], axis=1).shape == (0, 2, 3)

@@ -95,12 +95,13 @@ def segment_reduce(
     axis = axis % data.dim() if data.dim() else axis
     counts = _lengths(data, lengths, offsets, axis, unsafe)
     segments = counts.size(-1)
-    rows = counts.reshape(-1, segments)
+    rows = counts.reshape(math.prod(counts.shape[:-1]), segments)
     ends = rows.cumsum(-1)
     places = rgrad.arange(data.size(axis), device=data.device).expand(len(rows), -1).contiguous()
     # Elements behind the last segment have one of their own, which is cut off.
     number = rgrad.searchsorted(ends, places, right=True) if segments else rgrad.zeros_like(places)
-    flat = data.reshape(len(rows), data.size(axis), -1)
+    # Sizes are given, as -1 would be ambiguous for an empty tensor.
+    flat = data.reshape(len(rows), data.size(axis), math.prod(data.shape[axis + 1 :]))
     number = number.unsqueeze(-1).expand(flat.shape)
     kind, empty = _KINDS[reduce]
     extreme = kind in ("amax", "amin")

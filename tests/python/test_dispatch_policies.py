@@ -270,3 +270,22 @@ def test_a_scoped_library_ends_with_its_block():
     with pytest.raises(AttributeError, match="has no attribute 'twice'"):
         torch.ops.policies_scoped.twice  # noqa: B018
     del torch.ops.policies_scoped
+
+
+def test_a_class_that_answers_for_sizes_has_the_methods_of_tensor():
+    class Answers(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return (7, 7)
+
+    class Derived(Answers):
+        pass
+
+    for cls in (Answers, Derived):
+        made = torch.Tensor._make_wrapper_subclass(cls, (2, 3), dispatch_sizes_strides_policy="sizes")
+        assert made.size() == made.shape == (7, 7) and made.size(0) == 7
+        assert all(getattr(cls, name) is getattr(torch.Tensor, name) for name in ("size", "stride", "shape"))
+        with pytest.raises(AttributeError):
+            made.ndim = 3
+    plain = torch.ones(2, 3).as_subclass(Derived)
+    assert plain.size() == (2, 3) and plain.shape == (2, 3) and plain.stride(0) == 3

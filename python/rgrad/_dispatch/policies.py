@@ -6,6 +6,7 @@ gives it getters that ask `__torch_dispatch__`, and use what the object was made
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -135,24 +136,37 @@ def ask_for(t: Tensor, sizes_strides: str | None, device: bool, layout: bool) ->
     cls: Any = type(t)
     t._answered_by_class = names  # type: ignore[attr-defined]
     for name in names:
-        if getattr(vars(cls).get(name), "_asks", False):
-            continue
-        _install(cls, name)
+        held = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+        if not isinstance(held, _Getter):
+            kind = _PropertyGetter if name in _PROPERTIES else _Getter
+            setattr(cls, name, kind(name, getattr(cls, name)))
 
 
-def _install(cls: Any, name: str) -> None:
-    answer, inherited = _ANSWERS[name], getattr(cls, name)
+class _Getter:
+    """A method that asks the class of a tensor made with such a policy; of the class it is what Tensor has."""
 
-    def getter(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if name in vars(self).get("_answered_by_class", ()) and not _C._torch_dispatch_disabled():
-            return answer(self, *args, **kwargs)
-        if name in _PROPERTIES:
-            return inherited.__get__(self)
-        return inherited(self, *args, **kwargs)
+    def __init__(self, name: str, inherited: Any) -> None:
+        self._name = name
+        self._inherited = inherited
 
-    getter.__name__ = name
-    getter.__doc__ = inherited.__doc__
-    made: Any = property(getter, doc=inherited.__doc__) if name in _PROPERTIES else getter
-    if name not in _PROPERTIES:
-        getter._asks = True  # type: ignore[attr-defined]
-    setattr(cls, name, made)
+    def __get__(self, t: Tensor | None, owner: Any = None) -> Any:
+        if t is None:
+            return self._inherited
+        if self._asks(t):
+            return functools.partial(_ANSWERS[self._name], t)
+        return self._inherited.__get__(t)
+
+    def _asks(self, t: Tensor) -> bool:
+        return self._name in vars(t).get("_answered_by_class", ()) and not _C._torch_dispatch_disabled()
+
+
+class _PropertyGetter(_Getter):
+    """The same for a property."""
+
+    def __get__(self, t: Tensor | None, owner: Any = None) -> Any:
+        if t is None:
+            return self._inherited
+        return _ANSWERS[self._name](t) if self._asks(t) else self._inherited.__get__(t)
+
+    def __set__(self, t: Tensor, value: Any) -> None:
+        self._inherited.__set__(t, value)

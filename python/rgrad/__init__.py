@@ -346,6 +346,10 @@ if TYPE_CHECKING:
         rnn_tanh as rnn_tanh,
         rnn_tanh_cell as rnn_tanh_cell,
     )
+    from ._functions.int8 import (
+        _int_mm as _int_mm,
+        _weight_int8pack_mm as _weight_int8pack_mm,
+    )
     from ._functions.scaling import (
         _amp_foreach_non_finite_check_and_unscale_ as _amp_foreach_non_finite_check_and_unscale_,
         _amp_update_scale_ as _amp_update_scale_,
@@ -475,6 +479,7 @@ if TYPE_CHECKING:
         set_float32_matmul_precision as set_float32_matmul_precision,
     )
     from .compiler import (
+        _disable_dynamo as _disable_dynamo,
         compile as compile,
         defer as defer,
         explain as explain,

@@ -66,6 +66,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
     "_functions.differences": ("gradient",),
     "_functions.hashes": ("hash_tensor",),
     "_functions.histograms": ("histogram", "histogramdd"),
+    "_functions.int8": ("_int_mm", "_weight_int8pack_mm"),
     "_functions.scaling": ("_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"),
     "_functions.segments": ("_segment_reduce", "segment_reduce"),
     "_functions.windows": (
@@ -274,7 +275,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "set_autocast_gpu_dtype",
     ),
     "amp.grad_scaler": ("GradScaler",),
-    "compiler": ("compile", "defer", "explain"),
+    "compiler": ("_disable_dynamo", "compile", "defer", "explain"),
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "func": ("vmap",),
     "futures": ("Future",),

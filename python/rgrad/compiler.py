@@ -240,6 +240,11 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     return eager
 
 
+def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
+    """`torch._disable_dynamo`: see `disable`."""
+    return disable(fn, recursive)
+
+
 def is_compiling() -> bool:
     """Whether a compiled function is running on this thread."""
     return _C._is_compiling()

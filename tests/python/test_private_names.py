@@ -290,3 +290,42 @@ def test_a_path_that_cannot_be_written_is_replaced_by_a_new_folder(tmp_path):
     os.symlink(file, tmp_path / "link")
     assert internal.resolve_library_path(str(tmp_path / "link")) == os.path.realpath(file)
     internal.prepare_multiprocessing_environment(str(tmp_path))
+
+
+@pytest.mark.parametrize("k", [0, 3, 2048])
+def test_matrices_of_int8_are_multiplied_without_rounding(k):
+    a = torch.full((2, k), -128, dtype=torch.int8)
+    b = torch.full((3, k), 127, dtype=torch.int8).t()
+    product = torch._int_mm(a, b)
+    assert product.dtype == torch.int32 and product.tolist() == [[-128 * 127 * k] * 3] * 2
+    out = torch.empty(2, 3, dtype=torch.int32)
+    assert torch._int_mm(a, b, out=out) is out and torch.equal(out, product)
+
+
+def test_products_of_int8_refuse_other_dtypes_and_shapes():
+    a = torch.ones(2, 3, dtype=torch.int8)
+    with pytest.raises(RuntimeError, match="expected scalar type Char but found Float"):
+        torch._int_mm(a.float(), a)
+    with pytest.raises(RuntimeError, match=r"self.size\(1\) needs to match mat2.size\(0\) but got 3 and 2"):
+        torch._int_mm(a, a)
+    with pytest.raises(RuntimeError, match="Expected result dtype to be of type kInt"):
+        torch._int_mm(a, a.t(), out=torch.empty(2, 2))
+    with pytest.raises(RuntimeError, match=r"Expected result.size\(0\) to be 2 but got 3"):
+        torch._int_mm(a, a.t(), out=torch.empty(3, 2, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_weight_of_int8_is_multiplied_with_a_scale_for_each_row(dtype):
+    weight = torch.tensor([[1, 2], [-3, 4]], dtype=torch.int8)
+    scales = torch.tensor([0.5, 2.0], dtype=dtype)
+    result = torch._weight_int8pack_mm(torch.ones(1, 2, dtype=dtype), weight, scales)
+    assert result.dtype == dtype and result.tolist() == [[1.5, 2.0]]
+    with pytest.raises(RuntimeError, match="expect scales to have the shape"):
+        torch._weight_int8pack_mm(torch.ones(1, 2, dtype=dtype), weight, scales[:1])
+
+
+def test_former_names_of_functional_call_and_disable_are_there():
+    layer = torch.nn.Linear(1, 1)
+    given = {"weight": torch.full((1, 1), 2.0), "bias": torch.ones(1)}
+    assert torch.nn.utils.stateless._functional_call(layer, given, torch.ones(1)).item() == 3.0
+    assert torch._disable_dynamo(lambda x: x + 1)(1) == torch._disable_dynamo(recursive=False)(lambda x: x + 1)(1) == 2

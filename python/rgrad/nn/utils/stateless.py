@@ -109,3 +109,7 @@ def functional_call(
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, given, tie_weights, strict):
         return module(*arguments, **(kwargs or {}))
+
+
+# PyTorch's name of the function that its deprecated `functional_call` of this module calls.
+_functional_call = functional_call

@@ -175,6 +175,9 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     from rgrad.autograd import _dual
 
     text = _REPR(self) if tensor_contents is None else _with_contents(self, tensor_contents)
+    if "_is_param" in vars(self):
+        # A parameter of a class of its own.
+        text = f"Parameter({text})"
     return text if _dual.level is None else _dual.level.shown(self, text)
 
 

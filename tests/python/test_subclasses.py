@@ -308,3 +308,12 @@ def test_handlers_get_methods_and_properties_of_tensor_itself():
     expected = (of_tensor.detach, of_tensor.new_tensor, of_tensor.__getitem__, of_tensor.numpy, of_tensor.norm)
     expected += (of_tensor.is_leaf.__get__, of_tensor.neg, of_tensor.__len__)
     assert all(function in seen for function in expected)
+
+
+def test_the_text_of_a_parameter_of_a_class_of_its_own_says_so():
+    class Own(torch.Tensor):
+        pass
+
+    x = torch.ones(2).as_subclass(Own)
+    assert repr(torch.nn.Parameter(x)) == "Parameter(Own([1., 1.], requires_grad=True))"
+    assert repr(x) == "Own([1., 1.])"

@@ -194,14 +194,15 @@ class GradScaler:
 
     def _step_of_scaled(self, optimizer: Optimizer, state: dict[str, Any], args: Any, kwargs: Any) -> Any:
         """The step of an optimizer that unscales by itself: it gets the scaler, or the scale in its attributes."""
-        if "grad_scaler" in inspect.signature(optimizer.step).parameters:
+        step: Any = optimizer.step
+        if "grad_scaler" in inspect.signature(step).parameters:
             warnings.warn(
                 "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. An "
                 "optimizer reads the attributes `grad_scale` and `found_inf` instead.",
                 FutureWarning,
                 stacklevel=3,
             )
-            return optimizer.step(*args, **kwargs, grad_scaler=self)
+            return step(*args, **kwargs, grad_scaler=self)
         scale, _ = self._check_scale_growth_tracker("step")
         if state["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)

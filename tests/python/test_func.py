@@ -8,6 +8,7 @@ import pytest
 
 import rgrad as torch
 from rgrad.func import (
+    functional_call,
     grad,
     grad_and_value,
     hessian,
@@ -402,3 +403,54 @@ def test_saved_tensor_hooks_are_refused_by_transforms_around_and_inside_of_them(
             transform(inside)(x)
     torch.func.jvp(inside, (x,), (x,))
     inside(x)
+
+
+class _Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(1, 1, bias=False)
+        self.second = torch.nn.Linear(1, 1, bias=False)
+        self.second.weight = self.first.weight
+        self.plain, self.number = torch.ones(1), 1.0
+
+    def forward(self, x):
+        return self.second(self.first(x)) * self.plain + getattr(self, "extra", 0.0)
+
+
+def test_functional_call_replaces_plain_attributes_and_adds_what_the_module_lacks():
+    module, x = _Tied(), torch.ones(1)
+    given = {"first.weight": torch.full((1, 1), 2.0), "plain": torch.tensor([3.0]), "extra": torch.tensor([0.5])}
+    assert functional_call(module, given, x).item() == 12.5
+    assert module.plain.item() == 1.0 and not hasattr(module, "extra")
+    extra = torch.nn.Parameter(torch.zeros(1))
+    seen = functional_call(_Parameters(), {"part.extra": extra}, ())
+    assert seen[-1] is extra and len(list(_Parameters().parameters())) == len(seen) - 1
+
+
+class _Parameters(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = torch.nn.Linear(1, 1)
+
+    def forward(self):
+        return list(self.parameters())
+
+
+def test_functional_call_refuses_what_it_cannot_set():
+    module, x, two = _Tied(), torch.ones(1), torch.full((1, 1), 2.0)
+    with pytest.raises(ValueError, match=r"got multiple values for keys \['first.weight', 'second.weight'\]"):
+        functional_call(module, {"first.weight": two, "second.weight": two + 1}, x)
+    assert functional_call(module, {"first.weight": two, "second.weight": two + 1}, x, tie_weights=False).item() == 6.0
+    with pytest.raises(TypeError, match="attribute `number`: 1.0 is not an instance of torch.Tensor"):
+        functional_call(module, {"number": two}, x)
+    with pytest.raises(TypeError, match="7 is not an instance of torch.Tensor"):
+        functional_call(module, {"first.weight": 7}, x)
+    with pytest.raises(AttributeError, match="_Tied has no attribute `third`"):
+        functional_call(module, {"third.weight": two}, x)
+
+
+def test_functional_call_follows_names_through_a_module_that_contains_itself():
+    module = torch.nn.Linear(1, 1, bias=False)
+    module.again = module
+    weight = torch.full((1, 1), 4.0)
+    assert functional_call(module, {"again.again.weight": weight}, torch.ones(1), tie_weights=False).item() == 4.0

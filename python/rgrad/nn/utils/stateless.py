@@ -15,14 +15,14 @@ __all__ = ["functional_call"]
 Tensor = _C.Tensor
 
 
-def _members(module: Module) -> dict[str, tuple[Module, dict[str, Any], str]]:
-    """The location of each parameter and buffer: its module, the registry there, and its name in the registry."""
+def _members(module: Module) -> dict[str, Tensor]:
+    """The parameters and buffers by name, under each of their names."""
     found = {}
     for prefix, part in module.named_modules(remove_duplicate=False):
         for members in (part._parameters, part._buffers):
             for name, tensor in members.items():
                 if tensor is not None:
-                    found[f"{prefix}.{name}" if prefix else name] = (part, members, name)
+                    found[f"{prefix}.{name}" if prefix else name] = tensor
     return found
 
 
@@ -36,29 +36,84 @@ def _check(module: Module, members: Mapping[str, Any], given: Mapping[str, Tenso
         raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t{listed}")
 
 
+def _tied(members: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What is given, under all names of the members that it is given for."""
+    names: dict[int, list[str]] = {}
+    for name, tensor in members.items():
+        names.setdefault(id(tensor), []).append(name)
+    new = dict(given)
+    for group in names.values():
+        values = [given[name] for name in group if name in given]
+        if any(value is not values[0] for value in values):
+            keys = sorted(name for name in group if name in given)
+            raise ValueError(
+                f"functional_call got multiple values for keys {keys}, which are names of one tensor. With "
+                "tie_weights=False each name has a value of its own."
+            )
+        if values:
+            new.update(dict.fromkeys(group, values[0]))
+    return new
+
+
+class _Slot:
+    """Where a module has the tensor of a name: among its parameters or buffers, or in an attribute."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        path, _, self.key = name.rpartition(".")
+        owner: Any = module
+        for part in path.split(".") if path else ():
+            found = owner._modules.get(part) if isinstance(owner, Module) else getattr(owner, part, None)
+            if found is None:
+                raise AttributeError(f"{type(owner).__name__} has no attribute `{part}`")
+            owner = found
+        self.owner = owner
+        registries: Any = (owner._parameters, owner._buffers)
+        self.held: dict[str, Any] | None = next((held for held in registries if self.key in held), None)
+        self.existed = self.held is not None or hasattr(owner, self.key)
+        self.before = self.get() if self.existed else None
+        if self.existed and self.before is not None and not isinstance(self.before, Tensor):
+            raise TypeError(f"attribute `{self.key}`: {self.before} is not an instance of torch.Tensor")
+
+    def get(self) -> Any:
+        return getattr(self.owner, self.key, None) if self.held is None else self.held.get(self.key)
+
+    def set(self, tensor: Tensor | None) -> None:
+        if self.held is None:
+            setattr(self.owner, self.key, tensor)
+        else:
+            self.held[self.key] = tensor
+
+    def restore(self) -> None:
+        if self.existed:
+            self.set(self.before)
+        elif hasattr(self.owner, self.key):
+            delattr(self.owner, self.key)
+
+
 @contextmanager
 def _replaced(module: Module, given: Mapping[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
-    members = _members(module)
-    new = {name: tensor for name, tensor in given.items() if name in members}
-    if tie_weights:
-        ties = {id(members[name][1][members[name][2]]): tensor for name, tensor in new.items()}
-        for name, (_, held, key) in members.items():
-            if name not in new and id(held[key]) in ties:
-                new[name] = ties[id(held[key])]
-    if strict:
-        _check(module, members, given, new)
-    before = {name: members[name][1][members[name][2]] for name in new}
+    new: Mapping[str, Tensor] = given
+    if tie_weights or strict:
+        members = _members(module)
+        new = _tied(members, given) if tie_weights else given
+        if strict:
+            _check(module, members, given, new)
+    for tensor in new.values():
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"{tensor} is not an instance of torch.Tensor")
+    slots = {name: _Slot(module, name) for name in new}
     try:
-        for name, tensor in new.items():
-            members[name][1][members[name][2]] = tensor
+        for name, slot in slots.items():
+            slot.set(new[name])
         yield
     finally:
-        for name, tensor in before.items():
-            held, key = members[name][1:]
+        for name, slot in slots.items():
             # What the call has assigned, such as a new running mean, is for the caller.
-            if name in given and held.get(key) is not new[name] and isinstance(given, MutableMapping):
-                given[name] = held[key]
-            held[key] = tensor
+            now = slot.get()
+            if name in given and now is not new[name] and isinstance(given, MutableMapping):
+                given[name] = now
+        for slot in reversed(slots.values()):
+            slot.restore()
 
 
 def _reparametrize_module(

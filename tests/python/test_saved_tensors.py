@@ -281,3 +281,12 @@ def test_saved_tensors_are_copied_once_before_they_are_overwritten_and_freed_wit
         torch.sin(factor, out=factor)
         product.backward()
         assert z.grad == 2
+
+
+def test_leaving_a_block_that_was_not_entered_has_no_effect():
+    block = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t)
+    block.__exit__()
+    with block:
+        assert torch.autograd.graph.innermost_saved_tensors_hooks() is block
+    block.__exit__()
+    assert torch.autograd.graph.innermost_saved_tensors_hooks() is None

@@ -149,3 +149,16 @@ def test_suites_compare_by_classes_of_pairs_of_their_own():
         pairs.BooleanPair(1, 2, id=())
     with pytest.raises(TypeError, match="No comparison pair was able to handle inputs of type"):
         pairs.not_close_error_metas("a", "b", pair_types=(pairs.NumberPair,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.uint8, torch.int64])
+def test_made_tensors_stay_below_their_bound_and_within_their_dtype(dtype):
+    made = torch.testing.make_tensor(5000, dtype=dtype, device="cpu", low=0, high=2)
+    assert ((made >= 0) & (made < 2)).all()
+    info = (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype)
+    for low, high in ((2 * int(info.max), 4 * int(info.max)), (-4 * int(info.max), -2 * int(info.max))):
+        with pytest.raises(ValueError, match="no value of"):
+            torch.testing.make_tensor(dtype=dtype, device="cpu", low=low, high=high)
+    if not dtype.is_floating_point and dtype != torch.int64:
+        made = torch.testing.make_tensor(9, dtype=dtype, device="cpu", low=info.max, high=info.max + 1)
+        assert (made == info.max).all()

@@ -87,7 +87,8 @@ class saved_tensors_hooks:
         _entered.__dict__.setdefault("blocks", []).append(self)
 
     def __exit__(self, *exc: object) -> None:
-        _entered.blocks.pop()
+        if blocks := getattr(_entered, "blocks", None):
+            blocks.pop()
         _C._pop_saved_tensors_hooks()
 
 

@@ -23,9 +23,11 @@ def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, f
         default, lowest, highest = (-9, 9), info.min, info.max
     else:
         info = rgrad.iinfo(dtype)
-        default, lowest, highest = (0 if dtype is rgrad.uint8 else -9, 10), info.min, info.max
+        # The upper bound is exclusive, but has to be an int64 itself.
+        highest = info.max + (dtype is not rgrad.int64)
+        default, lowest = (0 if dtype is rgrad.uint8 else -9, 10), info.min
     given = (default[0] if low is None else low, default[1] if high is None else high)
-    if any(math.isnan(bound) for bound in given):
+    if any(bound != bound for bound in given):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low!r} and high={high!r}")
     if floating and given[0] == given[1]:
         warnings.warn(
@@ -36,6 +38,8 @@ def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, f
         )
     elif given[0] >= given[1]:
         raise ValueError(f"`low` must be less than `high`, but got {given[0]} >= {given[1]}")
+    if given[0] != given[1] and (given[1] <= lowest or given[0] >= highest):
+        raise ValueError(f"no value of {dtype} is in the range from {given[0]} to {given[1]}")
     bounds = max(given[0], lowest), min(given[1], highest)
     return bounds if floating else (math.ceil(bounds[0]), math.ceil(bounds[1]))
 
@@ -88,6 +92,10 @@ def make_tensor(
         # Interpolated, because the difference of the bounds may overflow.
         x = rgrad.rand(whole, dtype=rgrad.float64)
         result = (x * bound + (1 - x) * lowest).to(dtype)
+        if lowest < bound:
+            # Rounding may have reached the bound, which is exclusive.
+            below = rgrad.nextafter(rgrad.tensor(bound, dtype=dtype), rgrad.tensor(lowest, dtype=dtype))
+            result = rgrad.where(result >= bound, below, result)
     else:
         result = rgrad.randint(int(lowest), int(bound), whole).to(dtype)
     result = result[..., ::apart].to(device) if apart > 1 else result.to(device)

@@ -131,15 +131,13 @@ def _fields(block: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
-class amp:
-    """`torch.cpu.amp`."""
+def __getattr__(name: str) -> Any:
+    # Loaded at first use, so that importing this module stays fast.
+    if name == "amp":
+        from rgrad.amp import _cpu
 
-    @staticmethod
-    def autocast(*args, **kwargs):
-        """Autocast for the CPU."""
-        from rgrad.amp.autocast_mode import cpu_autocast
-
-        return cpu_autocast(*args, **kwargs)
+        return _cpu
+    raise AttributeError(f"module 'rgrad.cpu' has no attribute {name!r}")
 
 
 def _supports(*extensions: str) -> Any:

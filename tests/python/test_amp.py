@@ -300,3 +300,11 @@ def test_a_subclass_of_the_scaler_replaces_the_optimizers_step():
     scaler.scale(weight.sum()).backward()
     scaler.step(optimizer)
     assert scaler.steps == 1 and weight.item() == 0.0
+
+
+def test_the_scaler_of_cpu_amp_is_one_for_the_cpu_and_warns():
+    with pytest.warns(FutureWarning, match=r"Please use `torch.amp.GradScaler\('cpu', args...\)`"):
+        scaler = torch.cpu.amp.GradScaler(init_scale=2.0)
+    assert isinstance(scaler, GradScaler) and scaler.scale(torch.ones(1)).item() == 2.0
+    with torch.cpu.amp.autocast():
+        assert product() == torch.bfloat16

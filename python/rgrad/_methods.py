@@ -87,10 +87,15 @@ def dim_order(self: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
     """
     order = sorted(range(self.dim()), key=lambda d: -self.stride(d))
     if isinstance(ambiguity_check, (list, tuple)):
-        if sum(self.is_contiguous(memory_format=f) for f in ambiguity_check) != 1:
-            raise RuntimeError("The tensor has not exactly one of the given memory formats.")
-    elif ambiguity_check and (0 in self.shape or len({self.stride(d) for d in order}) < self.dim()):
-        raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of memory formats.")
+        ambiguous = sum(self.is_contiguous(memory_format=f) for f in ambiguity_check) != 1
+    else:
+        # A dimension of size 1 might stand anywhere.
+        strides = self.stride()
+        ambiguous = ambiguity_check and (1 in self.shape or 0 in strides or len(set(strides)) < len(strides))
+    if ambiguous:
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+        )
     return tuple(order)
 
 

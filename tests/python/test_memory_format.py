@@ -274,3 +274,21 @@ def test_results_are_laid_like_parts_of_images_with_channels_last():
         assert function(part).is_contiguous(memory_format=torch.channels_last)
         # The stride of its batch is that of a channel: it looks like an image in the usual order.
         assert function(one).is_contiguous()
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 3), (1, 2), (2, 0), (1,)])
+def test_the_order_of_dims_is_ambiguous_with_a_size_of_one_or_equal_strides(shape):
+    with pytest.raises(RuntimeError, match="does not have unique dim order"):
+        torch.empty(shape).dim_order(ambiguity_check=True)
+    assert torch.empty(shape).dim_order() == tuple(range(len(shape)))
+
+
+def test_the_order_of_dims_is_checked_against_the_given_formats():
+    formats = [torch.contiguous_format, torch.channels_last]
+    assert torch.empty(2, 3).dim_order(ambiguity_check=True) == (0, 1)
+    assert torch.empty(1, 2, 2, 2).dim_order(ambiguity_check=formats) == (0, 1, 2, 3)
+    assert torch.empty(1, 2, 2, 2, memory_format=formats[1]).dim_order(ambiguity_check=formats) == (0, 2, 3, 1)
+    with pytest.raises(RuntimeError, match="does not have unique dim order"):
+        torch.empty(2, 1, 2, 2).dim_order(ambiguity_check=formats)
+    with pytest.raises(RuntimeError, match="does not have unique dim order"):
+        torch.ones(3).expand(2, 3).dim_order(ambiguity_check=True)

@@ -743,3 +743,27 @@ def test_a_file_can_be_put_together_from_records():
         writer.write_record("byteorder", "little", 6)
         writer.write_record_metadata("data/0", 8)
     assert torch.equal(loaded(made.getvalue()), torch.zeros(2))
+
+
+class _Slots:
+    __slots__ = ("x",)
+
+    def __init__(self, x):
+        self.x = x
+
+
+class _SlotsAndMore(_Slots):
+    pass
+
+
+@pytest.mark.parametrize("cls", [_Slots, _SlotsAndMore])
+def test_objects_with_slots_that_are_declared_safe_are_loaded(cls):
+    made = cls(3)
+    if cls is _SlotsAndMore:
+        made.y = 4
+    file = io.BytesIO()
+    torch.save(made, file)
+    file.seek(0)
+    with torch.serialization.safe_globals([cls]):
+        loaded = torch.load(file, weights_only=True)
+    assert type(loaded) is cls and loaded.x == 3 and getattr(loaded, "y", 4) == 4

@@ -354,6 +354,17 @@ def unsafe_names(data: bytes) -> list[str]:
     return [name for name in found if name not in allowed]
 
 
+def _set_attributes(target: Any, state: Any) -> None:
+    """Sets what is pickled of an object: a dict of attributes, or a pair of it with those in slots."""
+    in_slots: Any = None
+    if isinstance(state, tuple) and len(state) == 2:
+        state, in_slots = state
+    if state:
+        target.__dict__.update(state)
+    for name, value in (in_slots or {}).items():
+        setattr(target, name, value)
+
+
 class WeightsUnpickler:
     """Executes the pickle of a weights file.
 
@@ -489,10 +500,10 @@ class WeightsUnpickler:
                 raise pickle.UnpicklingError("only the _metadata of an OrderedDict may be set")
             target.__dict__.update(state)
         elif is_safe(type(target)):
-            if hasattr(target, "__setstate__"):
+            if getattr(target, "__setstate__", None) is not None:
                 target.__setstate__(_with_numpy_dtypes(state))
             else:
-                target.__dict__.update(state)
+                _set_attributes(target, state)
         else:
             raise pickle.UnpicklingError(
                 "Can only build Tensor, Parameter, OrderedDict or types allowlisted via `add_safe_globals`, not "

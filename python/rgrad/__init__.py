@@ -450,6 +450,7 @@ if TYPE_CHECKING:
         IntTensor as IntTensor,
         LongTensor as LongTensor,
         ShortTensor as ShortTensor,
+        _tensor_classes as _tensor_classes,
         typename as typename,
     )
     from .accelerator import (

@@ -256,7 +256,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
     "_special.gamma": ("igamma", "igammac", "mvlgamma", "polygamma"),
     "_tensor_str": ("get_printoptions", "set_printoptions"),
     "_streams": ("Event", "Stream"),
-    "_tensor_types": (*(f"{prefix}Tensor" for prefix in _PREFIXES), "typename"),
+    "_tensor_types": (*(f"{prefix}Tensor" for prefix in _PREFIXES), "_tensor_classes", "typename"),
     "accelerator": ("get_device_module",),
     "amp.autocast_mode": (
         "autocast",

@@ -89,6 +89,9 @@ TYPES = {
     "ShortTensor": ShortTensor,
 }
 
+# Those of a GPU are in `rgrad.cuda`.
+_tensor_classes = set(TYPES.values())
+
 
 def typename(obj: Any) -> str:
     """The qualified name of an object's class; a tensor's type."""

@@ -357,3 +357,33 @@ def map_rows(count: int, basis: Tensor, compute: Callable[[Tensor], list[Tensor]
     """
     with level_of(count, "same") as level:
         return [_C._remove_batch_dim(t, level, count, 0) for t in compute(_C._add_batch_dim(basis, 0, level))]
+
+
+def _vmap(func: _Function, in_dims: Any = 0, out_dims: Any = 0, allow_none_pass_through: bool = False) -> _Function:
+    """`torch._vmap_internals._vmap`, the older `vmap`.
+
+    Args:
+        func: see `vmap`.
+        in_dims: see `vmap`.
+        out_dims: see `vmap`.
+        allow_none_pass_through: whether a result may be None, which stays None.
+    """
+    if not allow_none_pass_through:
+        return vmap(func, in_dims, out_dims)
+
+    def passing(*args: Any) -> Any:
+        kept: list[Any] = []
+
+        def tensors(*slices: Any) -> Any:
+            results = func(*slices)
+            kept.append(results)
+            several = results if isinstance(results, (tuple, list)) else (results,)
+            return tuple(r for r in several if r is not None)
+
+        batched = iter(vmap(tensors, in_dims, out_dims)(*args))
+        results = kept[-1]
+        if not isinstance(results, (tuple, list)):
+            return None if results is None else next(batched)
+        return tuple(None if r is None else next(batched) for r in results)
+
+    return passing

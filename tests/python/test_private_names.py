@@ -329,3 +329,16 @@ def test_former_names_of_functional_call_and_disable_are_there():
     given = {"weight": torch.full((1, 1), 2.0), "bias": torch.ones(1)}
     assert torch.nn.utils.stateless._functional_call(layer, given, torch.ones(1)).item() == 3.0
     assert torch._disable_dynamo(lambda x: x + 1)(1) == torch._disable_dynamo(recursive=False)(lambda x: x + 1)(1) == 2
+
+
+def test_the_tensor_classes_are_those_of_the_dtypes():
+    assert torch.FloatTensor in torch._tensor_classes and torch.BoolTensor in torch._tensor_classes
+
+
+def test_the_older_vmap_lets_none_pass():
+    from rgrad._vmap import _vmap
+
+    doubled, none, total = _vmap(lambda x: (x * 2, None, x.sum()), allow_none_pass_through=True)(torch.ones(3, 2))
+    assert torch.equal(doubled, torch.full((3, 2), 2.0)) and none is None and total.tolist() == [2.0] * 3
+    assert _vmap(torch.sum)(torch.ones(3, 2)).tolist() == [2.0] * 3
+    assert _vmap(lambda x: None, allow_none_pass_through=True)(torch.ones(3)) is None

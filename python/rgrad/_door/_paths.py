@@ -29,6 +29,8 @@ _ROWS = {
         "empty_cache max_memory_allocated memory_allocated memory_reserved memory_stats reset_peak_memory_stats",
     ),
     "autograd.anomaly_mode": ("autograd", "detect_anomaly set_detect_anomaly"),
+    "_vmap_internals": ("_vmap", "_vmap vmap"),
+    "cpu.amp": ("amp._cpu", "GradScaler autocast"),
     "cuda.amp.autocast_mode": ("cuda.amp", "autocast"),
     "cuda.amp.common": ("cuda.amp", "amp_definitely_not_available"),
     "cuda.amp.grad_scaler": ("cuda.amp", "GradScaler"),

@@ -92,7 +92,7 @@ def make_tensor(
         # Interpolated, because the difference of the bounds may overflow.
         x = rgrad.rand(whole, dtype=rgrad.float64)
         result = (x * bound + (1 - x) * lowest).to(dtype)
-        if lowest < bound:
+        if lowest < bound and dtype.itemsize > 1:
             # Rounding may have reached the bound, which is exclusive.
             below = rgrad.nextafter(rgrad.tensor(bound, dtype=dtype), rgrad.tensor(lowest, dtype=dtype))
             result = rgrad.where(result >= bound, below, result)

@@ -51,7 +51,8 @@ def set_rng_state(state: Tensor) -> None:
 
 
 def _generator_state(self: Generator) -> Tensor:
-    return _C.tensor(list(self._state()), dtype=_C.uint8)
+    # On the CPU, whatever the default device is.
+    return _C.tensor(list(self._state()), dtype=_C.uint8, device="cpu")
 
 
 def _set_generator_state(self: Generator, state: Tensor) -> Generator:

@@ -162,3 +162,14 @@ def test_made_tensors_stay_below_their_bound_and_within_their_dtype(dtype):
     if not dtype.is_floating_point and dtype != torch.int64:
         made = torch.testing.make_tensor(9, dtype=dtype, device="cpu", low=info.max, high=info.max + 1)
         assert (made == info.max).all()
+
+
+def test_the_state_of_random_numbers_is_on_the_cpu_whatever_the_default_device_is():
+    with torch.device("meta"):
+        state = torch.get_rng_state()
+        assert state.device.type == torch.Generator().get_state().device.type == "cpu"
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+        assert make_tensor(3, dtype=torch.float32, device="cpu", low=0, high=1).device.type == "cpu"
+        assert torch.randn(2).device.type == "meta"
+    torch.set_rng_state(state)

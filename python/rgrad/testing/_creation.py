@@ -90,14 +90,15 @@ def make_tensor(
     whole = (*size[:-1], apart * size[-1]) if size else size
     if dtype.is_floating_point:
         # Interpolated, because the difference of the bounds may overflow.
-        x = rgrad.rand(whole, dtype=rgrad.float64)
+        x = rgrad.rand(whole, dtype=rgrad.float64, device="cpu")
         result = (x * bound + (1 - x) * lowest).to(dtype)
         if lowest < bound and dtype.itemsize > 1:
             # Rounding may have reached the bound, which is exclusive.
-            below = rgrad.nextafter(rgrad.tensor(bound, dtype=dtype), rgrad.tensor(lowest, dtype=dtype))
+            ends = result.new_tensor([bound, lowest])
+            below = rgrad.nextafter(ends[0], ends[1])
             result = rgrad.where(result >= bound, below, result)
     else:
-        result = rgrad.randint(int(lowest), int(bound), whole).to(dtype)
+        result = rgrad.randint(int(lowest), int(bound), whole, device="cpu").to(dtype)
     result = result[..., ::apart].to(device) if apart > 1 else result.to(device)
     if memory_format is not None:
         result = result.clone(memory_format=memory_format)

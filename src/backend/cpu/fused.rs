@@ -288,7 +288,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Place::Buffer(b) => Some(Taken::Buffer(b, std::mem::take(&mut self.buffers[b]))),
             Place::Result(k) if self.program.spread[k].is_some() => Some(Taken::Spread(k)),
             Place::Result(k) => Some(Taken::Result(k, self.outs[k].take()?)),
-            Place::Operand(_) | Place::Rows(_) | Place::Part(_) => None,
+            Place::Operand(_) | Place::Rows(_) | Place::Part(_) | Place::Bytes(_) => None,
         }
     }
 
@@ -318,6 +318,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let of = |(k, place): (usize, &Place)| match place {
             Place::Rows(o) => self.rows(*o, block),
             Place::Part(p) => self.part(*p, block),
+            Place::Bytes(o) => self.bytes(*o, from),
             Place::Result(_) if instruction.outs.contains(place) => {
                 In::Replaced(instruction.outs.iter().position(|p| p == place).unwrap_or_default())
             }
@@ -358,6 +359,12 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     fn part(&self, part: usize, block: Block) -> In<'_, T> {
         let (whole, from) = self.program.parts[part];
         In::Strided(&self.value(whole, block.at, block.len)[from..], self.program.n)
+    }
+
+    /// The bytes of an operand from a position on.
+    fn bytes(&self, operand: usize, from: usize) -> In<'_, T> {
+        let view = self.group.operands[operand].view;
+        In::Bytes(view.storage.slice::<u8>().get(view.layout.offset + from..).unwrap_or_default())
     }
 
     /// The first position and the number of values of an extent in a block.
@@ -437,7 +444,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Place::Operand(k) => self.cursors[k].get(at, n),
             Place::Buffer(b) => &self.buffers[b][..n],
             // Used by machine code alone, row by row.
-            Place::Rows(_) | Place::Part(_) => &[],
+            Place::Rows(_) | Place::Part(_) | Place::Bytes(_) => &[],
             Place::Result(k) => {
                 let out = self.outs[k].as_deref().unwrap_or_default();
                 bytemuck::cast_slice(&out[at - self.first[k]..][..n])

@@ -190,6 +190,14 @@ impl<T> Draft<'_, T> {
         mark(&mut self.recipe.strided, source)
     }
 
+    fn bytes(&mut self, operand: usize, dtype: DType) -> Source {
+        let source = self.place(Place::Bytes(operand));
+        if dtype == DType::Bool {
+            mark(&mut self.recipe.truths, source);
+        }
+        mark(&mut self.recipe.bytes, source)
+    }
+
     fn number(&mut self, v: T) -> Source {
         self.numbers.push(v);
         Source::Number(self.numbers.len() - 1)
@@ -245,6 +253,11 @@ impl<T: Grouped> Fusion<'_, T> {
                         draft.rows(*k)
                     }
                     (Some((_, Instruction { code: Code::Part(k), .. })), _) => draft.part(*k),
+                    (Some((_, Instruction { code: Code::Load(k), .. })), _)
+                        if self.program.bytes[*k].is_some() =>
+                    {
+                        draft.bytes(*k, self.program.bytes[*k]?)
+                    }
                     (Some((d, Instruction { code: Code::Load(k), .. })), _) => {
                         draft.recipe.replaces |= self.is_replaced(*k, d);
                         draft.place(*place)
@@ -278,7 +291,8 @@ impl<T: Grouped> Fusion<'_, T> {
         };
         let results: SmallVec<[usize; 4]> = self.members.iter().copied().filter(is_needed).collect();
         let Draft { mut recipe, places, numbers } = draft;
-        let is_alone = self.members.len() < 2 && recipe.rows | recipe.strided == 0 && !recipe.replaces;
+        let is_alone =
+            self.members.len() < 2 && recipe.rows | recipe.strided | recipe.bytes == 0 && !recipe.replaces;
         let spread = results.iter().any(|i| self.spread_at(*i).is_some());
         if sums.is_empty() && (results.is_empty() || is_alone && !spread) {
             return None;

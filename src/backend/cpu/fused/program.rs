@@ -122,6 +122,13 @@ fn stride_of<T: Grouped>(o: &GroupOperand, n: usize, group: &Group) -> Option<us
     (!written && machine::is_enabled()).then_some(stride)
 }
 
+fn bytes_of(o: &GroupOperand, group: &Group) -> Option<DType> {
+    let dtype = Some(o.view.dtype).filter(|d| matches!(d, DType::U8 | DType::Bool))?;
+    let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
+    let usable = matches!(o.level, Level::Elements | Level::Parts) && o.view.layout.is_contiguous();
+    (usable && !written && machine::is_enabled()).then_some(dtype)
+}
+
 /// As `stride_of`, for a result that machine code can write where it is stored.
 fn spread_of<T: Grouped>(k: usize, n: usize, group: &Group) -> Option<usize> {
     let (call, view) = group.results[k];
@@ -158,6 +165,8 @@ pub(super) enum Place {
     Rows(usize),
     /// A part of each row of a value, likewise.
     Part(usize),
+    /// A dense operand of bytes, likewise.
+    Bytes(usize),
 }
 
 pub(super) enum Code<T: Grouped> {
@@ -241,6 +250,8 @@ pub(super) struct Program<T: Grouped> {
     pub(super) totals: Vec<(usize, BlockReduction<T::Stored>)>,
     /// By operand, the elements from one row to the next, if machine code can use it where it lies.
     pub(super) strides: Vec<Option<usize>>,
+    /// By operand, the type of its elements if they are bytes that machine code can use where they lie.
+    pub(super) bytes: Vec<Option<DType>>,
     /// By operand, the result that replaces each of its elements.
     pub(super) replaced: Vec<Option<usize>>,
     /// The values of which parts of rows are used, and where the parts begin.
@@ -435,6 +446,7 @@ impl<T: Grouped> Program<T> {
                 places: Vec::new(),
                 totals: Vec::new(),
                 strides: group.operands.iter().map(|o| stride_of::<T>(o, n, group)).collect(),
+                bytes: group.operands.iter().map(|o| bytes_of(o, group)).collect(),
                 replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
                 parts: Vec::new(),
                 spread: (0..group.results.len()).map(|k| spread_of::<T>(k, n, group)).collect(),

@@ -76,6 +76,8 @@ pub enum Logic {
 pub enum Inst {
     /// The elements of an argument.
     Load(Index),
+    /// The elements of an argument of bytes, as numbers.
+    LoadBytes(Index),
     /// The value of an argument for the row, in each lane.
     Spread(Index),
     /// A number that is given when the kernel is run.
@@ -100,15 +102,16 @@ impl Inst {
 
     /// Whether its value is in memory anyway, so that it is loaded where it is needed.
     pub const fn is_in_memory(self) -> bool {
-        matches!(self, Inst::Load(_) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_))
+        use Inst::{Literal, Load, LoadBytes, Number, Spread};
+        matches!(self, Load(_) | LoadBytes(_) | Spread(_) | Number(_) | Literal(_))
     }
 
     pub fn operands(self) -> impl Iterator<Item = Index> {
         let (of, count) = match self {
-            Inst::Load(_) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => ([0; 3], 0),
             Inst::One(_, a) | Inst::Shift(_, a, _) | Inst::Not(a) => ([a, 0, 0], 1),
             Inst::Two(_, a, b) | Inst::Compare(_, a, b) | Inst::Logic(_, a, b) => ([a, b, 0], 2),
             Inst::Select(a, b, c) => ([a, b, c], 3),
+            _ => ([0; 3], 0),
         };
         of.into_iter().take(count)
     }
@@ -118,7 +121,6 @@ impl Inst {
     /// With other operands.
     fn renumbered(self, new: impl Fn(Index) -> Index) -> Inst {
         match self {
-            Inst::Load(_) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => self,
             Inst::One(one, a) => Inst::One(one, new(a)),
             Inst::Two(two, a, b) => Inst::Two(two, new(a), new(b)),
             Inst::Shift(shift, a, by) => Inst::Shift(shift, new(a), by),
@@ -126,6 +128,7 @@ impl Inst {
             Inst::Logic(logic, a, b) => Inst::Logic(logic, new(a), new(b)),
             Inst::Not(a) => Inst::Not(new(a)),
             Inst::Select(a, b, c) => Inst::Select(new(a), new(b), new(c)),
+            _ => self,
         }
     }
 }

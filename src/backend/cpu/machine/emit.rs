@@ -1,9 +1,4 @@
-//! Instructions to bytes, with a choice of registers.
-//!
-//! Note [Registers of a kernel] Instructions are emitted in order. A value that is in memory anyway (an element, a number) is
-//! loaded where it is needed, often as an operand. If no register is free, the value whose next use is farthest leaves
-//! its register: to the stack if it was computed, else to be loaded again. Booleans are vectors with AVX2, and mask
-//! registers with AVX-512, which are never spilled: a kernel that needs more of them is not compiled.
+//! Instructions to bytes: the frame and the loops of a kernel.
 //!
 //! Note [Sums of a kernel] A sum of a row has the accumulators of the compiled reduction, 64, of which each vector of the row
 //! takes the next, so the caller finishes it with the same bits. They are in memory rather than in registers, as a loop
@@ -14,11 +9,10 @@ use std::collections::BTreeSet;
 
 use iced_x86::{Code as Op, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::code::{Code, Compare, Index, Inst, Logic, One, Two};
-use super::opcodes::{
-    BLEND, COMPARE, LOAD, LOAD_SOME, SPREAD, STORE, STORE_SOME, Target, one_codes, shift_codes, two_codes,
-};
+use super::code::{Code, Index, Inst, Two};
+use super::opcodes::{LOAD, STORE, STORE_SOME, Target, two_codes};
 use super::recipe::{LANES, Recipe};
+use super::registers::{Body, Place};
 
 /// The words of a call before its pointers: rows, bytes of whole vectors in a row, bytes after them, the mask of the lanes
 /// that these fill, as bits and as the address of a vector.
@@ -30,27 +24,21 @@ const FRAME: usize = 3072;
 pub const SLOT: usize = 64;
 
 /// Pointers in these registers; further ones are loaded from the call each time.
-const POINTERS: [Register; 8] = [
-    Register::R8,
-    Register::R9,
-    Register::R10,
-    Register::RBX,
-    Register::RBP,
-    Register::R12,
-    Register::R13,
-    Register::R14,
-];
+pub(super) const POINTERS: [Register; 7] =
+    [Register::R8, Register::R9, Register::R10, Register::RBX, Register::RBP, Register::R12, Register::R13];
 const SAVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 const CALL: Register = Register::RDI;
-const POOL: Register = Register::RSI;
+pub(super) const POOL: Register = Register::RSI;
 /// Bytes before the current elements, and before the current row's values.
-const AT: Register = Register::RAX;
-const ROW: Register = Register::RDX;
+pub(super) const AT: Register = Register::RAX;
+pub(super) const ROW: Register = Register::RDX;
 const END: Register = Register::RCX;
-const SCRATCH: Register = Register::R11;
+pub(super) const SCRATCH: Register = Register::R11;
 /// Bytes of the current accumulators in those of a row.
 const LANE: Register = Register::R15;
+/// The current element, which is the current byte of arguments of bytes.
+pub(super) const BYTE: Register = Register::R14;
 
 /// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results and to sums, and the
 /// steps between rows of strided arguments and spread results follow; literals follow the numbers in the pool. None if it needs too many masks, or
@@ -105,53 +93,32 @@ enum Label {
     Next,
 }
 
-struct Emitter<'c> {
-    code: &'c Code,
-    target: Target,
-    recipe: &'c Recipe<'c>,
-    pool: &'c [usize],
+pub(super) struct Emitter<'c> {
+    pub(super) code: &'c Code,
+    pub(super) target: Target,
+    pub(super) recipe: &'c Recipe<'c>,
+    pub(super) pool: &'c [usize],
     /// The number in the pool with all bits set.
-    ones: usize,
-    encoder: Encoder,
-    at: u64,
+    pub(super) ones: usize,
+    pub(super) encoder: Encoder,
+    pub(super) at: u64,
     /// Where labels are; before they are emitted, where they are assumed.
-    places: [u64; 4],
+    pub(super) places: [u64; 4],
     /// Bytes of the stack that the code reserves.
-    stack: usize,
+    pub(super) stack: usize,
 }
 
-fn memory(base: Register, index: Register, offset: usize) -> MemoryOperand {
+pub(super) fn memory(base: Register, index: Register, offset: usize) -> MemoryOperand {
     let size = u32::from(offset != 0);
     MemoryOperand::with_base_index_scale_displ_size(base, index, 1, offset as i64, size)
 }
 
-fn word(k: usize) -> MemoryOperand {
+pub(super) fn word(k: usize) -> MemoryOperand {
     memory(CALL, Register::None, 8 * k)
 }
 
-/// Where a value is.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    register: Option<u8>,
-    slot: Option<usize>,
-}
-
-/// The choice of registers while a body is emitted.
-struct Body {
-    places: Vec<Place>,
-    /// By value, the instructions that use it, last first.
-    uses: Vec<Vec<usize>>,
-    vectors: Vec<Option<Index>>,
-    masks: Vec<Option<Index>>,
-    slots: usize,
-    /// Whether lanes after the end of a row are left alone.
-    is_masked: bool,
-    /// The vectors that the current instruction reads.
-    held: Vec<u8>,
-}
-
 impl Emitter<'_> {
-    fn put(&mut self, i: Result<Instruction, IcedError>) -> Option<()> {
+    pub(super) fn put(&mut self, i: Result<Instruction, IcedError>) -> Option<()> {
         self.at += self.encoder.encode(&i.ok()?, self.at).ok()? as u64;
         Some(())
     }
@@ -267,6 +234,11 @@ impl Emitter<'_> {
             let at = memory(SCRATCH, Register::None, 0);
             self.put(Instruction::with2(Op::VEX_Vmovups_ymm_ymmm256, Register::YMM15, at))?;
         }
+        if self.recipe.bytes != 0 {
+            let shift = self.target.size().trailing_zeros();
+            self.put(Instruction::with2(Op::Mov_r64_rm64, BYTE, AT))?;
+            self.put(Instruction::with2(Op::Shr_rm64_imm8, BYTE, shift))?;
+        }
         if !self.code.sums.is_empty() {
             self.put(Instruction::with2(Op::Mov_r64_rm64, LANE, AT))?;
             self.put(Instruction::with2(Op::And_rm64_imm32, LANE, self.lanes() as i32 - 1))?;
@@ -330,138 +302,6 @@ impl Emitter<'_> {
         Some(())
     }
 
-    fn register(&self, v: u8) -> Register {
-        (if self.target.is_512 { Register::ZMM0 } else { Register::YMM0 }) + u32::from(v)
-    }
-
-    /// Frees the registers of values that nothing uses after instruction `i`.
-    fn drop_dead(&mut self, b: &mut Body, i: usize) {
-        let inst = self.code.insts[i];
-        for o in inst.operands().chain(std::iter::once(i as Index)) {
-            let o = usize::from(o);
-            while b.uses[o].last().is_some_and(|&u| u <= i) {
-                b.uses[o].pop();
-            }
-            if b.uses[o].is_empty()
-                && let Some(r) = b.places[o].register.take()
-            {
-                let file = if self.is_mask(o) { &mut b.masks } else { &mut b.vectors };
-                file[usize::from(r)] = None;
-            }
-        }
-    }
-
-    /// Whether a value is in a mask register.
-    fn is_mask(&self, v: usize) -> bool {
-        self.target.is_512 && self.code.insts[v].is_truth()
-    }
-
-    /// A register for value `v`.
-    fn allocate(&mut self, b: &mut Body, v: usize) -> Option<u8> {
-        if self.is_mask(v) {
-            let r = b.masks.iter().position(Option::is_none)?;
-            b.masks[r] = Some(v as Index);
-            b.places[v].register = Some(r as u8);
-            return Some(r as u8);
-        }
-        let free = match b.vectors.iter().position(Option::is_none) {
-            Some(r) => r,
-            None => self.evict(b)?,
-        };
-        b.vectors[free] = Some(v as Index);
-        b.places[v].register = Some(free as u8);
-        Some(free as u8)
-    }
-
-    /// Empties the register of the value whose next use is farthest.
-    fn evict(&mut self, b: &mut Body) -> Option<usize> {
-        let next = |v: Index| b.uses[usize::from(v)].last().copied().unwrap_or(usize::MAX);
-        let candidates = b.vectors.iter().enumerate().filter(|(r, _)| !b.held.contains(&(*r as u8)));
-        let (r, v) = candidates.filter_map(|(r, v)| Some((r, (*v)?))).max_by_key(|(_, v)| next(*v))?;
-        let v = usize::from(v);
-        b.places[v].register = None;
-        if !self.code.insts[v].is_in_memory() && b.places[v].slot.is_none() {
-            b.places[v].slot = Some(b.slots);
-            let to = memory(Register::RSP, Register::None, b.slots * self.target.width());
-            b.slots += 1;
-            let from = self.register(r as u8);
-            self.put(Instruction::with2(self.target.pick(STORE), to, from))?;
-        }
-        Some(r)
-    }
-
-    /// The base of a pointer.
-    fn pointer(&mut self, k: usize) -> Option<Register> {
-        if let Some(r) = POINTERS.get(k) {
-            return Some(*r);
-        }
-        self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, word(HEAD + k)))?;
-        Some(SCRATCH)
-    }
-
-    /// The memory of a value, if a whole vector may be read from it.
-    fn operand(&mut self, b: &Body, v: usize) -> Option<MemoryOperand> {
-        match self.code.insts[v] {
-            Inst::Number(_) | Inst::Literal(_) => Some(memory(POOL, Register::None, self.pool[v] * SLOT)),
-            Inst::Load(k) if !b.is_masked && b.uses[v].len() <= 1 => {
-                let base = self.pointer(k.into())?;
-                Some(memory(base, AT, 0))
-            }
-            _ => {
-                let slot = b.places[v].slot?;
-                Some(memory(Register::RSP, Register::None, slot * self.target.width()))
-            }
-        }
-    }
-
-    /// The register of value `v`, loaded if need be. It stays until the end of the instruction.
-    fn vector(&mut self, b: &mut Body, v: usize) -> Option<u8> {
-        if let Some(r) = b.places[v].register {
-            if !self.is_mask(v) {
-                b.held.push(r);
-            }
-            return Some(r);
-        }
-        let inst = self.code.insts[v];
-        let slot = b.places[v].slot;
-        let r = self.allocate(b, v)?;
-        b.held.push(r);
-        let register = self.register(r);
-        let wide = self.target.is_512;
-        let load = self.target.pick(LOAD);
-        match inst {
-            Inst::Load(k) => {
-                let base = self.pointer(k.into())?;
-                let at = memory(base, AT, 0);
-                if !b.is_masked {
-                    self.put(Instruction::with2(load, register, at))?;
-                } else if wide {
-                    let masked = Instruction::with2(load, register, at).map(|mut i| {
-                        i.set_op_mask(Register::K1);
-                        i.set_zeroing_masking(true);
-                        i
-                    });
-                    self.put(masked)?;
-                } else {
-                    self.put(Instruction::with3(self.target.pick(LOAD_SOME), register, Register::YMM15, at))?;
-                }
-            }
-            Inst::Spread(k) => {
-                let base = self.pointer(k.into())?;
-                self.put(Instruction::with2(self.target.pick(SPREAD), register, memory(base, ROW, 0)))?;
-            }
-            Inst::Number(_) | Inst::Literal(_) => {
-                let at = memory(POOL, Register::None, self.pool[v] * SLOT);
-                self.put(Instruction::with2(load, register, at))?;
-            }
-            _ => {
-                let at = memory(Register::RSP, Register::None, slot? * self.target.width());
-                self.put(Instruction::with2(load, register, at))?;
-            }
-        }
-        Some(r)
-    }
-
     fn store(&mut self, b: &Body, result: usize, from: u8) -> Option<()> {
         let base = self.pointer(self.recipe.args + result)?;
         let at = memory(base, AT, 0);
@@ -479,161 +319,5 @@ impl Emitter<'_> {
             return self.put(Instruction::with2(store, at, from));
         }
         self.put(Instruction::with3(self.target.pick(STORE_SOME), at, Register::YMM15, from))
-    }
-
-    /// An instruction of two operands, the second of which may be in memory.
-    fn binary(&mut self, b: &mut Body, op: Op, i: usize, x: usize, y: usize, imm: Option<u32>) -> Option<()> {
-        let x = self.vector(b, x)?;
-        let in_register = b.places[y].register.is_some();
-        let from = if in_register { None } else { self.operand(b, y) };
-        let y = if from.is_some() { None } else { Some(self.vector(b, y)?) };
-        self.release(b, i);
-        let out = self.allocate(b, i)?;
-        let out = if self.is_mask(i) { Register::K2 + u32::from(out) } else { self.register(out) };
-        let x = self.register(x);
-        let made = match (from, y, imm) {
-            (Some(m), _, None) => Instruction::with3(op, out, x, m),
-            (Some(m), _, Some(n)) => Instruction::with4(op, out, x, m, n),
-            (None, Some(y), None) => Instruction::with3(op, out, x, self.register(y)),
-            (None, Some(y), Some(n)) => Instruction::with4(op, out, x, self.register(y), n),
-            (None, None, _) => return None,
-        };
-        self.put(made)
-    }
-
-    /// Ends the hold on operands, and frees those that nothing uses after instruction `i`: its result may replace them.
-    fn release(&mut self, b: &mut Body, i: usize) {
-        b.held.clear();
-        self.drop_dead_operands(b, i);
-    }
-
-    fn drop_dead_operands(&mut self, b: &mut Body, i: usize) {
-        let last = |uses: &Vec<usize>| uses.iter().all(|&u| u <= i);
-        for o in self.code.insts[i].operands().map(usize::from) {
-            if last(&b.uses[o])
-                && let Some(r) = b.places[o].register.take()
-            {
-                let file = if self.is_mask(o) { &mut b.masks } else { &mut b.vectors };
-                file[usize::from(r)] = None;
-            }
-        }
-    }
-
-    fn compute(&mut self, b: &mut Body, i: usize, inst: Inst) -> Option<()> {
-        let target = self.target;
-        match inst {
-            Inst::Load(_) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => Some(()),
-            Inst::Two(two, x, y) => {
-                let (mut x, mut y) = (usize::from(x), usize::from(y));
-                // The second operand may be in memory.
-                if two.commutes() && self.code.insts[x].is_in_memory() && b.places[x].register.is_none() {
-                    (x, y) = (y, x);
-                }
-                self.binary(b, target.pick(two_codes(two)), i, x, y, None)
-            }
-            Inst::One(one, x) => {
-                let x = self.vector(b, x.into())?;
-                self.release(b, i);
-                let out = self.allocate(b, i)?;
-                let (out, x) = (self.register(out), self.register(x));
-                if one == One::RoundHalf {
-                    return self.round_half(out, x);
-                }
-                let (op, imm) = one_codes(one);
-                self.put(match imm {
-                    None => Instruction::with2(target.pick(op), out, x),
-                    Some(n) => Instruction::with3(target.pick(op), out, x, n),
-                })
-            }
-            Inst::Shift(shift, x, by) => {
-                let x = self.vector(b, x.into())?;
-                self.release(b, i);
-                let out = self.allocate(b, i)?;
-                let (out, x) = (self.register(out), self.register(x));
-                self.put(Instruction::with3(target.pick(shift_codes(shift)), out, x, u32::from(by)))
-            }
-            Inst::Compare(compare, x, y) => {
-                let predicate = match compare {
-                    Compare::Less => 0x11,
-                    Compare::LessOrEqual => 0x12,
-                    Compare::Equal => 0x00,
-                };
-                self.binary(b, target.pick(COMPARE), i, x.into(), y.into(), Some(predicate))
-            }
-            Inst::Logic(logic, x, y) => self.logic(b, i, logic, x.into(), y.into()),
-            Inst::Not(x) => {
-                let x = self.vector(b, x.into())?;
-                self.release(b, i);
-                let out = self.allocate(b, i)?;
-                if target.is_512 {
-                    let (out, x) = (Register::K2 + u32::from(out), Register::K2 + u32::from(x));
-                    return self.put(Instruction::with2(Op::VEX_Knotw_kr_kr, out, x));
-                }
-                let ones = memory(POOL, Register::None, self.ones * SLOT);
-                let (out, x) = (self.register(out), self.register(x));
-                self.put(Instruction::with3(Op::VEX_Vxorps_ymm_ymm_ymmm256, out, x, ones))
-            }
-            Inst::Select(c, yes, no) => self.select(b, i, c.into(), yes.into(), no.into()),
-        }
-    }
-
-    /// To float16, in half of the result's register, and back.
-    fn round_half(&mut self, out: Register, x: Register) -> Option<()> {
-        let number = out as u32 - self.register(0) as u32;
-        if self.target.is_512 {
-            let half = Register::YMM0 + number;
-            self.put(Instruction::with3(Op::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae, half, x, 0))?;
-            return self.put(Instruction::with2(Op::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, out, half));
-        }
-        let half = Register::XMM0 + number;
-        self.put(Instruction::with3(Op::VEX_Vcvtps2ph_xmmm128_ymm_imm8, half, x, 0))?;
-        self.put(Instruction::with2(Op::VEX_Vcvtph2ps_ymm_xmmm128, out, half))
-    }
-
-    fn logic(&mut self, b: &mut Body, i: usize, logic: Logic, x: usize, y: usize) -> Option<()> {
-        let (x, y) = (self.vector(b, x)?, self.vector(b, y)?);
-        self.release(b, i);
-        let out = self.allocate(b, i)?;
-        if self.target.is_512 {
-            let op = match logic {
-                Logic::And => Op::VEX_Kandw_kr_kr_kr,
-                Logic::Or => Op::VEX_Korw_kr_kr_kr,
-            };
-            let [out, x, y] = [out, x, y].map(|r| Register::K2 + u32::from(r));
-            return self.put(Instruction::with3(op, out, x, y));
-        }
-        let op = match logic {
-            Logic::And => Op::VEX_Vandps_ymm_ymm_ymmm256,
-            Logic::Or => Op::VEX_Vorps_ymm_ymm_ymmm256,
-        };
-        let [out, x, y] = [out, x, y].map(|r| self.register(r));
-        self.put(Instruction::with3(op, out, x, y))
-    }
-
-    fn select(&mut self, b: &mut Body, i: usize, c: usize, yes: usize, no: usize) -> Option<()> {
-        let (c, no) = (self.vector(b, c)?, self.vector(b, no)?);
-        let from = if b.places[yes].register.is_some() { None } else { self.operand(b, yes) };
-        let yes = if from.is_some() { None } else { Some(self.vector(b, yes)?) };
-        self.release(b, i);
-        let out = self.allocate(b, i)?;
-        let (out, no) = (self.register(out), self.register(no));
-        let op = self.target.pick(BLEND);
-        if self.target.is_512 {
-            let made = match (from, yes) {
-                (Some(m), _) => Instruction::with3(op, out, no, m),
-                (None, Some(yes)) => Instruction::with3(op, out, no, self.register(yes)),
-                (None, None) => return None,
-            };
-            return self.put(made.map(|mut i| {
-                i.set_op_mask(Register::K2 + u32::from(c));
-                i
-            }));
-        }
-        let c = self.register(c);
-        self.put(match (from, yes) {
-            (Some(m), _) => Instruction::with4(op, out, no, m, c),
-            (None, Some(yes)) => Instruction::with4(op, out, no, self.register(yes), c),
-            (None, None) => return None,
-        })
     }
 }

@@ -21,6 +21,7 @@ pub struct Kernel {
     /// As the recipe says.
     rows: u64,
     strided: u64,
+    bytes: u64,
     spread: u64,
     replaces: bool,
     results: usize,
@@ -32,6 +33,19 @@ pub struct Kernel {
 /// The numbers of a kernel, repeated in each lane of a vector.
 pub struct Pool(Vec<[u64; SLOT / 8]>);
 
+/// The address of bytes, or of a copy that has as many as are needed.
+fn padded_from(x: &[u8], needed: usize, copies: &mut SmallVec<[Vec<u8>; 1]>) -> u64 {
+    if x.len() >= needed {
+        return x.as_ptr() as u64;
+    }
+    let mut copy = x.to_vec();
+    copy.resize(needed, 0);
+    // The elements of the vector stay where they are when it is moved.
+    let address = copy.as_ptr() as u64;
+    copies.push(copy);
+    address
+}
+
 /// Lanes to compute, followed by as many that are left alone.
 static MASK: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
@@ -40,7 +54,7 @@ impl Kernel {
     pub(super) fn new(bytes: &[u8], target: Target, recipe: &Recipe, literals: Vec<u64>) -> Option<Kernel> {
         let mut pages = MmapMut::map_anon(bytes.len()).ok()?;
         pages.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        let Recipe { args, rows, strided, spread, replaces, numbers, .. } = *recipe;
+        let Recipe { args, rows, strided, bytes, spread, replaces, numbers, .. } = *recipe;
         let (pages, results, sums) = (pages.make_exec().ok()?, recipe.results.len(), recipe.sums.len());
         Some(Kernel {
             pages,
@@ -48,6 +62,7 @@ impl Kernel {
             args,
             rows,
             strided,
+            bytes,
             spread,
             replaces,
             results,
@@ -75,10 +90,11 @@ impl Kernel {
     /// Whether an argument of a call has the kind and length of the kernel's.
     fn accepts<T>(&self, k: usize, arg: &In<T>, rows: usize, n: usize) -> bool {
         let is = |bits: u64| bits >> k & 1 == 1;
-        let dense = !is(self.rows) && !is(self.strided);
+        let dense = !is(self.rows | self.strided | self.bytes);
         match arg {
             In::Elements(x) => dense && x.len() >= rows * n,
             In::PerRow(x) => is(self.rows) && x.len() >= rows,
+            In::Bytes(x) => is(self.bytes) && x.len() >= rows * n,
             In::Strided(x, stride) => {
                 let end = stride.checked_mul(rows.saturating_sub(1)).and_then(|last| last.checked_add(n));
                 is(self.strided) && end.is_some_and(|end| x.len() >= end)
@@ -148,12 +164,17 @@ impl Kernel {
         let lanes = self.target.width() / self.target.size();
         let rest = n % lanes;
         let mask = &cast_slice::<i32, u32>(&MASK)[8 - (rest * self.target.size() / 4).min(8)..];
+        let mut padded: SmallVec<[Vec<u8>; 1]> = SmallVec::new();
         let bytes = |elements: usize| (elements * size_of::<T>()) as u64;
         let mut call: SmallVec<[u64; 32]> = SmallVec::new();
         call.extend([rows as u64, bytes(n - rest), bytes(rest), (1u64 << rest) - 1, mask.as_ptr() as u64]);
         debug_assert_eq!(call.len(), HEAD);
         call.extend(ins.iter().map(|x| match x {
             In::Elements(x) | In::PerRow(x) | In::Strided(x, _) => x.as_ptr() as u64,
+            In::Bytes(x) => {
+                let needed = len + if self.target.is_512 || rest == 0 { 0 } else { lanes - rest };
+                padded_from(x, needed, &mut padded)
+            }
             In::Replaced(r) => results[*r].0 as u64,
         }));
         call.extend(results.iter().map(|(first, _)| *first as u64));
@@ -165,7 +186,7 @@ impl Kernel {
         call.extend(strides.map(|stride| bytes(stride).wrapping_sub(bytes(n))));
         // SAFETY: the pages hold a function of this signature, made for this target, which the processor supports (`kernel`
         // asks `isa`). It reads `len` elements of a dense argument, one per row of others, `n` from each multiple of the
-        // stride of strided ones, and writes `len` elements of each result, or `n` from each multiple of the stride of spread ones,
+        // stride of strided ones, with AVX2 up to a vector of bytes, which `padded_from` has, and writes `len` elements of each result, or `n` from each multiple of the stride of spread ones,
         // and 64 per row of each sum: `accepts` and `pointer` say that they have them. As `outs` are exclusive, no argument is written but those that say `Replaced`: they are read through
         // the pointer of their result, and before it is written. The function reads numbers and literals, which the pool
         // has, and, through the last of the five words, eight lanes of `MASK`, which follow the offset of at most eight.

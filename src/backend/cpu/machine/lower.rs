@@ -111,6 +111,10 @@ where
             let of = |source: &Source| match *source {
                 Source::Step(k) => values.get(k).copied(),
                 Source::Argument(k) if recipe.rows >> k & 1 == 1 => Some(push(Inst::Spread(k as Index))),
+                Source::Argument(k) if recipe.bytes >> k & 1 == 1 => {
+                    let bytes = Sym::<T>::at(push(Inst::LoadBytes(k as Index)));
+                    Some(if recipe.truths >> k & 1 == 1 { truth(bytes).0 } else { bytes.0 })
+                }
                 Source::Argument(k) => Some(push(Inst::Load(k as Index))),
                 Source::Number(k) => Some(push(Inst::Number(k as Index))),
             };
@@ -149,8 +153,19 @@ where
     if !formula.is_truth(0) {
         return Some(result);
     }
-    let number = |v: f64| Sym::<T>::at(push(Inst::Literal(T::literal(v))));
-    Some(Sym::select(Truth(result), number(1.0), number(0.0)).0)
+    Some(Sym::select(Truth(result), literal::<T>(1.0), literal(0.0)).0)
+}
+
+fn literal<T: Compiled>(v: f64) -> Sym<T> {
+    Sym::at(push(Inst::Literal(T::literal(v))))
+}
+
+/// 1 for bytes that are not 0, as the compiled loops read booleans.
+fn truth<T: Compiled>(bytes: Sym<T>) -> Sym<T>
+where
+    Sym<T>: Lanes<Bool = Truth>,
+{
+    Sym::select(bytes.equal(literal(0.0)), literal(0.0), literal(1.0))
 }
 
 fn prim<T: Compiled>(p: Prim, [a, b, c]: [Index; 3]) -> Option<Index>

@@ -16,6 +16,8 @@ mod kernel;
 mod lower;
 mod opcodes;
 mod recipe;
+mod registers;
+mod steps;
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 

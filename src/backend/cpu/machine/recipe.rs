@@ -41,6 +41,9 @@ pub struct Recipe<'f> {
     pub rows: u64,
     /// The arguments whose rows are apart in memory, as bits.
     pub strided: u64,
+    /// The arguments whose elements are bytes, as bits, and those of them that are booleans.
+    pub bytes: u64,
+    pub truths: u64,
     /// The results whose rows are apart in memory, as bits.
     pub spread: u64,
     /// Whether results may replace arguments: then all arguments are read before results are stored.
@@ -53,7 +56,7 @@ impl Recipe<'_> {
     pub fn words(&self) -> Vec<u64> {
         let counts = [self.args, self.numbers, self.steps.len(), self.sums.len(), usize::from(self.replaces)];
         let mut words: Vec<u64> = counts.map(|n| n as u64).to_vec();
-        words.extend([self.rows, self.strided, self.spread]);
+        words.extend([self.rows, self.strided, self.bytes, self.truths, self.spread]);
         for (work, operands) in &self.steps {
             match work {
                 Work::Formula(formula, number) => {
@@ -86,6 +89,8 @@ pub enum In<'a, T> {
     /// The elements of all rows one after the other.
     Elements(&'a [T]),
     PerRow(&'a [T]),
+    /// As `Elements`, of bytes; further bytes may follow.
+    Bytes(&'a [u8]),
     /// Rows that begin so many elements after each other.
     Strided(&'a [T], usize),
     /// The old elements of a result.

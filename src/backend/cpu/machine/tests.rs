@@ -40,6 +40,8 @@ fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
         args,
         rows,
         strided: 0,
+        bytes: 0,
+        truths: 0,
         spread: 0,
         replaces: false,
         numbers: results.iter().map(Formula::params).max().unwrap_or(0),
@@ -434,5 +436,35 @@ fn results_are_written_to_rows_that_are_apart() {
                 (x[(rows - 1) * (n + 3) + n - 1] * y[rows * n - 1]).bits()
             );
         }
+    });
+}
+
+#[test]
+fn bytes_become_numbers_and_booleans_become_one_or_zero() {
+    fn check<T: Tested>() {
+        let text = "%0 = x0\n%1 = x1\n%2 = x2\n%3 = mul %0 %1\n%4 = sub %3 %2\nreturn %4";
+        let formulas = [Formula::parse(text).unwrap()];
+        for (rows, n) in [(1, 1), (1, 16), (3, 37), (2, 64)] {
+            let recipe = Recipe { bytes: 0b11, truths: 0b10, ..recipe(&formulas, 3, 0b100) };
+            let Some(kernel) = T::make(&recipe) else { return };
+            let bytes: Vec<u8> = (0..rows * n).map(|i| (i * 37 % 256) as u8).collect();
+            let truths: Vec<u8> = (0..rows * n).map(|i| (i % 3) as u8).collect();
+            let per_row: Vec<T> = (0..rows).map(|r| T::lit(r as f64 + 0.5)).collect();
+            let mut out = vec![T::lit(0.0); rows * n];
+            let pool = kernel.pool::<T>(&[]).unwrap();
+            let ins = [In::Bytes(&bytes), In::Bytes(&truths), In::PerRow(&per_row)];
+            assert!(kernel.run(&ins, &mut [Out::Elements(&mut out)], &pool, rows, n));
+            let short = [In::Bytes(&bytes[1..]), In::Bytes(&truths), In::PerRow(&per_row)];
+            assert!(!kernel.run(&short, &mut [Out::Elements(&mut out)], &pool, rows, n));
+            for (i, v) in out.iter().enumerate() {
+                let truth = f64::from(u8::from(truths[i] != 0));
+                let wanted = T::lit(f64::from(bytes[i])) * T::lit(truth) - per_row[i / n];
+                assert_eq!(v.bits(), wanted.bits());
+            }
+        }
+    }
+    with_each_isa(|| {
+        check::<f32>();
+        check::<f64>();
     });
 }

@@ -1,0 +1,213 @@
+//! The choice of registers.
+//!
+//! Note [Registers of a kernel] Instructions are emitted in order. A value that is in memory anyway (an element, a number) is
+//! loaded where it is needed, often as an operand. If no register is free, the value whose next use is farthest leaves
+//! its register: to the stack if it was computed, else to be loaded again. Booleans are vectors with AVX2, and mask
+//! registers with AVX-512, which are never spilled: a kernel that needs more of them is not compiled.
+
+use iced_x86::{Code as Op, Instruction, MemoryOperand, Register};
+
+use super::code::{Index, Inst};
+use super::emit::{AT, BYTE, Emitter, HEAD, POINTERS, POOL, ROW, SCRATCH, SLOT, memory, word};
+use super::opcodes::{LOAD, LOAD_SOME, SPREAD, STORE};
+
+/// Where a value is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) register: Option<u8>,
+    pub(super) slot: Option<usize>,
+}
+
+/// The choice of registers while a body is emitted.
+pub(super) struct Body {
+    pub(super) places: Vec<Place>,
+    /// By value, the instructions that use it, last first.
+    pub(super) uses: Vec<Vec<usize>>,
+    pub(super) vectors: Vec<Option<Index>>,
+    pub(super) masks: Vec<Option<Index>>,
+    pub(super) slots: usize,
+    /// Whether lanes after the end of a row are left alone.
+    pub(super) is_masked: bool,
+    /// The vectors that the current instruction reads.
+    pub(super) held: Vec<u8>,
+}
+impl Emitter<'_> {
+    pub(super) fn register(&self, v: u8) -> Register {
+        (if self.target.is_512 { Register::ZMM0 } else { Register::YMM0 }) + u32::from(v)
+    }
+
+    /// Frees the registers of values that nothing uses after instruction `i`.
+    pub(super) fn drop_dead(&mut self, b: &mut Body, i: usize) {
+        let inst = self.code.insts[i];
+        for o in inst.operands().chain(std::iter::once(i as Index)) {
+            let o = usize::from(o);
+            while b.uses[o].last().is_some_and(|&u| u <= i) {
+                b.uses[o].pop();
+            }
+            if b.uses[o].is_empty()
+                && let Some(r) = b.places[o].register.take()
+            {
+                let file = if self.is_mask(o) { &mut b.masks } else { &mut b.vectors };
+                file[usize::from(r)] = None;
+            }
+        }
+    }
+
+    /// Whether a value is in a mask register.
+    pub(super) fn is_mask(&self, v: usize) -> bool {
+        self.target.is_512 && self.code.insts[v].is_truth()
+    }
+
+    /// A register for value `v`.
+    pub(super) fn allocate(&mut self, b: &mut Body, v: usize) -> Option<u8> {
+        if self.is_mask(v) {
+            let r = b.masks.iter().position(Option::is_none)?;
+            b.masks[r] = Some(v as Index);
+            b.places[v].register = Some(r as u8);
+            return Some(r as u8);
+        }
+        let free = match b.vectors.iter().position(Option::is_none) {
+            Some(r) => r,
+            None => self.evict(b)?,
+        };
+        b.vectors[free] = Some(v as Index);
+        b.places[v].register = Some(free as u8);
+        Some(free as u8)
+    }
+
+    /// Empties the register of the value whose next use is farthest.
+    pub(super) fn evict(&mut self, b: &mut Body) -> Option<usize> {
+        let next = |v: Index| b.uses[usize::from(v)].last().copied().unwrap_or(usize::MAX);
+        let candidates = b.vectors.iter().enumerate().filter(|(r, _)| !b.held.contains(&(*r as u8)));
+        let (r, v) = candidates.filter_map(|(r, v)| Some((r, (*v)?))).max_by_key(|(_, v)| next(*v))?;
+        let v = usize::from(v);
+        b.places[v].register = None;
+        if !self.code.insts[v].is_in_memory() && b.places[v].slot.is_none() {
+            b.places[v].slot = Some(b.slots);
+            let to = memory(Register::RSP, Register::None, b.slots * self.target.width());
+            b.slots += 1;
+            let from = self.register(r as u8);
+            self.put(Instruction::with2(self.target.pick(STORE), to, from))?;
+        }
+        Some(r)
+    }
+
+    /// The base of a pointer.
+    pub(super) fn pointer(&mut self, k: usize) -> Option<Register> {
+        if let Some(r) = POINTERS.get(k) {
+            return Some(*r);
+        }
+        self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, word(HEAD + k)))?;
+        Some(SCRATCH)
+    }
+
+    /// The memory of a value, if a whole vector may be read from it.
+    pub(super) fn operand(&mut self, b: &Body, v: usize) -> Option<MemoryOperand> {
+        match self.code.insts[v] {
+            Inst::Number(_) | Inst::Literal(_) => Some(memory(POOL, Register::None, self.pool[v] * SLOT)),
+            Inst::Load(k) if !b.is_masked && b.uses[v].len() <= 1 => {
+                let base = self.pointer(k.into())?;
+                Some(memory(base, AT, 0))
+            }
+            _ => {
+                let slot = b.places[v].slot?;
+                Some(memory(Register::RSP, Register::None, slot * self.target.width()))
+            }
+        }
+    }
+
+    /// The register of value `v`, loaded if need be. It stays until the end of the instruction.
+    pub(super) fn vector(&mut self, b: &mut Body, v: usize) -> Option<u8> {
+        if let Some(r) = b.places[v].register {
+            if !self.is_mask(v) {
+                b.held.push(r);
+            }
+            return Some(r);
+        }
+        let inst = self.code.insts[v];
+        let slot = b.places[v].slot;
+        let r = self.allocate(b, v)?;
+        b.held.push(r);
+        let register = self.register(r);
+        let wide = self.target.is_512;
+        let load = self.target.pick(LOAD);
+        match inst {
+            Inst::Load(k) => {
+                let base = self.pointer(k.into())?;
+                let at = memory(base, AT, 0);
+                if !b.is_masked {
+                    self.put(Instruction::with2(load, register, at))?;
+                } else if wide {
+                    let masked = Instruction::with2(load, register, at).map(|mut i| {
+                        i.set_op_mask(Register::K1);
+                        i.set_zeroing_masking(true);
+                        i
+                    });
+                    self.put(masked)?;
+                } else {
+                    self.put(Instruction::with3(self.target.pick(LOAD_SOME), register, Register::YMM15, at))?;
+                }
+            }
+            Inst::LoadBytes(k) => {
+                let base = self.pointer(k.into())?;
+                self.load_bytes(b, r, memory(base, BYTE, 0))?;
+            }
+            Inst::Spread(k) => {
+                let base = self.pointer(k.into())?;
+                self.put(Instruction::with2(self.target.pick(SPREAD), register, memory(base, ROW, 0)))?;
+            }
+            Inst::Number(_) | Inst::Literal(_) => {
+                let at = memory(POOL, Register::None, self.pool[v] * SLOT);
+                self.put(Instruction::with2(load, register, at))?;
+            }
+            _ => {
+                let at = memory(Register::RSP, Register::None, slot? * self.target.width());
+                self.put(Instruction::with2(load, register, at))?;
+            }
+        }
+        Some(r)
+    }
+
+    /// Loads bytes and converts them to numbers. With AVX2 bytes after the end are read too: the caller has them.
+    fn load_bytes(&mut self, b: &Body, r: u8, at: MemoryOperand) -> Option<()> {
+        let (full, half, quarter) =
+            (self.register(r), Register::YMM0 + u32::from(r), Register::XMM0 + u32::from(r));
+        let (whole, widen, convert) = match (self.target.is_512, self.target.is_double) {
+            (true, false) => {
+                (full, Op::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, Op::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er)
+            }
+            (true, true) => {
+                (half, Op::EVEX_Vpmovzxbd_ymm_k1z_xmmm64, Op::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er)
+            }
+            (false, false) => (full, Op::VEX_Vpmovzxbd_ymm_xmmm64, Op::VEX_Vcvtdq2ps_ymm_ymmm256),
+            (false, true) => (quarter, Op::VEX_Vpmovzxbd_xmm_xmmm32, Op::VEX_Vcvtdq2pd_ymm_xmmm128),
+        };
+        let is_masked = b.is_masked && self.target.is_512;
+        self.put(Instruction::with2(widen, whole, at).map(|mut i| {
+            if is_masked {
+                i.set_op_mask(Register::K1);
+                i.set_zeroing_masking(true);
+            }
+            i
+        }))?;
+        self.put(Instruction::with2(convert, full, whole))
+    }
+
+    /// Ends the hold on operands, and frees those that nothing uses after instruction `i`: its result may replace them.
+    pub(super) fn release(&mut self, b: &mut Body, i: usize) {
+        b.held.clear();
+        self.drop_dead_operands(b, i);
+    }
+
+    fn drop_dead_operands(&mut self, b: &mut Body, i: usize) {
+        let last = |uses: &Vec<usize>| uses.iter().all(|&u| u <= i);
+        for o in self.code.insts[i].operands().map(usize::from) {
+            if last(&b.uses[o])
+                && let Some(r) = b.places[o].register.take()
+            {
+                let file = if self.is_mask(o) { &mut b.masks } else { &mut b.vectors };
+                file[usize::from(r)] = None;
+            }
+        }
+    }
+}

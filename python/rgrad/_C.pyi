@@ -3006,7 +3006,9 @@ TensorBase: Any
 Value: Any
 _ConvBackend: Any
 _DisableFuncTorch: Any
+_DisablePythonDispatcher: Any
 _DisableTorchDispatch: Any
+_EnablePythonDispatcher: Any
 _InputMetadata: Any
 _LinAlgError: Any
 _Region: Any
@@ -3029,6 +3031,9 @@ _current_graph_task_id: Any
 _default_generator: Any
 _disabled_torch_dispatch_impl: Any
 _disabled_torch_function_impl: Any
+_dispatch_call_boxed: Any
+_dispatch_find_schema_or_throw: Any
+_dispatch_isTensorSubclassLike: Any
 _empty_cache: Any
 _enable_winograd: Any
 _enter_region: Any
@@ -3108,6 +3113,7 @@ _safetensors_save: Any
 _select_conv_backend: Any
 _set_anomaly_enabled: Any
 _set_autocast: Any
+_set_autocast_fallthrough: Any
 _set_below_autograd: Any
 _set_cpu_isa: Any
 _set_current_gpu: Any

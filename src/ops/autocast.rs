@@ -2,7 +2,8 @@
 //! interpreter (Note [One door]); the policy of an operation is part of its declaration.
 
 use std::cell::Cell;
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use super::interpreter::{self, Caller, Form, Interpreter, Next, OpCall};
 use super::schema::{Out, Value};
@@ -111,6 +112,30 @@ impl CastPolicy {
     }
 }
 
+/// Operations that autocast leaves as they are, by name and whether on a GPU: those with a fallthrough of a `Library`.
+static LEFT: RwLock<Vec<(String, bool)>> = RwLock::new(Vec::new());
+static ANY_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Has autocast leave an operation on a type of device as it is, or cast it again.
+pub fn leave(op: &str, device: Device, left: bool) {
+    let gpu = device.is_accelerator();
+    let mut all = LEFT.write().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|(name, on)| name != op || *on != gpu);
+    if left {
+        all.push((op.to_string(), gpu));
+    }
+    ANY_LEFT.store(!all.is_empty(), Ordering::Relaxed);
+}
+
+/// The cast of a call on a type of device.
+fn cast_of(call: &OpCall, gpu: bool) -> Cast {
+    let left = || {
+        let all = LEFT.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().any(|(name, on)| name == call.op.name && *on == gpu)
+    };
+    if ANY_LEFT.load(Ordering::Relaxed) && left() { Cast::Unchanged } else { call.op.autocast.of(gpu) }
+}
+
 fn tensors(values: &mut [Value]) -> impl Iterator<Item = &mut Tensor> {
     values.iter_mut().flat_map(|v| match v {
         Value::Tensor(t) => std::slice::from_mut(t).iter_mut().chain(&mut []),
@@ -126,7 +151,7 @@ impl Interpreter for Autocast {
     /// program: the operations of the core accumulate in float32 anyway.
     fn concerns(&self, call: &OpCall) -> bool {
         let casts = casts();
-        let by_device = |gpu: bool| match call.op.autocast.of(gpu) {
+        let by_device = |gpu: bool| match cast_of(call, gpu) {
             Cast::Unchanged => false,
             Cast::Lower => casts.of(gpu).is_some(),
             _ => casts.of(gpu).is_some() && call.caller == Caller::Program,
@@ -138,7 +163,7 @@ impl Interpreter for Autocast {
         let mut values = values.to_vec();
         let device = Device::of_result(tensors(&mut values).map(|t| t.device()));
         let gpu = device.is_accelerator();
-        let cast = call.op.autocast.of(gpu);
+        let cast = cast_of(call, gpu);
         let Some(half) = casts().of(gpu).filter(|_| cast != Cast::Unchanged) else {
             return next.call(call, &values);
         };

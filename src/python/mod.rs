@@ -54,9 +54,9 @@ mod _C {
     };
     #[pymodule_export]
     use super::dispatch::{
-        call_torch_dispatch, dispatch_disabled, dispatch_modes, is_wrapper, keep_object, make_wrapper,
-        meet_dispatch, pop_dispatch_mode, push_dispatch_mode, record_written_by, set_below_autograd,
-        set_dispatch_disabled,
+        call_torch_dispatch, dispatch_disabled, dispatch_modes, keep_object, make_wrapper, meet_dispatch,
+        pop_dispatch_mode, push_dispatch_mode, record_written_by, set_below_autograd, set_dispatch_disabled,
+        wraps,
     };
     #[pymodule_export]
     use super::display::{get_printoptions, set_printoptions};
@@ -79,8 +79,9 @@ mod _C {
         default_generator, empty_cache, enable_winograd, get_autocast, get_default_dtype, get_num_threads,
         is_anomaly_check_nan_enabled, is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled,
         is_warn_always_enabled, memory_stats, promote_types, reset_peak_memory, result_type,
-        set_anomaly_enabled, set_autocast, set_cpu_isa, set_default_dtype, set_fills_uninitialized,
-        set_grad_enabled, set_inference_mode, set_num_threads, set_warn_always, winograd_enabled,
+        set_anomaly_enabled, set_autocast, set_autocast_fallthrough, set_cpu_isa, set_default_dtype,
+        set_fills_uninitialized, set_grad_enabled, set_inference_mode, set_num_threads, set_warn_always,
+        winograd_enabled,
     };
     #[pymodule_export]
     use super::node::{

@@ -142,6 +142,12 @@ pub fn set_autocast(
     Ok((before.is_some(), dtype_object(py, before.unwrap_or(usual))?))
 }
 
+/// Has autocast leave an operation on a type of device as it is, or cast it again.
+#[pyfunction(name = "_set_autocast_fallthrough")]
+pub fn set_autocast_fallthrough(op: &str, device: &str, left: bool) {
+    autocast::leave(op, kind(device), left);
+}
+
 #[pyfunction(name = "_get_autocast")]
 #[pyo3(signature = (device="cpu"))]
 pub fn get_autocast(py: Python<'_>, device: &str) -> PyResult<(bool, Py<PyDType>)> {

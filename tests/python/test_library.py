@@ -356,3 +356,16 @@ def test_implementations_are_of_operations_of_the_namespace():
         library.define("neg(Tensor x) -> Tensor")
         with pytest.raises(RuntimeError, match="operator name does not match namespace"):
             library.impl(torch.ops.aten.neg.default, lambda x: x, "CPU")
+
+
+def test_autocast_leaves_an_operation_with_a_fallthrough_as_it_is():
+    a = torch.ones(2, 2)
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        library.impl("mm", torch.library.fallthrough_kernel, "AutocastCPU")
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.mm(a, a).dtype == torch.float32
+            assert torch.matmul(a, a).dtype == torch.bfloat16
+        with pytest.raises(NotImplementedError, match="only a fallthrough_kernel"):
+            library.impl("add", torch.add, "AutocastCPU")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.mm(a, a).dtype == torch.bfloat16

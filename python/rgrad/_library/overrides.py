@@ -20,6 +20,7 @@ from rgrad._absent import refuse
 from rgrad._C import Tensor
 from rgrad._library import aten
 from rgrad._library.operation import device_kind
+from rgrad._library.registration import fallthrough_kernel
 from rgrad.utils._pytree import tree_leaves
 
 # By the full name of an operation ("sum", or "sum.dim_IntList" for one form) and the kind of device.
@@ -67,13 +68,18 @@ def _place(present: bool) -> None:
         _C._push_on_torch_dispatch_stack(mode)
 
 
+def _cast(of: tuple[str, str]) -> tuple[str, str]:
+    """The operation and the device of a key such as "AutocastCPU"; "Autocast" alone is that of GPUs."""
+    return of[0], "cpu" if of[1] == "AutocastCPU" else "cuda"
+
+
 def override(name: str, key: str, function: Callable[..., Any]) -> tuple[str, str]:
     """Registers a function for an operation on the tensors of a kind of device.
 
     Args:
         name: of the operation, or of one form: "sum.dim_IntList".
-        key: the dispatch key of a device, such as "CPU".
-        function: called with the arguments of the operation.
+        key: the dispatch key of a device, such as "CPU", or of its autocast, such as "AutocastCPU".
+        function: called with the arguments of the operation; `fallthrough_kernel` for autocast.
 
     Returns:
         What `restore` takes.
@@ -81,6 +87,12 @@ def override(name: str, key: str, function: Callable[..., Any]) -> tuple[str, st
     packet = aten.packet(name.partition(".")[0])
     if packet is None:
         raise RuntimeError(f"Could not find the operator aten::{name}")
+    if key.startswith("Autocast"):
+        if function is not fallthrough_kernel:
+            refuse(f"an implementation of aten::{name} for {key}", "only a fallthrough_kernel can be")
+        of = (packet.__name__, key)
+        _C._set_autocast_fallthrough(*_cast(of), True)
+        return of
     try:
         kind = device_kind(key)
     except ValueError:
@@ -99,6 +111,9 @@ def override(name: str, key: str, function: Callable[..., Any]) -> tuple[str, st
 
 def restore(of: tuple[str, str]) -> None:
     """Ends an override. In another thread, as of the garbage collector, the mode stays and calls no function."""
+    if of[1].startswith("Autocast"):
+        _C._set_autocast_fallthrough(*_cast(of), False)
+        return
     _functions.pop(of, None)
     if not _functions and _mode is not None and _mode.thread == threading.get_ident():
         _place(False)

@@ -252,7 +252,7 @@ class Library:
             operation.fake = fn
         elif key.startswith("Autograd"):
             operation.autograd = fn
-        else:
+        elif fn is not fallthrough_kernel:  # which leaves a device without an implementation
             operation.kernels[_operation.device_kind(key)] = fn
 
     def fallback(self, fn: _Function, dispatch_key: str = "", *, with_keyset: bool = False) -> None:
@@ -497,5 +497,8 @@ def get_ctx() -> Any:
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Raises when called: there is no other implementation to fall through to."""
+    """For `Library.impl`: autocast leaves the operation as it is, or a device stays without an implementation.
+
+    Raises when called: there is no other implementation to fall through to.
+    """
     refuse("torch.library.fallthrough_kernel", "there is no dispatcher with keys")

@@ -132,6 +132,36 @@ def _of_networks(name: str) -> Any:
     raise AttributeError(f"module 'rgrad._C._nn' has no attribute '{name}'")
 
 
+class _EnablePythonDispatcher:
+    """While it lives, implementations in Python come before others, in PyTorch; operations have none of these here."""
+
+
+class _DisablePythonDispatcher:
+    """The opposite of `_EnablePythonDispatcher`."""
+
+
+def _dispatch_find_schema_or_throw(name: str, overload: str) -> Any:
+    """The form of an operation, such as "aten::sin", that `_dispatch_call_boxed` calls."""
+    from rgrad import ops
+
+    namespace, _, operation = name.partition("::")
+    found = getattr(getattr(ops, namespace), operation, None)
+    if found is None:
+        raise RuntimeError(f"Could not find schema for {name}.{overload}")
+    return getattr(found, overload or "default")
+
+
+def _dispatch_call_boxed(operation: Any, *args: Any, **kwargs: Any) -> Any:
+    """Calls a form of an operation."""
+    return operation(*args, **kwargs)
+
+
+def _dispatch_isTensorSubclassLike(tensor: _C.Tensor) -> bool:
+    """Whether Python or `vmap` computes the operations on a tensor."""
+    dispatches = getattr(type(tensor), "_dispatches", False) or bool(_C._torch_dispatch_stack())
+    return dispatches or _C._is_batched(tensor)
+
+
 def install() -> None:
     """Puts them into the core's module."""
     for name in ("Graph", "Value"):  # annotations of functions that describe operations to an exporter
@@ -141,7 +171,8 @@ def install() -> None:
     _C._nn.__getattr__ = _of_networks  # type: ignore[attr-defined, method-assign]
     _C.Generator.__reduce__ = _reduce_generator  # type: ignore[method-assign, assignment]
     _C.Generator.__setstate__ = _set_generator  # type: ignore[attr-defined]
-    _C._DisableFuncTorch = _DisableFuncTorch  # type: ignore[attr-defined]
+    for made in (_DisableFuncTorch, _DisablePythonDispatcher, _EnablePythonDispatcher):
+        setattr(_C, made.__name__, made)
     for function in (
         _get_tracing_state,
         _are_functorch_transforms_active,
@@ -154,5 +185,8 @@ def install() -> None:
         _get_graph_executor_optimize,
         _get_mkldnn_enabled,
         _set_mkldnn_enabled,
+        _dispatch_find_schema_or_throw,
+        _dispatch_call_boxed,
+        _dispatch_isTensorSubclassLike,
     ):
         setattr(_C, function.__name__, function)

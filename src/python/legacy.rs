@@ -1,6 +1,7 @@
 //! The legacy constructors `Tensor(…)`, `LongTensor(…)`, `x.new(…)`; and tensors of subclasses.
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
@@ -197,6 +198,24 @@ pub fn object_of<'py>(cls: &Bound<'py, PyAny>, t: Tensor) -> PyResult<Bound<'py,
     Ok(obj)
 }
 
+/// Refuses a tensor whose class computes its operations as the data of an object of another class.
+pub fn refuse_data_of_handler(cls: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = cls.py();
+    let Ok(t) = data.cast::<PyTensor>() else { return Ok(()) };
+    if !t.tensor().is_hosted() || t.tensor().is_batched() || data.is_instance(cls)? {
+        return Ok(());
+    }
+    if !data.get_type().getattr(intern!(py, "_dispatches"))?.is_truthy()? {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err(format!(
+        "creating a tensor of subclass {} but its data is already associated to a python object of type {}, whose class \
+         computes the operations on it",
+        cls.getattr(intern!(py, "__name__"))?,
+        type_name(data)
+    )))
+}
+
 /// A tensor of class `cls` over the memory of `data`, without history; used for Parameter.
 #[pyfunction(name = "_make_subclass")]
 #[pyo3(signature = (cls, data, require_grad=false, *, dispatch_sizes_strides_policy=None, dispatch_device=false, dispatch_layout=false, device_for_backend_keys=None))]
@@ -217,6 +236,9 @@ pub fn make_subclass<'py>(
     })?;
     // The device is that of the data.
     let _ = device_for_backend_keys;
+    if cls.cast::<PyType>().is_ok() {
+        refuse_data_of_handler(cls, data.as_any())?;
+    }
     let t = data.tensor().detach();
     t.set_requires_grad(require_grad).py()?;
     let made = object_of(cls, t)?;
@@ -235,8 +257,11 @@ pub fn add_to_class(m: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pymethods]
 impl PyTensor {
     /// A view of the tensor as an object of `cls`, a subclass of Tensor, with history.
-    fn as_subclass<'py>(&self, py: Python<'_>, cls: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        object_of(cls, view::cut::alias(&self.inner(py)).py()?)
+    fn as_subclass<'py>(slf: &Bound<'py, Self>, cls: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if cls.cast::<PyType>().is_ok() {
+            refuse_data_of_handler(cls, slf.as_any())?;
+        }
+        object_of(cls, view::cut::alias(&slf.tensor()).py()?)
     }
 
     /// A tensor with the values of `data`, by default of the dtype and on the device of this tensor.

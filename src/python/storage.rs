@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::buffer::PyUntypedBuffer;
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyWeakrefMethods, PyWeakrefReference};
 
 use super::convert::{dtype_argument, int};
+use super::dispatch::is_wrapper;
 use super::dtype::{PyDevice, device_of, type_name};
 use super::error::IntoPy;
 use super::interop::adopt;
@@ -37,6 +38,8 @@ pub struct PyStorage {
     memory: Mutex<Storage>,
     /// The key of the object in `OBJECTS`; 0 if it is not there.
     key: AtomicUsize,
+    /// Whether it is that of a tensor whose class computes its operations, which has no memory.
+    of_wrapper: AtomicBool,
 }
 
 /// The objects of storages that tensors were asked for, by the storage's id: a storage has one object while that lives.
@@ -76,7 +79,11 @@ impl Drop for PyStorage {
 
 impl PyStorage {
     fn over(storage: Storage) -> PyStorage {
-        PyStorage { memory: Mutex::new(storage), key: AtomicUsize::new(0) }
+        PyStorage {
+            memory: Mutex::new(storage),
+            key: AtomicUsize::new(0),
+            of_wrapper: AtomicBool::new(false),
+        }
     }
 
     fn now(&self) -> Storage {
@@ -147,6 +154,12 @@ impl PyStorage {
 
     /// Address of the first byte; 0 if empty.
     fn data_ptr(&self) -> PyResult<usize> {
+        if self.of_wrapper.load(Ordering::Relaxed) {
+            return Err(PyRuntimeError::new_err(
+                "cannot access the data pointer of a storage without memory: the class of its tensor computes the \
+                 operations",
+            ));
+        }
         if self.now().is_empty() || self.now().device() == Device::Meta {
             return Ok(0);
         }
@@ -333,7 +346,12 @@ impl PyStorage {
 impl PyTensor {
     /// The storage of this tensor, shared with its views.
     fn untyped_storage(&self, py: Python<'_>) -> PyResult<Py<PyStorage>> {
-        object_of(py, self.inner(py).storage())
+        let t = self.inner(py);
+        let object = object_of(py, t.storage())?;
+        if is_wrapper(&t) {
+            object.get().of_wrapper.store(true, Ordering::Relaxed);
+        }
+        Ok(object)
     }
 
     fn is_shared(&self) -> bool {

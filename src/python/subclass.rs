@@ -360,6 +360,16 @@ pub fn inplace_overridden(name: &str, slf: &Bound<'_, PyTensor>, other: &Bound<'
     Ok(overridden(py, || tensor_attribute(py, name), &[slf.as_any(), other], &[], all)?.is_some())
 }
 
+/// What a `__torch_function__` makes of indexing: that of the tensor, of its index or of what is written; None without one.
+#[inline]
+pub fn index_overridden<'py>(name: &str, args: &[&Bound<'py, PyAny>]) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let Some(first) = args.first().filter(|_| is_watched() && !is_torch_function_mode_enabled()) else {
+        return Ok(None);
+    };
+    let py = first.py();
+    overridden(py, || tensor_attribute(py, name), args, &[], false)
+}
+
 /// A method of the class `Tensor`.
 pub fn tensor_attribute<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     super::object::class_object(py).getattr(name)

@@ -6,12 +6,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use super::convert::{Ty, check_range, number, scalar, size};
-use super::dispatch::{any_asks_class, asks_class, by_class, host_by_class, shown_device};
+use super::dispatch::{any_asks_class, asks_class, by_class, host_by_class, or_none, shown_device};
 use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
 use super::object::as_tensor;
 pub use super::object::{PyTensor, TensorObject, wrap};
-use super::subclass::{is_watched, operator_overridden};
+use super::subclass::{index_overridden, is_watched, operator_overridden};
 use super::{index, interop, legacy};
 use crate::backend::memory;
 use crate::device::Device;
@@ -90,7 +90,10 @@ pub fn operator(
     } else {
         row.call(&args, &[])
     };
-    wrap(py, out.py()?)
+    match or_none(out).py()? {
+        Some(out) => wrap(py, out),
+        None => Ok(py.None()),
+    }
 }
 
 /// An array divided by a tensor: the only reflected operator that takes arrays, as PyTorch computes it by a product.
@@ -140,6 +143,9 @@ impl PyTensor {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyTensor> {
+        if let Ok(data) = args.get_item(0) {
+            legacy::refuse_data_of_handler(class.as_any(), &data)?;
+        }
         let t = legacy::construct(args, kwargs, None)?;
         host_by_class(class, &t)?;
         Ok(PyTensor::of(t))
@@ -434,6 +440,9 @@ impl PyTensor {
     // ---- indexing
 
     fn __getitem__(slf: &Bound<'_, Self>, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        if let Some(out) = index_overridden("__getitem__", &[slf.as_any(), key])? {
+            return Ok(out.unbind());
+        }
         let t = &slf.tensor();
         if asks_class(t) || interpreter::active() && any_asks_class(key) {
             return Ok(by_class(slf, "getitem", [key.clone()])?.unbind());
@@ -447,6 +456,9 @@ impl PyTensor {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
+        if index_overridden("__setitem__", &[slf.as_any(), key, value])?.is_some() {
+            return Ok(());
+        }
         let t = &slf.tensor();
         if asks_class(t) || interpreter::active() && (any_asks_class(key) || any_asks_class(value)) {
             return by_class(slf, "setitem", [key.clone(), value.clone()]).map(drop);

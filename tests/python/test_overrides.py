@@ -423,3 +423,15 @@ def test_a_debugger_may_read_the_locals_of_every_function_that_asks_a_mode():
         F.max_pool1d_with_indices(torch.ones(1, 1, 4), 2)
     found = dict(read)
     assert found["pdist"]["kwargs"] == {} and found["max_pool1d_with_indices"]["args"][1] == 2
+
+
+def test_indexing_asks_the_classes_of_the_index_and_of_what_is_written():
+    class Asked(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__
+
+    x, index = torch.zeros(3), Asked([0.0])
+    assert x[index] == x[[index, index]] == x[index, 0] == "__getitem__"
+    x[0] = Asked([7.0])
+    assert torch.equal(x, torch.zeros(3))

@@ -570,3 +570,52 @@ def test_type_as_a_tensor_whose_class_answers_for_the_device_goes_there():
             return torch.device("meta") if func is torch.ops.prim.device.default else NotImplemented
 
     assert torch.ones(1).type_as(Elsewhere()).is_meta
+
+
+class Elements(torch.Tensor):
+    """Wraps a tensor; addition has no result."""
+
+    @staticmethod
+    def __new__(cls, elem):
+        made = torch.Tensor._make_wrapper_subclass(cls, elem.shape, dtype=elem.dtype)
+        made.elem = elem
+        return made
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """As a method of the object, which it need not be."""
+        assert isinstance(self, Elements)
+        if func is torch.ops.aten.add.Tensor:
+            return None
+        args, kwargs = tree_map(lambda t: t.elem if isinstance(t, Elements) else t, (args, kwargs or {}))
+        return tree_map(lambda t: Elements(t) if isinstance(t, torch.Tensor) else t, func(*args, **kwargs))
+
+
+def test_an_operator_gives_the_none_that_a_handler_returned():
+    x = Elements(torch.ones(2))
+    assert x + 2 is None and 2 + x is None
+    assert type(x * 2) is Elements
+    with pytest.raises(RuntimeError, match="but got None"):
+        torch.nn.functional.mse_loss(x.requires_grad_(), x).acos().backward()
+
+
+def test_the_storage_of_a_wrapper_has_no_address_and_its_object_no_other_class():
+    class Other(torch.Tensor):
+        pass
+
+    x = Elements(torch.ones(2))
+    with pytest.raises(RuntimeError, match="without memory"):
+        x.untyped_storage().data_ptr()
+    for make in (x.as_subclass, lambda cls: cls(x), lambda cls: torch.Tensor._make_subclass(cls, x)):
+        with pytest.raises(RuntimeError, match="subclass Other but.*already associated to a python object"):
+            make(Other)
+    assert x.as_subclass(Elements).shape == x.shape
+
+
+def test_a_form_of_an_operation_is_found_by_name_and_tensors_of_classes_are_told_apart():
+    sin = torch._C._dispatch_find_schema_or_throw("aten::sin", "")
+    x = torch.ones(2)
+    assert torch.equal(torch._C._dispatch_call_boxed(sin, x), x.sin())
+    with pytest.raises(RuntimeError, match="Could not find schema for aten::sine"):
+        torch._C._dispatch_find_schema_or_throw("aten::sine", "")
+    assert torch._C._dispatch_isTensorSubclassLike(Elements(x))
+    assert not torch._C._dispatch_isTensorSubclassLike(x)

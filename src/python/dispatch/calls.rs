@@ -14,7 +14,7 @@ use super::hosting::hosted;
 use super::modes::{self, Mode, Pushed};
 use super::nodes::{Repeat, compute_node, record_node, second_run};
 use crate::dtype::Scalar;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{BelowAutograd, Grads, ModeGuard, grad_enabled};
 use crate::ops::interpreter::{self, Caller, Form, HostInterpreter, NodeCall, OpCall};
 use crate::ops::mirror::{Mirror, results, tensors, with_results, with_tensors};
@@ -104,6 +104,18 @@ pub(super) fn arguments(call: &OpCall, values: &[Value]) -> Vec<Tensor> {
     found
 }
 
+/// What the error says of a handler that returned None where the core needs a tensor.
+const NONE: &str = "__torch_dispatch__ must return the tensor that ";
+
+/// The result of an operator, whose program gets None where the handler returned that.
+#[inline]
+pub fn or_none<T>(computed: Result<T>) -> Result<Option<T>> {
+    match computed {
+        Err(Error::Runtime(said)) if said.starts_with(NONE) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// Has Python compute a call.
 pub(super) fn compute(call: &OpCall, values: &[Value], mode: Option<&Py<PyAny>>) -> Result<Out> {
     if let Some(out) = Python::attach(|py| by_parts(py, call, values, mode)).map_err(foreign)? {
@@ -145,7 +157,7 @@ pub(super) fn compute(call: &OpCall, values: &[Value], mode: Option<&Py<PyAny>>)
     ensure!(
         in_place || into || !matches!((&computed, call.caller), (Computed::None, Caller::Core)),
         Runtime,
-        "__torch_dispatch__ must return the tensor that {} computes for the library, but got None",
+        "{NONE}{} computes for the library, but got None",
         call.op.name
     );
     if let Form::Into(outs) = call.form {

@@ -121,7 +121,7 @@ fn ask<'py>(
     for object in &objects {
         // A mode that left the call to the classes sees what these call.
         let _refused = mode.map(|mode| Pushed::new(Mode(mode.clone_ref(py))));
-        let out = object.get_type().getattr(name)?.call1((func, &types, args, kwargs))?;
+        let out = object.call_method1(name, (func, &types, args, kwargs))?;
         if !out.is(py.NotImplemented()) {
             return Ok(out);
         }

@@ -239,7 +239,11 @@ pub fn by_class<'py>(
 
 /// Whether the class of a tensor computes its operations, and it has no memory.
 #[pyfunction(name = "_is_wrapper")]
-pub fn is_wrapper(t: &Bound<'_, PyTensor>) -> bool {
-    let t = t.tensor();
-    t.is_hosted() && t.device() == Device::Meta && shown_device(&t) != Device::Meta
+pub fn wraps(t: &Bound<'_, PyTensor>) -> bool {
+    is_wrapper(&t.tensor())
+}
+
+/// Whether a tensor has no memory because its class computes its operations.
+pub fn is_wrapper(t: &Tensor) -> bool {
+    t.is_hosted() && t.device() == Device::Meta && shown_device(t) != Device::Meta
 }

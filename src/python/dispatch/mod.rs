@@ -20,11 +20,12 @@ mod hosting;
 mod modes;
 mod nodes;
 
+pub use calls::or_none;
 pub use functions::{call_torch_dispatch, record_written_by};
 pub use handlers::forget_last;
 pub use hosting::{
     Hosted, any_asks_class, asks_class, by_class, host_by_class, is_wrapper, keep_object, kept_object,
-    make_wrapper, meet_dispatch, shown_device, value_by_class,
+    make_wrapper, meet_dispatch, shown_device, value_by_class, wraps,
 };
 pub use modes::{
     any_mode, dispatch_disabled, dispatch_modes, pop_dispatch_mode, push_dispatch_mode, set_below_autograd,

@@ -44,8 +44,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         super().__init__()
         self.graph, self.root = graph, root
         self.decompositions = decompositions or {}
-        # By id, and by place in memory: what a node saved for backward is another tensor of the same memory. The tensors
-        # are kept, so that ids and memory are not used again.
+        # By id, and by place in memory: what a node saved for backward is another tensor of the same memory. The
+        # tensors are kept, so that ids and memory are not used again.
         self._nodes: dict[Any, tuple[Tensor, Node]] = {}
         self._constants = 0
 

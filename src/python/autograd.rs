@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList};
 
 use super::convert::tensors_or_none;
-use super::dispatch::{any_mode, by_class};
+use super::dispatch::{any_mode, asks_class, by_class};
 use super::dtype::{PyDType, dtype_object, type_name};
 use super::error::IntoPy;
 use super::hooks::{Callable, PyHookHandle, hooks_dict};
@@ -298,10 +298,17 @@ impl PyTensor {
     }
 
     fn detach(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        if any_mode() {
-            return by_class(slf, "detach", []).map(Bound::unbind);
+        let t = slf.tensor();
+        let of_class = asks_class(&t);
+        if !any_mode() && !of_class {
+            return wrap(slf.py(), t.detached().py()?);
         }
-        wrap(slf.py(), slf.tensor().detached().py()?)
+        let made = by_class(slf, "detach", [])?;
+        if of_class && let Ok(made) = made.cast::<Self>() {
+            // The handler made a tensor with memory of its own, if any.
+            made.tensor().share_version(&t);
+        }
+        Ok(made.unbind())
     }
 
     fn detach_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

@@ -476,6 +476,11 @@ impl Storage {
         h.counter.get_or_init(|| Arc::new(AtomicU32::new(h.version.load(Ordering::Relaxed)))).clone()
     }
 
+    /// Counts writes together with another storage, if this one counts alone so far.
+    pub fn share_counter(&self, other: &Storage) {
+        self.header().counter.get_or_init(|| other.counter());
+    }
+
     /// Bytes of data that the host can address: none if a deferred storage finds no memory.
     #[inline(always)]
     pub fn host_len(&self) -> usize {

@@ -132,6 +132,14 @@ impl Tensor {
         }
     }
 
+    /// Counts writes together with another tensor of other memory, if both count by their storages.
+    pub fn share_version(&self, other: &Tensor) {
+        let (own, others) = (&self.0.storage, &other.0.storage);
+        if self.0.counter.is_none() && other.0.counter.is_none() && !own.same(others) {
+            own.share_counter(others);
+        }
+    }
+
     /// Increments the version counter.
     #[inline]
     pub fn bump_version(&self) {

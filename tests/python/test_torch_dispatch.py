@@ -619,3 +619,12 @@ def test_a_form_of_an_operation_is_found_by_name_and_tensors_of_classes_are_told
         torch._C._dispatch_find_schema_or_throw("aten::sine", "")
     assert torch._C._dispatch_isTensorSubclassLike(Elements(x))
     assert not torch._C._dispatch_isTensorSubclassLike(x)
+
+
+def test_a_detached_tensor_of_a_class_counts_writes_with_it_and_its_data_does_not():
+    x = Elements(torch.ones(2))
+    before = x._version
+    x.detach().mul_(2)
+    assert x._version == before + 1
+    x.data.mul_(2)
+    assert x._version == before + 1

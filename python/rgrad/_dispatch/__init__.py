@@ -136,7 +136,10 @@ def call(full_name: str, function: Callable[..., Any], args: Any, kwargs: Any) -
 
 def detach(t: Tensor) -> Tensor:
     """The tensor of the same class without history."""
-    return call("detach.default", Tensor.detach, (t,), {})
+    made = call("detach.default", Tensor.detach, (t,), {})
+    if not isinstance(made, Tensor) and not _C._torch_dispatch_stack():
+        raise RuntimeError(f"Unable to cast {made} to Tensor")
+    return made
 
 
 def ones_like(t: Tensor) -> Tensor:

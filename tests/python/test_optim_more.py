@@ -11,6 +11,8 @@ import reference_optim
 import rgrad as torch
 from rgrad.autograd import gradcheck
 from rgrad.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from rgrad.testing import assert_close
+from rgrad.utils._pytree import tree_map
 
 VALUES = reference.read(reference_optim.__file__)
 
@@ -263,3 +265,41 @@ def test_fused_steps_refuse_parameters_without_memory(name):
     weight.grad = torch.ones(3, device="meta")
     with pytest.raises(RuntimeError, match="`fused=True` requires all the params to be floating point Tensors of supp"):
         getattr(torch.optim, name)([weight], fused=True).step()
+
+
+class _Held(torch.Tensor):
+    """A tensor whose class keeps the numbers in another one."""
+
+    @staticmethod
+    def __new__(cls, held):
+        return torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=held.dtype, requires_grad=held.requires_grad)
+
+    def __init__(self, held):
+        self.held = held.detach()
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def bare(x):
+            return x.held if isinstance(x, cls) else x
+
+        result = func(*tree_map(bare, args), **tree_map(bare, kwargs or {}))
+        if func.__name__.split(".")[0].endswith("_"):
+            return args[0]
+        return tree_map(lambda x: cls(x) if isinstance(x, torch.Tensor) else x, result)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_parameters_that_keep_their_numbers_elsewhere_are_updated_like_others(kind):
+    start = torch.tensor([1.0, -2.0])
+    plain, other, held = (torch.nn.Parameter(x) for x in (start.clone(), start.clone(), _Held(start.clone())))
+    settings = {"lr": 0.1, "weight_decay": 0.01, **({"momentum": 0.9} if kind == "SGD" else {})}
+    mixed = getattr(torch.optim, kind)([held, other], **settings)
+    alone = getattr(torch.optim, kind)([plain], **settings)
+    for _ in range(3):
+        for p in (plain, other, held):
+            grad = torch.tensor([0.5, 3.0])
+            p.grad = _Held(grad) if p is held else grad
+        mixed.step()
+        alone.step()
+    assert_close(other, plain)
+    assert_close(held.held, plain.detach())

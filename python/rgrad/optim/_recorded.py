@@ -21,10 +21,15 @@ Formula = Callable[["Tensor", "Tensor", State, dict[str, Any]], "Tensor"]
 
 
 def record_step(
-    formula: Formula, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[State]
+    formula: Formula,
+    group: dict[str, Any],
+    params: list[Tensor],
+    grads: list[Tensor],
+    states: list[State],
+    recorded: bool = True,
 ) -> None:
-    """Updates parameters and state by a formula, in grad mode."""
-    with rgrad.enable_grad():
+    """Updates parameters and state by a formula, in grad mode if the step is recorded."""
+    with rgrad.set_grad_enabled(recorded):
         for param, grad, state in zip(params, grads, states, strict=True):
             param.copy_(formula(param, -grad if group["maximize"] else grad, state, group))
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import rgrad
 from rgrad import Tensor
+from rgrad._utils import is_wrapper
 from rgrad.optim._recorded import Formula, record_step
 from rgrad.utils._foreach_utils import _get_fused_kernels_supported_devices
 from rgrad.utils.hooks import RemovableHandle
@@ -157,6 +158,8 @@ class Optimizer:
     """
 
     _opt_called = _followed = False
+    # Whether a parameter is of a class that keeps its numbers elsewhere.
+    _has_wrappers = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -257,6 +260,7 @@ class Optimizer:
                 stacklevel=3,
             )
         self._check_beside_others(param_group)
+        self._has_wrappers = self._has_wrappers or any(map(is_wrapper, param_group["params"]))
         self.param_groups.append(param_group)
 
     def _with_defaults(self, group: dict[str, Any]) -> dict[str, Any]:
@@ -434,6 +438,22 @@ class GroupOptimizer(Optimizer):
     # See Note [Differentiable steps].
     _formula: Formula | None = None
 
+    def _update_wrappers(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        """As `_update`, by a formula for parameters whose class keeps the numbers elsewhere and computes with them."""
+        formula = self._formula
+        if formula is None:
+            self._update(group, params, grads)
+            return
+        of_class: tuple[list[Tensor], list[Tensor]] = [], []
+        of_core: tuple[list[Tensor], list[Tensor]] = [], []
+        for param, grad in zip(params, grads, strict=True):
+            of = of_class if is_wrapper(param) else of_core
+            of[0].append(param)
+            of[1].append(grad)
+        record_step(formula, group, *of_class, self._states(group, of_class[0]), recorded=False)
+        if of_core[0]:
+            self._update(group, *of_core)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for entries in self.state.values():
@@ -452,6 +472,8 @@ class GroupOptimizer(Optimizer):
                 check_capturable(params)
             if self._formula is not None and group.get("differentiable"):
                 record_step(self._formula, group, params, grads, self._states(group, params))
+            elif self._has_wrappers:
+                self._update_wrappers(group, params, grads)
             else:
                 self._update(group, params, grads)
         return loss

@@ -767,3 +767,28 @@ def test_objects_with_slots_that_are_declared_safe_are_loaded(cls):
     with torch.serialization.safe_globals([cls]):
         loaded = torch.load(file, weights_only=True)
     assert type(loaded) is cls and loaded.x == 3 and getattr(loaded, "y", 4) == 4
+
+
+class _Overriding(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+@pytest.mark.parametrize("parameter", [False, True])
+def test_tensors_of_a_class_that_overrides_functions_are_saved_in_pytorchs_form(parameter):
+    made = torch.ones(3).as_subclass(_Overriding)
+    made.note = "kept"
+    if parameter:
+        made = nn.Parameter(made)
+    file = io.BytesIO()
+    torch.save(made, file)
+    file.seek(0)
+    with torch.serialization.safe_globals([_Overriding]):
+        loaded = torch.load(file)
+    assert type(loaded) is _Overriding and torch.equal(loaded, made)
+    assert isinstance(loaded, nn.Parameter) == parameter and loaded.requires_grad == parameter
+    assert parameter or loaded.note == "kept"
+    with zipfile.ZipFile(file) as archive:
+        pickled = archive.read(next(name for name in archive.namelist() if name.endswith("data.pkl")))
+    assert b"rgrad" not in pickled

@@ -98,7 +98,9 @@ class TensorPickler(_PythonPickler):
         if isinstance(obj, rgrad.Tensor):
             # A class that pickles its objects itself is left to it.
             own = (rgrad.Tensor.__reduce_ex__, rgrad.nn.Parameter.__reduce_ex__)
-            return self._reduced(obj) if type(obj).__reduce_ex__ in own else NotImplemented
+            # The methods of a class with a `__torch_function__` wrap those of Tensor.
+            method: Any = type(obj).__reduce_ex__
+            return self._reduced(obj) if getattr(method, "__wrapped__", method) in own else NotImplemented
         if isinstance(obj, rgrad.Size):
             return _SIZE, (tuple(obj),)
         if isinstance(obj, rgrad.device):

@@ -179,3 +179,10 @@ def test_constructors_of_typed_tensors_ignore_a_context_of_the_meta_device():
     with torch.device("meta"):
         assert torch.Tensor(2).device.type == torch.FloatTensor([1]).device.type == "cpu"
         assert torch.zeros(1, device="cpu").new(2).device.type == "cpu" and torch.zeros(1).new(2).device.type == "meta"
+
+
+@pytest.mark.parametrize("name", ["chebyshev_polynomial_t", "hermite_polynomial_he", "legendre_polynomial_p"])
+def test_polynomials_have_a_shape_without_values(name):
+    x = torch.ones(2, 3, device="meta")
+    result = getattr(torch.special, name)(x, torch.ones(3, device="meta"))
+    assert result.device.type == "meta" and result.shape == (2, 3) and result.dtype == torch.float32

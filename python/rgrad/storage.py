@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import os
 import sys
 import warnings
@@ -249,8 +250,9 @@ def _allocated(function: str, data: tuple[Any, ...], dtype: _C.dtype, device: An
     if kind not in _DEVICES and not kind.isdigit():
         raise RuntimeError(f"torch.UntypedStorage(): Storage device not recognized: {kind}")
     content = data[0] if data else 0
-    if isinstance(content, int):
-        return _C.empty(content, dtype=dtype, device=device or "cpu").untyped_storage()
+    if hasattr(content, "__index__") and not hasattr(content, "__len__"):
+        # A number, also one of NumPy.
+        return _C.empty(operator.index(content), dtype=dtype, device=device or "cpu").untyped_storage()
     if isinstance(content, (Tensor, TypedStorage, UntypedStorage)) or not hasattr(content, "__len__"):
         raise _wrong_arguments(function, TypeError, f"Argument type not recognized: {type(content)}")
     return _C.tensor(content, dtype=dtype, device=device or "cpu").untyped_storage()

@@ -256,3 +256,7 @@ def test_every_use_of_a_storage_with_a_dtype_may_warn():
     finally:
         torch.storage._set_always_warn_typed_storage_removal(False)
     assert not torch.storage._get_always_warn_typed_storage_removal()
+
+
+def test_a_storage_has_as_many_elements_as_a_number_of_numpy_says():
+    assert len(torch.FloatStorage(np.int16(3))) == 3 and len(torch.IntStorage(np.array([4, 5]))) == 2

@@ -427,3 +427,33 @@ def test_tangents_on_a_gpu_are_those_of_the_cpu(gpu, dtype):
         found = fwAD.unpack_dual(f(fwAD.make_dual(x.to(gpu, dtype), dx.to(gpu, dtype)))).tangent
     assert found.device.type == gpu.type and found.dtype is dtype
     assert torch.allclose(found.cpu().float(), expected, atol=1e-5 if dtype is torch.float32 else 2e-2)
+
+
+def test_a_jvp_gives_no_tangent_to_what_has_no_gradient_and_writes_where_forward_does():
+    class Fixed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = x.clone()
+            ctx.mark_non_differentiable(out)
+            return x.clone(), out
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent.clone(), tangent.clone()
+
+    class Unwritten(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent
+
+    with fwAD.dual_level():
+        x = fwAD.make_dual(torch.ones(2), torch.ones(2))
+        with pytest.raises(RuntimeError, match="You should return None at that position instead"):
+            Fixed.apply(x)
+        with pytest.raises(RuntimeError, match="jvp function must modify the corresponding gradient inplace"):
+            Unwritten.apply(x)

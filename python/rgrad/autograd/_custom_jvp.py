@@ -27,6 +27,7 @@ def apply_with_jvp(level: _Level, cls: Any, ctx: FunctionCtx, args: tuple[Any, .
             else t
             for x, t in zip(args, tangents, strict=True)
         )  # fmt: skip
+        versions = [t._version if isinstance(t, Tensor) and not t.is_inference() else None for t in given]
         ctx._in_jvp = True  # type: ignore[attr-defined]
         try:
             found = _as_tuple(cls.jvp(ctx, *given))
@@ -43,10 +44,15 @@ def apply_with_jvp(level: _Level, cls: Any, ctx: FunctionCtx, args: tuple[Any, .
         if t is not None and not isinstance(t, Tensor):
             raise RuntimeError(f"expected Variable or None (got {type(t).__name__}) for grad output {i}.")
         if not isinstance(o, Tensor) or not o.dtype.is_floating_point or any(raw is x for x in fixed):
+            if t is not None and isinstance(o, Tensor):
+                raise RuntimeError(
+                    f"Function's jvp returned a gradient at position {i}, but the output there is not differentiable. "
+                    "You should return None at that position instead."
+                )
             duals.append(o)
             continue
         in_place = any(raw is x for x in dirty)
-        _check_aliasing(args, given, raw, base, t, in_place)
+        _check_aliasing(args, given, raw, base, t, in_place, versions)
         if t is None:
             duals.append(o if in_place else _Severed.apply(o))
         else:
@@ -54,16 +60,18 @@ def apply_with_jvp(level: _Level, cls: Any, ctx: FunctionCtx, args: tuple[Any, .
     return duals[0] if not isinstance(output, tuple) else tuple(duals)
 
 
-def _check_aliasing(args: Any, tangents: Any, raw: Tensor, base: Tensor | None, t: Any, in_place: bool) -> None:
-    """Tangents must be views, or be written in place, where the results are."""
-    for x, given in zip(args, tangents, strict=True):
+def _check_aliasing(
+    args: Any, tangents: Any, raw: Tensor, base: Tensor | None, t: Any, in_place: bool, versions: list[int | None]
+) -> None:
+    """Tangents must be views, or be written in place, where the results are. Versions are those before the call."""
+    for x, given, version in zip(args, tangents, versions, strict=True):
         if not isinstance(x, Tensor) or not isinstance(given, Tensor):
             continue
         if in_place:
-            if raw is x and t is not given:
+            if raw is x and (t is not given or t._version == version):
                 raise RuntimeError(
                     "An inplace custom Function is not modifying the forward mode gradients inplace: where forward "
-                    "writes to an input, jvp must write to the tangent of that input and return it."
+                    "writes to an input, the jvp function must modify the corresponding gradient inplace and return it."
                 )
             continue
         start = "A custom Function's forward is returning a view (or an input as-is) but the jvp is "

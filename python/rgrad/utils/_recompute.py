@@ -182,7 +182,8 @@ class Region:
     def _report(self) -> str:
         before, again = ("\n".join(log) for log in self.logs or ([], []))
         return (
-            " An error happened while unpacking tensors; dumping logs of latest computation, as debug=True asks.\n"
+            " An error happened while unpacking tensors; dumping logs of latest computation.\n"
+            "You are seeing this error because you passed `debug=True` to checkpoint.\n"
             f"\nTensors saved in the original forward:\n\n{before}\n"
             f"\nTensors saved during recomputation:\n\n{again}\n"
         )

@@ -73,3 +73,21 @@ def test_calls_have_the_names_that_they_have_in_policies():
     with first:
         x.float().contiguous().add_(1).dim()
     assert asked == []
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_gradients_of_a_convolution_are_those_of_autograd(transposed):
+    x = torch.randn(2, 4, 7, 6, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(4, 2, 3, 3, dtype=torch.float64, requires_grad=True)
+    settings = ([2, 1], [1, 0], [1, 1], transposed, [1, 0] if transposed else [0, 0], 2)
+    out = torch.ops.aten.convolution(x, w, None, *settings)
+    g = torch.randn_like(out)
+    expected = torch.autograd.grad(out, (x, w), g, create_graph=True)
+    found = torch.ops.aten.convolution_backward(g, x, w, None, *settings, [True, True, True])
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=False))
+    torch.testing.assert_close(found[2], g.sum((0, 2, 3)))
+    second = [torch.autograd.grad(grads[0].square().sum(), w)[0] for grads in (found, expected)]
+    torch.testing.assert_close(*second)
+    with torch.no_grad():
+        only = torch.ops.aten.convolution_backward(g, x, w, None, *settings, [False, True, False])
+    assert only[0] is only[2] is None and torch.equal(only[1], expected[1]) and not only[1].requires_grad

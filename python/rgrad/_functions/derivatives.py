@@ -36,6 +36,50 @@ def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, in
     return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
 
 
+def convolution_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: Any,
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The gradients of a convolution's input, weight and bias; `torch.ops.aten.convolution_backward`.
+
+    Args:
+        grad_output: the result's gradient.
+        input: the convolution's input.
+        weight: its weight.
+        bias_sizes: accepted; the bias has one element for each channel of the result.
+        stride: of the convolution, one number for each dimension of the image.
+        padding: likewise.
+        dilation: likewise.
+        transposed: whether it was a transposed convolution.
+        output_padding: of a transposed convolution.
+        groups: the number of groups of channels.
+        output_mask: for each of the gradients, whether it is computed; those that are not are None.
+    """
+    recorded = rgrad.is_grad_enabled()
+    x, w = (t if recorded and t.requires_grad else t.detach().requires_grad_() for t in (input, weight))
+    wanted = [t for t, asked in zip((x, w), output_mask, strict=False) if asked]
+    found: list[Tensor] = []
+    if wanted:
+        with rgrad.enable_grad():
+            out = rgrad.ops.aten.convolution(
+                x, w, None, stride, padding, dilation, transposed, output_padding, groups
+            )
+        found = list(rgrad.autograd.grad(out, wanted, grad_output, create_graph=recorded))
+    of_input = found.pop(0) if output_mask[0] else None
+    of_weight = found.pop(0) if output_mask[1] else None
+    of_bias = grad_output.sum([0, *range(2, grad_output.dim())]) if output_mask[2] else None
+    return of_input, of_weight, of_bias
+
+
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     """A weight of the direction of `v` and the norm of `g`, one for each index of `dim`."""
     return v * (g / rgrad.norm_except_dim(v, 2, dim))

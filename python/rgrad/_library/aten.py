@@ -11,6 +11,7 @@ from typing import Any
 import rgrad
 from rgrad._absent import absent_function
 from rgrad._C import Tensor
+from rgrad._functions.derivatives import convolution_backward
 from rgrad._ops import OpOverload as _OpOverload
 from rgrad._ops import OpOverloadPacket as _OpOverloadPacket
 from rgrad._out import write_exactly, write_out
@@ -209,6 +210,7 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "slow_conv3d": _plain_convolution(3),
     "_pad_circular": _pads("circular"),
     "convolution": _convolution,
+    "convolution_backward": convolution_backward,
     "_local_scalar_dense": Tensor.item,
     **{f"_{name}": _normalized(name) for name in ("softmax", "log_softmax")},
     "elu": _with_out("elu", _elu),

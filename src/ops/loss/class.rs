@@ -158,6 +158,18 @@ impl Total {
             Total::OnDevice(total) => arith::div(t, total),
         }
     }
+
+    /// The quotient for a gradient: 0 if the total weight is 0, where the loss itself is NaN.
+    fn divide_gradient(&self, g: &Tensor) -> Result<Tensor> {
+        match self {
+            Total::Number(total) => arith::mul(g, if *total == 0.0 { 0.0 } else { 1.0 / total }),
+            Total::OnDevice(total) => {
+                let none = rows::eq.call(&[total.into(), 0.0.into()], &[])?;
+                let share = arith::div(g, total)?;
+                rows::select_where.call(&[(&none).into(), 0.0.into(), (&share).into()], &[])
+            }
+        }
+    }
 }
 
 struct NllLoss {
@@ -205,8 +217,7 @@ impl Function for NllLoss {
         let g = arith::to_dtype(g, wide(g.dtype()))?;
         let g = match &self.total {
             None => g,
-            Some(Total::Number(total)) => arith::mul(&g, 1.0 / total)?,
-            Some(on_device) => on_device.divide(&g)?,
+            Some(total) => total.divide_gradient(&g)?,
         };
         if !grad_enabled() {
             return Ok(smallvec![Some(self.gradient(cx, &logp, &g, self.fused)?)]);

@@ -572,3 +572,24 @@ def test_the_last_bag_goes_to_the_end_where_pytorch_does_not_read_its_end(mode, 
     options = {"mode": mode, "padding_idx": padding, "include_last_offset": True}
     result = F.embedding_bag(indices, table, offsets, **options)
     assert result[1].tolist() == ([4.0, 5.0] if whole else [0.0, 0.0])
+
+
+@pytest.mark.parametrize("weight", [None, [0.5, 2.0, 1.0, 1.0]])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_a_batch_of_ignored_targets_has_no_gradient(weight, smoothing):
+    x = torch.randn(3, 4, requires_grad=True)
+    settings = {"weight": None if weight is None else torch.tensor(weight), "label_smoothing": smoothing}
+    loss = F.cross_entropy(x, torch.full((3,), -100), **settings)
+    assert loss.isnan()
+    (grad,) = torch.autograd.grad(loss, x, create_graph=True)
+    assert grad.count_nonzero() == 0
+    loss.backward()
+    assert x.grad.count_nonzero() == 0
+
+
+def test_batch_norm_of_an_empty_input_takes_parameters_of_another_dtype():
+    module = nn.BatchNorm2d(3)
+    x = torch.empty(0, 3, 2, 2, dtype=torch.float64, requires_grad=True)
+    out = module(x)
+    out.sum().backward()
+    assert out.dtype == torch.float64 and module.weight.grad.tolist() == [0.0] * 3 and x.grad.shape == x.shape

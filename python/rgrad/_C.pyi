@@ -1540,6 +1540,7 @@ class Tensor:
     @property
     def mT(self) -> Tensor: ...
     _backward_hooks: Any
+    _cdata: Any
     _dispatches: Any
     _fix_weakref: Any
     _grad: Any

@@ -239,6 +239,12 @@ impl PyTensor {
         self.inner(py).meta().map_or(0, |m| m.output())
     }
 
+    /// A number that tells tensors apart: `.data =` keeps it, `utils.swap_tensors` exchanges it.
+    #[getter]
+    fn _cdata(&self, py: Python<'_>) -> usize {
+        Arc::as_ptr(self.inner(py).meta_or_new()) as usize
+    }
+
     #[getter]
     fn _version(&self, py: Python<'_>) -> PyResult<u32> {
         let t = self.inner(py);

@@ -225,3 +225,13 @@ def test_a_cycle_through_an_object_that_is_a_gradient_is_collected():
     del p
     gc.collect()
     assert gone() is None
+
+
+def test_the_number_of_a_tensor_stays_with_data_and_is_exchanged_by_swap_tensors():
+    a, b = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.zeros(3))
+    before = a._cdata, b._cdata
+    assert before[0] != before[1]
+    a.data = torch.zeros(5, dtype=torch.float64)
+    assert a._cdata == before[0]
+    torch.utils.swap_tensors(a, b)
+    assert (b._cdata, a._cdata) == before

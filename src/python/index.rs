@@ -81,7 +81,10 @@ fn sequence(key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 /// it is short and any element is itself a sequence, a tensor, a slice, an ellipsis or None.
 fn stands_for_tuple(key: &Bound<'_, PyAny>) -> bool {
     let is_sequence = |x: &Bound<'_, PyAny>| interop::is_sequence(x);
-    if key.is_exact_instance_of::<PyInt>() || key.cast::<PyTensor>().is_ok() || !is_sequence(key) {
+    // An array is one index, whatever its rows are.
+    let one =
+        key.is_exact_instance_of::<PyInt>() || key.cast::<PyTensor>().is_ok() || interop::is_ndarray(key);
+    if one || !is_sequence(key) {
         return false;
     }
     let Ok(n) = key.len() else { return false };

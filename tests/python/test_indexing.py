@@ -366,3 +366,15 @@ def test_the_reduce_argument_of_scatter_is_deprecated():
             torch.zeros(2).scatter(0, torch.tensor([0]), torch.ones(1), reduce="add")
     finally:
         torch.set_warn_always(before)
+
+
+def test_an_array_is_one_index_whatever_its_rows_are():
+    x = torch.arange(27.0).view(3, 3, 3)
+    rows = np.array([[0, 1], [1, 0]])
+    assert torch.equal(x[rows], x[torch.from_numpy(rows)])
+    mask = np.zeros((3, 3, 3), dtype=bool)
+    mask[1, 2, 0] = mask[2, 0, 1] = True
+    assert x[mask].tolist() == [15.0, 19.0]
+    x[mask] = -1.0
+    x[np.array([[0, 0]])] = 0.0
+    assert x[1, 2, 0] == x[2, 0, 1] == -1.0 and x[0].count_nonzero() == 0

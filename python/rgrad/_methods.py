@@ -94,7 +94,7 @@ def dim_order(self: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
         ambiguous = ambiguity_check and (1 in self.shape or 0 in strides or len(set(strides)) < len(strides))
     if ambiguous:
         raise RuntimeError(
-            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+            "The tensor does not have unique dim order: several orders, or none of the given formats, have its strides."
         )
     return tuple(order)
 

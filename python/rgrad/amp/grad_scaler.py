@@ -192,6 +192,14 @@ class GradScaler:
             return None
         return optimizer.step(*args, **kwargs)
 
+    def _step_of_unscaled(self, optimizer: Optimizer, state: dict[str, Any], args: Any, kwargs: Any) -> Any:
+        """The step of an optimizer whose gradients the scaler divides, unless the program called `unscale_`."""
+        if state["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        if not state["found_inf_per_device"]:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        return self._maybe_opt_step(optimizer, state, *args, **kwargs)
+
     def _step_of_scaled(self, optimizer: Optimizer, state: dict[str, Any], args: Any, kwargs: Any) -> Any:
         """The step of an optimizer that unscales by itself: it gets the scaler, or the scale in its attributes."""
         step: Any = optimizer.step
@@ -235,14 +243,9 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if getattr(optimizer, "_step_supports_amp_scaling", False):
-            result = self._step_of_scaled(optimizer, state, args, kwargs)
-        else:
-            if state["stage"] is OptState.READY:
-                self.unscale_(optimizer)
-            if not state["found_inf_per_device"]:
-                raise AssertionError("No inf checks were recorded for this optimizer.")
-            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        by_itself = getattr(optimizer, "_step_supports_amp_scaling", False)
+        perform = self._step_of_scaled if by_itself else self._step_of_unscaled
+        result = perform(optimizer, state, args, kwargs)
         state["stage"] = OptState.STEPPED
         return result
 

@@ -782,10 +782,11 @@ def test_tensors_of_a_class_that_overrides_functions_are_saved_in_pytorchs_form(
     if parameter:
         made = nn.Parameter(made)
     file = io.BytesIO()
-    torch.save(made, file)
+    torch.save((made, torch.zeros(2), nn.Parameter(torch.zeros(2))), file)
     file.seek(0)
     with torch.serialization.safe_globals([_Overriding]):
-        loaded = torch.load(file)
+        loaded, *others = torch.load(file)
+    assert [type(other) for other in others] == [torch.Tensor, nn.Parameter]
     assert type(loaded) is _Overriding and torch.equal(loaded, made)
     assert isinstance(loaded, nn.Parameter) == parameter and loaded.requires_grad == parameter
     assert parameter or loaded.note == "kept"

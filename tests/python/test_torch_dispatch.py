@@ -510,7 +510,7 @@ def test_operations_are_told_by_their_class():
     with pytest.raises(NotImplementedError, match="handler of __torch_dispatch__"):
         from rgrad._library import aten
 
-        aten.shown("convolution_backward").default(torch.ones(1))
+        aten.shown("max_pool2d_with_indices_backward").default(torch.ones(1))
 
 
 PARTS = 6

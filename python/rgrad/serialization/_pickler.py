@@ -96,11 +96,9 @@ class TensorPickler(_PythonPickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, rgrad.Tensor):
-            # A class that pickles its objects itself is left to it.
-            own = (rgrad.Tensor.__reduce_ex__, rgrad.nn.Parameter.__reduce_ex__)
-            # The methods of a class with a `__torch_function__` wrap those of Tensor.
-            method: Any = type(obj).__reduce_ex__
-            return self._reduced(obj) if getattr(method, "__wrapped__", method) in own else NotImplemented
+            # A class that pickles its objects itself is left to it. Methods may be wrapped, for `__torch_function__`.
+            own = {_unwrapped(cls) for cls in (rgrad.Tensor, rgrad.nn.Parameter)}
+            return self._reduced(obj) if _unwrapped(type(obj)) in own else NotImplemented
         if isinstance(obj, rgrad.Size):
             return _SIZE, (tuple(obj),)
         if isinstance(obj, rgrad.device):
@@ -168,6 +166,12 @@ class TensorPickler(_PythonPickler):
             self.storages.append(tensor.detach())
         count = storage.nbytes() // tensor.dtype.itemsize
         return _StorageRef(("storage", kind or _STORAGE_GLOBALS[dtype], key, _location(tensor.device), count))
+
+
+def _unwrapped(cls: Any) -> Any:
+    """The method of a class that pickles its objects."""
+    method = cls.__reduce_ex__
+    return getattr(method, "__wrapped__", method)
 
 
 def _location(device: Any) -> str:

@@ -256,8 +256,9 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
     """
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    if getattr(func, "__name__", None) == "__deepcopy__" and hasattr(func, "__wrapped__"):
-        return func.__wrapped__(*args, **(kwargs or {}))  # It makes copies of the class, with their attributes.
+    if getattr(func, "__name__", None) == "__deepcopy__":
+        # It makes copies of the class, with their attributes.
+        return getattr(func, "__wrapped__", func)(*args, **(kwargs or {}))
     result = _C._disabled_torch_function_impl(func, types, args, kwargs or {})
     if getattr(func, "__name__", None) == "__get__" and not isinstance(result, Tensor):
         return result  # A shape is a tuple, but not of tensors.

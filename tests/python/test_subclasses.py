@@ -317,3 +317,20 @@ def test_the_text_of_a_parameter_of_a_class_of_its_own_says_so():
     x = torch.ones(2).as_subclass(Own)
     assert repr(torch.nn.Parameter(x)) == "Parameter(Own([1., 1.], requires_grad=True))"
     assert repr(x) == "Own([1., 1.])"
+
+
+def test_a_copied_parameter_of_a_class_that_overrides_functions_is_a_parameter_and_a_leaf():
+    class Own(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_function__(func, types, args, kwargs)
+
+    module = torch.nn.Module()
+    module.weight = torch.nn.Parameter(torch.ones(2).as_subclass(Own))
+    copied = copy.deepcopy(module).weight
+    assert type(copied) is Own and isinstance(copied, torch.nn.Parameter)
+    assert copied.is_leaf and copied.requires_grad and copied.data_ptr() != module.weight.data_ptr()
+    plain = torch.ones(2).as_subclass(Own)
+    plain.note = ["kept"]
+    again = copy.deepcopy(plain)
+    assert type(again) is Own and again.note == ["kept"] and again.note is not plain.note

@@ -510,8 +510,8 @@ def _tangent(level: _Level, tensor: Tensor, keep: bool) -> Tensor | None:
             (found,) = _C._grad(outputs, (v,), tangents, True, keep, True, False)
         tangent = _C.zeros_like(tensor.detach()) if found is None else found
         _check_product(reached, [(v, tangent)])
-        memory = tangent.untyped_storage().data_ptr()
-        if any(t.untyped_storage().data_ptr() == memory for _, t in reached):
+        memory = tangent.untyped_storage()
+        if any(t.untyped_storage() is memory for _, t in reached):
             # Backward passes the tangent of an input on as it is; programs may write to what they get.
             tangent = tangent.clone()
         if not keep or not tangent.requires_grad:

@@ -192,6 +192,18 @@ class GradScaler:
             return None
         return optimizer.step(*args, **kwargs)
 
+    def _ready_to_step(self, optimizer: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
+        """The state of an optimizer, which is refused a closure, and a second step before `update`."""
+        refused = "Closure use is not currently supported if GradScaler is enabled." if "closure" in options else ""
+        if not refused:
+            self._check_scale_growth_tracker("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if not refused and state["stage"] is OptState.STEPPED:
+            refused = "step() has already been called since the last update()."
+        if refused:
+            raise RuntimeError(refused)
+        return state
+
     def _step_of_unscaled(self, optimizer: Optimizer, state: dict[str, Any], args: Any, kwargs: Any) -> Any:
         """The step of an optimizer whose gradients the scaler divides, unless the program called `unscale_`."""
         if state["stage"] is OptState.READY:
@@ -237,15 +249,11 @@ class GradScaler:
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
-        if "closure" in kwargs:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        self._check_scale_growth_tracker("step")
-        state = self._per_optimizer_states[id(optimizer)]
-        if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("step() has already been called since the last update().")
-        by_itself = getattr(optimizer, "_step_supports_amp_scaling", False)
-        perform = self._step_of_scaled if by_itself else self._step_of_unscaled
-        result = perform(optimizer, state, args, kwargs)
+        state = self._ready_to_step(optimizer, kwargs)
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            result = self._step_of_scaled(optimizer, state, args, kwargs)
+        else:
+            result = self._step_of_unscaled(optimizer, state, args, kwargs)
         state["stage"] = OptState.STEPPED
         return result
 

@@ -193,3 +193,12 @@ def test_sums_of_rows_have_the_bits_of_eager_kernels(isa, n, dtype):
 
     x = data(40, n).to(dtype)
     assert all(same(a, b) for a, b in zip(torch.compile(centred)(x), centred(x), strict=True))
+
+
+@pytest.mark.parametrize("n", [1000, 1024, 2048])
+def test_pieces_of_a_result_as_long_as_a_block_are_written_where_they_belong(isa, n):
+    def pieces(x):
+        return torch.cat([x + 1, x * 3], -1), x * 2, torch.cat([x * x, x], -1)
+
+    x = data(35, n)
+    assert all(same(a, b) for a, b in zip(torch.compile(pieces)(x), pieces(x), strict=True))

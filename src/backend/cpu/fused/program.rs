@@ -432,10 +432,13 @@ impl<T: Grouped> Program<T> {
     /// The program of a group; None if a call is not defined for the type.
     pub(super) fn of(group: &Group, access: &[OperandAccess<'_>]) -> Option<Self> {
         let totals = group.calls.iter().any(|c| c.level == Level::Total);
-        let run = || group.operands.iter().find_map(|o| run_of::<T>(o));
+        let results = group.results.iter().map(|(call, view)| (*view, group.calls[*call].level));
+        let results = results.map(|(view, level)| GroupOperand { view, level });
+        let run = group.operands.iter().copied().chain(results).find_map(|o| run_of::<T>(&o));
+        let has_rows = group.n > 0 || run.is_some() && !totals;
         let (n, rows) = match group.n {
             0 if totals => (RUN, 1),
-            0 => run().map_or((BLOCK, 1), |n| (n, (2 * BLOCK / n).max(1))),
+            0 => run.map_or((BLOCK, 1), |n| (n, (2 * BLOCK / n).max(1))),
             n => (n, (2 * BLOCK / n).max(1)),
         };
         let mut builder = Builder {
@@ -445,11 +448,17 @@ impl<T: Grouped> Program<T> {
                 buffers: Vec::new(),
                 places: Vec::new(),
                 totals: Vec::new(),
-                strides: group.operands.iter().map(|o| stride_of::<T>(o, n, group)).collect(),
+                strides: group
+                    .operands
+                    .iter()
+                    .map(|o| stride_of::<T>(o, n, group).filter(|_| has_rows))
+                    .collect(),
                 bytes: group.operands.iter().map(|o| bytes_of(o, group)).collect(),
                 replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
                 parts: Vec::new(),
-                spread: (0..group.results.len()).map(|k| spread_of::<T>(k, n, group)).collect(),
+                spread: (0..group.results.len())
+                    .map(|k| spread_of::<T>(k, n, group).filter(|_| has_rows))
+                    .collect(),
                 n,
                 part: group.part,
                 rows,

@@ -54,6 +54,7 @@ const NO_OPERATIONS: &[(&str, &[&str], &str)] = &[
     ("matmul", &["record_added"], "the history that `addmm` and its kin share"),
     ("nn", &["rounded", "map_planes", "record_map"], "steps of an operation on planes"),
     ("sort", &["to_rows", "one_per_row"], "steps of a sort"),
+    ("conv", &["with_shared_weight"], "what a convolution of slices with one weight is, below `vmap`"),
 ];
 
 /// The files that may contain unsafe code.

@@ -42,6 +42,9 @@ pub enum Error {
          if you need to access saved tensors after calling backward."
     )]
     FreedGraph,
+    /// What a handler of the host language returned where the core needs a tensor.
+    #[error("__torch_dispatch__ must return the tensor that {op} computes for the library, but got None")]
+    NoTensor { op: &'static str },
     #[error(
         "one of the variables needed for gradient computation has been modified by an inplace operation: \
          [torch.{ty}Tensor {shape}]{} is at version {found}; expected version {expected} instead. Hint: {}{}",

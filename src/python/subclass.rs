@@ -360,7 +360,7 @@ pub fn inplace_overridden(name: &str, slf: &Bound<'_, PyTensor>, other: &Bound<'
     Ok(overridden(py, || tensor_attribute(py, name), &[slf.as_any(), other], &[], all)?.is_some())
 }
 
-/// What a `__torch_function__` makes of indexing: that of the tensor, of its index or of what is written; None without one.
+/// Calls the `__torch_function__` of the tensor, the index or the value that is written; None if none of them has one.
 #[inline]
 pub fn index_overridden<'py>(name: &str, args: &[&Bound<'py, PyAny>]) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Some(first) = args.first().filter(|_| is_watched() && !is_torch_function_mode_enabled()) else {

@@ -104,14 +104,11 @@ pub(super) fn arguments(call: &OpCall, values: &[Value]) -> Vec<Tensor> {
     found
 }
 
-/// What the error says of a handler that returned None where the core needs a tensor.
-const NONE: &str = "__torch_dispatch__ must return the tensor that ";
-
 /// The result of an operator, whose program gets None where the handler returned that.
 #[inline]
 pub fn or_none<T>(computed: Result<T>) -> Result<Option<T>> {
     match computed {
-        Err(Error::Runtime(said)) if said.starts_with(NONE) => Ok(None),
+        Err(Error::NoTensor { .. }) => Ok(None),
         other => other.map(Some),
     }
 }
@@ -156,9 +153,7 @@ pub(super) fn compute(call: &OpCall, values: &[Value], mode: Option<&Py<PyAny>>)
     }
     ensure!(
         in_place || into || !matches!((&computed, call.caller), (Computed::None, Caller::Core)),
-        Runtime,
-        "{NONE}{} computes for the library, but got None",
-        call.op.name
+        Error::NoTensor { op: call.op.name }
     );
     if let Form::Into(outs) = call.form {
         return Ok(Out::List(outs.to_vec()));

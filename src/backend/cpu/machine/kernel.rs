@@ -187,7 +187,8 @@ impl Kernel {
         // SAFETY: the pages hold a function of this signature, made for this target, which the processor supports (`kernel`
         // asks `isa`). It reads `len` elements of a dense argument, one per row of others, `n` from each multiple of the
         // stride of strided ones, with AVX2 up to a vector of bytes, which `padded_from` has, and writes `len` elements of each result, or `n` from each multiple of the stride of spread ones,
-        // and 64 per row of each sum: `accepts` and `pointer` say that they have them. As `outs` are exclusive, no argument is written but those that say `Replaced`: they are read through
+        // and 64 per row of each sum: `accepts` and `pointer` say that they have them. As dense results are exclusive and the caller gives no spread result that
+        // overlaps an argument (`spread_of`), no argument is written but those that say `Replaced`: they are read through
         // the pointer of their result, and before it is written. The function reads numbers and literals, which the pool
         // has, and, through the last of the five words, eight lanes of `MASK`, which follow the offset of at most eight.
         // It keeps the registers that the convention has it keep.

@@ -30,6 +30,13 @@ macro_rules! tested {
 }
 tested! { f32 f64 }
 
+/// The kernel of a recipe; None only where there is no machine code at all.
+fn made<T: Tested>(recipe: &Recipe) -> Option<Arc<Kernel>> {
+    let kernel = T::make(recipe);
+    assert!(kernel.is_some() || !is_enabled(), "no machine code for {recipe:?}");
+    kernel
+}
+
 /// A recipe with each result of a formula as a step.
 fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
     let arguments = || (0..args).map(Source::Argument).collect();
@@ -245,7 +252,7 @@ fn random_chains_have_the_bits_of_their_steps() {
 fn operands_that_are_too_short_are_refused() {
     let formula = Formula::parse("%0 = x0\n%1 = x1\n%2 = add %0 %1\nreturn %2").unwrap();
     let single = [formula];
-    let Some(kernel) = f32::make(&recipe(&single, 2, 0b10)) else { return };
+    let Some(kernel) = made::<f32>(&recipe(&single, 2, 0b10)) else { return };
     let (x, y, mut out) = (vec![1.0f32; 12], vec![2.0f32; 3], vec![0.0f32; 12]);
     let pool = kernel.pool::<f32>(&[]).unwrap();
     let (per_row, elements) = (In::PerRow(&y[..]), In::Elements(&x[..]));
@@ -283,7 +290,7 @@ fn arguments_have_strides_and_are_replaced() {
     with_each_isa(|| {
         let strided = 0b1001_0000_0010u64;
         let recipe = Recipe { strided, replaces: true, ..recipe(&formulas, 12, 0b100) };
-        let Some(kernel) = f32::make(&recipe) else { return };
+        let Some(kernel) = made::<f32>(&recipe) else { return };
         let given: Vec<Vec<f32>> = (0..12).map(|k| numbers(rows * stride, k + 3)).collect();
         let (mut first, mut second) = (given[0][..rows * n].to_vec(), given[5][..rows * n].to_vec());
         let ins: Vec<In<f32>> = (0..12)
@@ -330,7 +337,7 @@ fn half_types_are_rounded_as_casts_round() {
         for to in [DType::F16, DType::BF16] {
             let steps = vec![(Work::Round(to), smallvec::smallvec![Source::Argument(0)])];
             let recipe = Recipe { steps, results: smallvec::smallvec![0], args: 1, ..Default::default() };
-            let Some(kernel) = f32::make(&recipe) else { return };
+            let Some(kernel) = made::<f32>(&recipe) else { return };
             let mut out = vec![0.0; numbers.len()];
             let pool = kernel.pool::<f32>(&[]).unwrap();
             assert!(kernel.run(
@@ -363,7 +370,7 @@ fn sums_of_rows_have_the_bits_of_the_reduction() {
         for (rows, n) in [(1, 64), (3, 192), (5, 1024)] {
             let recipe =
                 Recipe { sums: [0, 1][..].into(), results: [0][..].into(), ..recipe(&formulas, args, 0) };
-            let Some(kernel) = T::make(&recipe) else { return };
+            let Some(kernel) = made::<T>(&recipe) else { return };
             let given: Vec<Vec<T>> = (0..args).map(|k| numbers(rows * n, k as u64 + 2)).collect();
             let ins: Vec<In<T>> = given.iter().map(|v| In::Elements(v)).collect();
             let mut out = vec![T::lit(0.0); rows * n];
@@ -408,7 +415,7 @@ fn results_are_written_to_rows_that_are_apart() {
     with_each_isa(|| {
         for (rows, n) in [(1, 5), (4, 37), (3, 64)] {
             let recipe = Recipe { spread: 0b10, strided: 0b1, ..recipe(&formulas, 2, 0) };
-            let Some(kernel) = f32::make(&recipe) else { return };
+            let Some(kernel) = made::<f32>(&recipe) else { return };
             let (x, y) = (numbers::<f32>(rows * (n + 3), 1), numbers::<f32>(rows * n, 2));
             let storage = Storage::zeroed(rows * 2 * n * 4).unwrap();
             let layout = Layout::contiguous([rows * 2 * n].into());
@@ -446,7 +453,7 @@ fn bytes_become_numbers_and_booleans_become_one_or_zero() {
         let formulas = [Formula::parse(text).unwrap()];
         for (rows, n) in [(1, 1), (1, 16), (3, 37), (2, 64)] {
             let recipe = Recipe { bytes: 0b11, truths: 0b10, ..recipe(&formulas, 3, 0b100) };
-            let Some(kernel) = T::make(&recipe) else { return };
+            let Some(kernel) = made::<T>(&recipe) else { return };
             let bytes: Vec<u8> = (0..rows * n).map(|i| (i * 37 % 256) as u8).collect();
             let truths: Vec<u8> = (0..rows * n).map(|i| (i % 3) as u8).collect();
             let per_row: Vec<T> = (0..rows).map(|r| T::lit(r as f64 + 0.5)).collect();

@@ -59,6 +59,24 @@ impl PartialEq for Step {
     }
 }
 
+impl Step {
+    /// About the number of vector instructions.
+    pub fn cost(&self) -> u32 {
+        use Prim::*;
+        match self {
+            Step::Arg(_) | Step::Param(_) | Step::Lit(_) => 0,
+            Step::Do(Lgamma | Digamma | Erfinv | Gcd | Pow | Atan2, _) => 60,
+            Step::Do(
+                Exp | Expm1 | Exp2 | Log | Log1p | Log2 | Log10 | Sin | Cos | Tan | Sinh | Cosh | Tanh | Asin
+                | Acos | Atan | Asinh | Acosh | Atanh | Erf | Erfc | NormalCdf | Remainder | Fmod,
+                _,
+            ) => 20,
+            Step::Do(Div | Sqrt | FloorDiv | TruncDiv, _) => 4,
+            Step::Do(..) => 1,
+        }
+    }
+}
+
 /// Steps in order of evaluation.
 pub type Steps = Vec<Step>;
 

@@ -12,6 +12,7 @@ use smallvec::{SmallVec, smallvec};
 use super::attribute::Visit;
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
 use super::named::NamedDims;
+use super::recompute::{Recipe, Recomputed};
 use super::saved::{SavedTensor, check_saved};
 use super::sync::{Guarded, Scratch, change_shared};
 use super::{AutogradMeta, anomaly, grad_enabled};
@@ -68,6 +69,12 @@ pub trait Function: Send + Sync + 'static {
     /// before the operation ran; see Note [Second runs] in the binding.
     fn saves_all(&self) -> bool {
         false
+    }
+
+    /// How the only result of the forward pass is computed again from what the node has saved: Note [Values that are computed
+    /// again]. None if that takes more than it has, or more time than memory is worth.
+    fn recipe(&self) -> Option<Recipe> {
+        None
     }
 
     /// Whether the function runs user code.
@@ -158,6 +165,8 @@ pub struct Node<F: ?Sized = dyn Function> {
 struct Extras {
     hooks: Guarded<Option<Arc<NodeHooks>>>,
     host: OnceLock<HostData>,
+    /// The result, while saved tensors or recipes have it as a value that is computed again.
+    again: Guarded<Weak<Recomputed>>,
 }
 
 /// The host language's data for a node; only the binding knows its type.
@@ -368,6 +377,18 @@ impl<F: Function + ?Sized> Node<F> {
     /// As [`Node::host`], created if absent.
     pub fn host_or_new(&self, make: impl FnOnce() -> HostData) -> &HostData {
         self.extras.get_or_init(Box::default).host.get_or_init(make)
+    }
+
+    /// The result as a value that is computed again: one for all that save it, made by `make`.
+    pub(super) fn again(&self, make: impl FnOnce() -> Option<Arc<Recomputed>>) -> Option<Arc<Recomputed>> {
+        let extras = self.extras.get_or_init(Box::default);
+        let known = extras.again.with(|again| again.upgrade());
+        known.or_else(|| {
+            let made = make()?;
+            let old = extras.again.with(|again| std::mem::replace(again, Arc::downgrade(&made)));
+            drop(old);
+            Some(made)
+        })
     }
 
     /// Calls `visit` with the hooks unless they are locked or shared at the moment.

@@ -89,7 +89,7 @@ impl GcVisitor {
         }
     }
 
-    fn meta(&mut self, meta: &Arc<AutogradMeta>) {
+    pub(super) fn meta(&mut self, meta: &Arc<AutogradMeta>) {
         if self.complete(Arc::as_ptr(meta) as usize, Arc::strong_count(meta)) {
             self.open.push(Part::AutogradMeta(meta.clone()));
         }
@@ -97,7 +97,7 @@ impl GcVisitor {
 
     /// Visits a saved tensor, or the packed object in its place.
     pub fn saved(&mut self, s: &SavedTensor, visit: &mut dyn FnMut(&dyn Any)) {
-        s.visit_held(&mut |t| self.tensor(t), visit);
+        s.visit_held(self, visit);
     }
 
     fn complete(&mut self, address: usize, handles: usize) -> bool {

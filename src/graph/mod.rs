@@ -17,6 +17,7 @@ mod hooks;
 mod meta;
 mod mode;
 mod named;
+mod recompute;
 mod saved;
 pub mod sync;
 
@@ -30,8 +31,9 @@ pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, Saved
 pub use meta::{AutogradMeta, HostData, LeafHooks};
 pub use mode::{
     BelowAutograd, INTERPRETERS, ModeGuard, ThreadState, grad_enabled, grad_mode, inference_enabled,
-    set_grad_enabled, set_inference_enabled,
+    is_interpreted, set_grad_enabled, set_inference_enabled, set_interpreted,
 };
+pub use recompute::{Operands, Recipe, keep};
 pub use saved::{
     SavedTensor, check_saved, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,
     saved_tensor_hooks_active, with_saved, without_hooks,

@@ -14,9 +14,11 @@ struct Modes {
     grad: bool,
     /// What suspends recording in grad mode: [`INFERENCE`] and [`BELOW`].
     suspended: u8,
+    /// Whether the thread has interpreters.
+    interpreted: bool,
 }
 
-const START: Modes = Modes { grad: true, suspended: 0 };
+const START: Modes = Modes { grad: true, suspended: 0, interpreted: false };
 
 /// Inference mode.
 const INFERENCE: u8 = 1;
@@ -54,6 +56,16 @@ fn change(f: impl FnOnce(&mut Modes)) {
 
 fn suspend(by: u8, on: bool) {
     change(|m| m.suspended = if on { m.suspended | by } else { m.suspended & !by });
+}
+
+/// Whether this thread has interpreters: autocast, transforms, modes that see the operations below autograd.
+pub fn is_interpreted() -> bool {
+    MODES.with(|m| m.get().interpreted)
+}
+
+/// Notes whether this thread has interpreters.
+pub fn set_interpreted(on: bool) {
+    change(|m| m.interpreted = on);
 }
 
 /// The grad mode as set; inference mode overrides it.

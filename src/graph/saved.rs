@@ -5,8 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::held::visit_hook;
+use super::held::{GcVisitor, visit_hook};
 use super::hooks::{PackedTensor, SavedTensorHooks};
+use super::recompute::{self, Cost, SavedAgain};
 use super::sync::Guarded;
 use super::{AutogradMeta, Cx, Edge, GradFn, ModeGuard, grad_enabled};
 use crate::error::{Error, Result};
@@ -36,6 +37,8 @@ enum Slot {
         recorded: bool,
     },
     Packed(Arc<Packed>),
+    /// Of an input: Note [Values that are computed again].
+    Again(Arc<(SavedAgain, History)>),
     /// A value that only the kernel of a hosted tensor has; see Note [Histories of hosted tensors].
     Unknown,
     Freed,
@@ -66,10 +69,18 @@ impl SavedTensor {
     /// As [`SavedTensor::input`], written in place.
     #[inline]
     pub fn put_input(&mut self, t: &Tensor) {
+        self.put(t, recompute::CHEAP);
+    }
+
+    /// `most` is what computing it again may cost in a region: Note [Values that are computed again].
+    #[inline]
+    fn put(&mut self, t: &Tensor, most: Cost) {
         if t.is_inference() {
             *self = SavedTensor::failed(Error::Runtime(INFERENCE.into()));
         } else if saved_tensor_hooks_active() {
             *self = SavedTensor(Guarded::new(pack(t, || history_of(t))));
+        } else if let Some(again) = SavedAgain::of(t, most) {
+            *self = SavedTensor(Guarded::new(Slot::Again(Arc::new((again, history_of(t))))));
         } else {
             let (tensor, version, recorded) =
                 (t.clone(), t.version(), t.meta().is_some_and(|m| m.is_recorded()));
@@ -120,6 +131,15 @@ impl SavedTensor {
         if wanted { SavedTensor::input(t) } else { SavedTensor::unused() }
     }
 
+    /// Saves a factor of a product if backward will need it.
+    pub fn factor_if(wanted: bool, t: &Tensor) -> SavedTensor {
+        let mut saved = SavedTensor::unused();
+        if wanted {
+            saved.put(t, recompute::FACTOR);
+        }
+        saved
+    }
+
     pub fn optional(t: Option<&Tensor>) -> SavedTensor {
         t.map_or(SavedTensor::unused(), SavedTensor::input)
     }
@@ -156,27 +176,24 @@ impl SavedTensor {
                 node.map_or("an operation".into(), |n| operation_of(&n.name()).to_string())
             ))),
             Slot::Packed(packed) => packed.unpack(node).map(Some),
+            Slot::Again(of) => {
+                let (again, history) = &*of;
+                let t = again.tensor()?;
+                expect_version(&t, again.version, again.found(), again.producer(), node)?;
+                ensure!(!again.is_detached(), Runtime, "{DETACHED}");
+                history.give(t, node).map(Some)
+            }
             Slot::Kept { tensor, version, number, output, recorded } => {
-                if tensor.version() != version {
-                    let t = &tensor;
-                    let producer = if output { node.cloned() } else { t.grad_fn() };
-                    bail!(Error::SavedVersion {
-                        ty: t.dtype().scalar_name(),
-                        shape: Box::new(t.shape().clone()),
-                        output: if output { number as usize } else { t.meta().map_or(0, |m| m.output()) },
-                        producer: producer.map(|n| operation_of(&n.name()).to_string()),
-                        saver: node.map(|n| n.name().into_owned()),
-                        found: t.version(),
-                        expected: version,
-                        traced: super::anomaly::enabled(),
-                    });
+                let producer = || match node.filter(|_| output) {
+                    Some(node) => Some((node.clone(), number as usize)),
+                    None => tensor.grad_fn().map(|n| (n, tensor.meta().map_or(0, |m| m.output()))),
+                };
+                let found = tensor.version();
+                if found != version {
+                    expect_version(&tensor, version, found, producer(), node)?;
                 }
-                ensure!(
-                    !recorded || tensor.meta().is_some_and(|m| m.is_recorded()),
-                    Runtime,
-                    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, \
-                     please use out-of-place `.detach()` instead"
-                );
+                let is_recorded = || tensor.meta().is_some_and(|m| m.is_recorded());
+                ensure!(!recorded || is_recorded(), Runtime, "{DETACHED}");
                 if let (true, true, Some(node)) = (output, grad_enabled(), node) {
                     return with_history(&tensor, node.clone(), number as usize).map(Some);
                 }
@@ -208,7 +225,18 @@ impl SavedTensor {
 
     /// Whether a tensor is kept, packed or not.
     pub fn is_kept(&self) -> bool {
-        self.0.with(|slot| matches!(slot, Slot::Kept { .. } | Slot::Packed(_) | Slot::Unknown))
+        self.0
+            .with(|slot| matches!(slot, Slot::Kept { .. } | Slot::Packed(_) | Slot::Again(_) | Slot::Unknown))
+    }
+
+    /// Whether an output of the node is kept that is this tensor, unchanged.
+    pub fn is_result(&self, t: &Tensor) -> bool {
+        self.0.with(|slot| match slot {
+            Slot::Kept { tensor, version, output: true, .. } => {
+                tensor.storage().same(t.storage()) && t.version() == *version
+            }
+            _ => false,
+        })
     }
 
     /// Replaces a kept tensor by what `f` returns for it, or by an unknown value, and packs it with the hooks of this
@@ -257,6 +285,18 @@ impl SavedTensor {
                 )
             }
             Slot::Kept { tensor, number, output: true, .. } => (tensor, History::Output(number)),
+            Slot::Again(_) => {
+                // Hooks see a tensor that is kept.
+                let Some(tensor) = self.unpack(None)? else { return Ok(()) };
+                let (version, recorded) = (tensor.version(), tensor.meta().is_some_and(|m| m.is_recorded()));
+                let kept = Slot::Kept { tensor, version, number: 0, output: false, recorded };
+                let old = self.0.with(|slot| match slot {
+                    Slot::Again(_) => Ok(std::mem::replace(slot, kept)),
+                    _ => Err(kept),
+                });
+                drop(old);
+                return self.register_hooks(hooks);
+            }
             Slot::Kept { tensor, .. } => {
                 let history = history_of(&tensor);
                 (tensor, history)
@@ -272,24 +312,58 @@ impl SavedTensor {
     }
 
     /// Visits the saved tensor for Python's garbage collector; see Note [Cycles through the graph].
-    pub(super) fn visit_held(&self, tensor: &mut dyn FnMut(&Tensor), visit: &mut dyn FnMut(&dyn Any)) {
+    pub(super) fn visit_held(&self, held: &mut GcVisitor, visit: &mut dyn FnMut(&dyn Any)) {
         self.0.try_with(|slot| match slot {
-            Slot::Kept { tensor: t, .. } => tensor(t),
+            Slot::Kept { tensor: t, .. } => held.tensor(t),
             Slot::Packed(packed) => visit_hook(packed, packed.object.as_any(), visit),
-            Slot::Unused | Slot::Mark | Slot::Unknown | Slot::Freed => {}
+            // Recipes hold only the memory of their operands.
+            Slot::Again(of) if Arc::strong_count(of) == 1 => {
+                of.0.meta().into_iter().for_each(|meta| held.meta(meta));
+                if let History::Recorded(edge) = &of.1 {
+                    held.node(&edge.node);
+                }
+            }
+            Slot::Again(_) | Slot::Unused | Slot::Mark | Slot::Unknown | Slot::Freed => {}
         });
     }
 
     /// Frees the tensor.
     pub fn free(&self) {
         let old = self.0.with(|slot| match slot {
-            Slot::Kept { .. } | Slot::Packed(_) | Slot::Mark | Slot::Unknown => {
+            Slot::Kept { .. } | Slot::Packed(_) | Slot::Again(_) | Slot::Mark | Slot::Unknown => {
                 std::mem::replace(slot, Slot::Freed)
             }
             _ => Slot::Unused,
         });
         drop(old);
     }
+}
+
+const DETACHED: &str = "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, \
+                        please use out-of-place `.detach()` instead";
+
+/// Fails if a tensor was written since it was saved. `producer` has computed what it holds now, as its output of that number;
+/// `saver` is the node that saved it.
+fn expect_version(
+    t: &Tensor,
+    expected: u32,
+    found: u32,
+    producer: Option<(GradFn, usize)>,
+    saver: Option<&GradFn>,
+) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::SavedVersion {
+        ty: t.dtype().scalar_name(),
+        shape: Box::new(t.shape().clone()),
+        output: producer.as_ref().map_or(0, |(_, output)| *output),
+        producer: producer.map(|(n, _)| operation_of(&n.name()).to_string()),
+        saver: saver.map(|n| n.name().into_owned()),
+        found,
+        expected,
+        traced: super::anomaly::enabled(),
+    })
 }
 
 fn with_history(t: &Tensor, node: GradFn, number: usize) -> Result<Tensor> {
@@ -307,16 +381,22 @@ fn history_of(t: &Tensor) -> History {
     }
 }
 
-impl Packed {
-    fn unpack(&self, node: Option<&GradFn>) -> Result<Tensor> {
-        let t = self.object.unpack()?;
-        match (&self.history, node) {
+impl History {
+    /// A tensor with this history, for the node that saved it.
+    fn give(&self, t: Tensor, node: Option<&GradFn>) -> Result<Tensor> {
+        match (self, node) {
             (History::Leaf(meta), _) => Ok(t.with_meta(meta)),
             (History::Recorded(e), _) => with_history(&t, e.node.clone(), e.input()),
             (History::Output(number), Some(node)) => with_history(&t, node.clone(), *number as usize),
             _ if t.requires_grad() => t.detached(),
             _ => Ok(t),
         }
+    }
+}
+
+impl Packed {
+    fn unpack(&self, node: Option<&GradFn>) -> Result<Tensor> {
+        self.history.give(self.object.unpack()?, node)
     }
 }
 

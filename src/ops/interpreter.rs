@@ -19,7 +19,7 @@ use super::batching;
 use super::schema::{Op, Out, Overload, Value};
 use crate::device::Device;
 use crate::error::Result;
-use crate::graph::{Cx, GradFn, Grads, ModeGuard, grad_enabled, with_saved};
+use crate::graph::{Cx, GradFn, Grads, ModeGuard, grad_enabled, set_interpreted, with_saved};
 use crate::tensor::Tensor;
 use crate::tensor::batched::any_alive;
 
@@ -263,6 +263,7 @@ impl Stack {
             (false, true) => INTERPRETERS.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
+        set_interpreted(!stack.is_empty());
         out
     }
 }

@@ -131,8 +131,8 @@ struct Product {
 impl Product {
     fn new(node: &'static str, a: &Tensor, b: &Tensor) -> Product {
         // PyTorch saves them in this order: mat2, self.
-        let saved_b = SavedTensor::input_if(a.requires_grad(), b);
-        Product { node, a: SavedTensor::input_if(b.requires_grad(), a), b: saved_b }
+        let saved_b = SavedTensor::factor_if(a.requires_grad(), b);
+        Product { node, a: SavedTensor::factor_if(b.requires_grad(), a), b: saved_b }
     }
 }
 

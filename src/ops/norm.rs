@@ -12,8 +12,10 @@ use super::schema::{Args, Out};
 use super::{arith, reduce, rows, view};
 use crate::backend::norm::{self as kernel, Kind, Made};
 use crate::dtype::{DType, Scalar};
-use crate::error::Result;
-use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record_optional};
+use crate::error::{Error, Result};
+use crate::graph::{
+    Attribute, Cx, Function, Grads, Operands, Recipe, SavedTensor, Visit, grad_enabled, record_optional,
+};
 use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::{Tensor, write_untracked};
 use crate::{bail, ensure, ops};
@@ -120,12 +122,20 @@ fn finish(
     stats: Saved,
 ) -> Result<Tensor> {
     let out = rounded(out, x.dtype())?.laid_as(format(kind, x))?;
-    record_optional(out, &[Some(x), weight, bias], |_| NormBackward {
+    record_optional(out, &[Some(x), weight, bias], |y| NormBackward {
         x: SavedTensor::input(x),
         weight: SavedTensor::optional(weight),
         mean: SavedTensor::input(&stats.mean),
         rstd: SavedTensor::input(&stats.rstd),
         bias: bias.map(|b| b.shape().clone()),
+        operands: match kind {
+            // Of batches none: they have running statistics, which the program may write.
+            Kind::Batch { .. } => Operands::default(),
+            _ => {
+                let affine = weight.map(|w| (w, true)).into_iter().chain(bias.map(|b| (b, false)));
+                Operands::of(y, std::iter::once((x, true)).chain(affine))
+            }
+        },
         kind,
         eps,
     })
@@ -138,6 +148,7 @@ struct NormBackward {
     rstd: SavedTensor,
     /// The shape of the bias, if there is one.
     bias: Option<Dims>,
+    operands: Operands,
     kind: Kind,
     eps: f64,
 }
@@ -240,6 +251,22 @@ impl Function for NormBackward {
         visit("weight", &self.weight);
         visit("result1", &self.mean);
         visit("result2", &self.rstd);
+    }
+
+    fn release(&self) {
+        self.saved(&mut |_, s| s.free());
+        self.operands.free();
+    }
+
+    fn recipe(&self) -> Option<Recipe> {
+        let (kind, eps, scaled) = (self.kind, self.eps, self.weight.is_kept());
+        self.operands.recipe(12, move |operands| {
+            let (x, affine) = operands.split_first().ok_or(Error::NoTensor { op: kind.kernel() })?;
+            let (weight, bias) =
+                if scaled { (affine.first(), affine.get(1)) } else { (None, affine.first()) };
+            let (out, ..) = forward(x, kind, [weight, bias], eps, None)?;
+            rounded(out, x.dtype())?.laid_as(format(kind, x))
+        })
     }
 
     fn attributes(&self, visit: &mut Visit<'_>) {

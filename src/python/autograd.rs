@@ -18,7 +18,7 @@ use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::DType;
 use crate::engine::{self, Options, Target};
 use crate::error::{WARN_ALWAYS, interruptible};
-use crate::graph::Edge;
+use crate::graph::{Edge, keep};
 use crate::ops::{batching, interpreter};
 use crate::tensor::Tensor;
 
@@ -505,6 +505,12 @@ fn gradient_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
 #[pyfunction(name = "_increment_version")]
 pub fn increment_version(tensors: Vec<Bound<'_, PyTensor>>) {
     tensors.iter().map(|t| t.tensor()).filter(|t| !t.is_inference()).for_each(|t| t.bump_version());
+}
+
+/// Notes that writes to tensors may follow whose versions are taken back.
+#[pyfunction(name = "_leave_writes_uncounted")]
+pub fn leave_writes_uncounted(tensors: Vec<Bound<'_, PyTensor>>) {
+    tensors.iter().for_each(|t| keep(&t.tensor()));
 }
 
 /// Sets the version counters of tensors.

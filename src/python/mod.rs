@@ -44,8 +44,8 @@ mod _C {
 
     #[pymodule_export]
     use super::autograd::{
-        backward, enter_transform, exit_transform, grad, gradient_edge, increment_version, require_grad,
-        transforms, unsafe_set_version_counter,
+        backward, enter_transform, exit_transform, grad, gradient_edge, increment_version,
+        leave_writes_uncounted, require_grad, transforms, unsafe_set_version_counter,
     };
     #[pymodule_export]
     use super::batching::{

@@ -54,6 +54,8 @@ struct Header {
     shown: AtomicBool,
     /// Whether code that does not ask may read or write the memory: Note [Deferred storages].
     lent: AtomicBool,
+    /// Whether a program may write the memory without counting.
+    uncounted: AtomicBool,
     device: Device,
     /// The owner of memory that is not in this block, or null; set once.
     owner: AtomicPtr<Owner>,
@@ -92,11 +94,11 @@ impl Access {
     }
 }
 
-/// Runs the deferred operations of a storage, and gives it memory.
-static SETTLE: OnceLock<fn(&Storage)> = OnceLock::new();
+/// Runs the deferred operations that a reader or a writer of a storage waits for, and gives it memory.
+static SETTLE: OnceLock<fn(&Storage, Access)> = OnceLock::new();
 
 /// Installs what runs deferred operations, once, before any are deferred.
-pub fn set_settle(settle: fn(&Storage)) {
+pub fn set_settle(settle: fn(&Storage, Access)) {
     SETTLE.get_or_init(|| settle);
 }
 
@@ -137,6 +139,7 @@ impl Storage {
                 readonly: false,
                 shown: AtomicBool::new(false),
                 lent: AtomicBool::new(false),
+                uncounted: AtomicBool::new(false),
                 device: Device::Cpu,
                 owner: AtomicPtr::new(std::ptr::null_mut()),
             });
@@ -297,15 +300,15 @@ impl Storage {
     pub fn settle(&self, access: Access) {
         let waits = self.header().waits.load(Ordering::Acquire);
         if waits != 0 && (access == Access::Write || waits & UNREADABLE != 0) {
-            self.settle_now();
+            self.settle_now(access);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn settle_now(&self) {
+    fn settle_now(&self, access: Access) {
         if let Some(settle) = SETTLE.get() {
-            settle(self);
+            settle(self, access);
         }
     }
 
@@ -470,6 +473,16 @@ impl Storage {
         self.versions().fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Notes that writes may follow that the version does not count.
+    pub fn leave_uncounted(&self) {
+        self.header().uncounted.store(true, Ordering::Release);
+    }
+
+    /// Whether all writes that may follow are counted.
+    pub fn is_counted(&self) -> bool {
+        !self.header().uncounted.load(Ordering::Acquire)
+    }
+
     /// The version counter, to be shared with a tensor that moves to other memory.
     pub fn counter(&self) -> Arc<AtomicU32> {
         let h = self.header();
@@ -490,7 +503,7 @@ impl Storage {
     #[cold]
     #[inline(never)]
     fn host_len_now(&self) -> usize {
-        self.settle_now();
+        self.settle_now(Access::Read);
         if self.is_missing() { 0 } else { self.header().host }
     }
 

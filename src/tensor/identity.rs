@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Tensor, ViewKind, ViewOf, rebase};
 use crate::error::Result;
-use crate::graph::{AutogradMeta, grad_enabled};
+use crate::graph::{AutogradMeta, grad_enabled, keep};
 use crate::layout::Layout;
 
 impl Tensor {
@@ -16,6 +16,7 @@ impl Tensor {
 
     /// `.data`: the same memory without history, with a version counter of its own.
     pub fn data(&self) -> Tensor {
+        keep(self);
         self.with(|i| i.counter = Some(Arc::default()))
     }
 

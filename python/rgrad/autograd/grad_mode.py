@@ -208,6 +208,7 @@ class _unsafe_preserve_version_counter:
         if not isinstance(self.tensors, tuple):
             raise AssertionError("Expected tensors to be a tuple")
         self._before = [t._version for t in self.tensors]
+        _C._leave_writes_uncounted(list(self.tensors))
 
     def __enter__(self) -> None:
         pass

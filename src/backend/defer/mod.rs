@@ -10,6 +10,7 @@
 //! [`plan`] divides the entries into groups (Note [Groups]), [`run`] has them computed.
 
 mod entry;
+mod late;
 mod plan;
 mod queue;
 mod run;
@@ -25,7 +26,8 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::formula::Formula;
 use crate::formula::record::Prim;
-use crate::storage::{Storage, set_settle};
+use crate::storage::{Access, Storage, set_settle};
+pub use late::{LateRead, LateReader, Watch};
 use queue::{Entry, Queue};
 
 /// Elements from which an operation is queued although its operands are there: below, what is saved is less than what
@@ -209,6 +211,12 @@ pub fn is_deferring() -> bool {
     DEFERS.get()
 }
 
+/// Whether values of so many elements are computed again for backward. On a GPU none are: its buffers are asked for reading and
+/// writing alike, so that every reader of an operand would be taken for a writer (Note [Late readers]).
+pub fn recomputes(device: Device, numel: usize) -> bool {
+    device == Device::Cpu && numel >= least()
+}
+
 /// New memory, reserved when it is needed.
 fn reserve(device: Device, len: usize) -> Result<Storage> {
     let now = of_now(device)?;
@@ -218,10 +226,10 @@ fn reserve(device: Device, len: usize) -> Result<Storage> {
     Storage::deferred(device, len)
 }
 
-/// Runs whatever is deferred on a storage, and gives it memory.
-fn settle(s: &Storage) {
+/// Runs the deferred operations that a reader or a writer of a storage waits for, and gives it memory.
+fn settle(s: &Storage, access: Access) {
     if !run::is_running() {
-        queue::run_for(s);
+        queue::run_for(s, access);
     }
     if s.is_missing()
         && let Ok(memory) = of_now(s.device()).and_then(|b| b.allocate(s.device(), s.len()))

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use smallvec::SmallVec;
 
-use super::run;
+use super::{late, run};
 use crate::backend::View;
 use crate::backend::pointwise::Kernel;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
@@ -136,12 +136,13 @@ impl Queue {
         if super::are_several() {
             self.run_conflicting(&entry);
         }
+        late::read_now(&entry.out.storage);
         let mut state = lock(&self.state);
         let noted = entry.uses().take_while(|(s, access)| s.wait(*access)).count();
         if noted < entry.uses().count() {
             drop(state);
             entry.uses().take(noted).for_each(|(s, access)| s.unwait(access));
-            entry.uses().for_each(|(s, _)| run_for(s));
+            entry.uses().for_each(|(s, _)| run_for(s, Access::Write));
             return self.push(entry);
         }
         state.entries.push(entry);
@@ -238,11 +239,14 @@ impl Drop for Queue {
     }
 }
 
-/// Runs the queues of all threads that use a storage, or waits for those that run.
-pub fn run_for(s: &Storage) {
-    while s.is_used_later() {
+/// Runs the queues of all threads that a reader or a writer of a storage waits for, or waits until they have run; for a writer, has
+/// late readers read.
+pub fn run_for(s: &Storage, access: Access) {
+    while s.waits(access) {
         match open_queues().iter().find(|q| q.involves(s)) {
             Some(queue) => queue.run_early(),
+            // Perhaps another thread reads at this moment.
+            None if late::read_now(s) => std::thread::yield_now(),
             // Between an operation that could not be noted and the retreat.
             None => std::thread::yield_now(),
         }

@@ -50,8 +50,8 @@ pub fn product(
     let node = |_: &Tensor| Convolution {
         which,
         s,
-        a: SavedTensor::input_if(b.requires_grad(), a),
-        b: SavedTensor::input_if(a.requires_grad(), b),
+        a: SavedTensor::factor_if(b.requires_grad(), a),
+        b: SavedTensor::factor_if(a.requires_grad(), b),
         shapes: [a.shape().clone(), b.shape().clone()],
         biased: bias.is_some(),
     };

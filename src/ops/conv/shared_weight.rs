@@ -26,8 +26,8 @@ pub fn with_shared_weight(x: &Tensor, weight: &Tensor, own: &Tensor, o: &Options
     record(out, &[x, weight], |_| SharedWeight {
         s,
         transposed: o.transposed,
-        x: SavedTensor::input_if(weight.requires_grad(), x),
-        weight: SavedTensor::input_if(x.requires_grad(), weight),
+        x: SavedTensor::factor_if(weight.requires_grad(), x),
+        weight: SavedTensor::factor_if(x.requires_grad(), weight),
         shapes: [x.shape().clone(), weight.shape().clone()],
     })
 }

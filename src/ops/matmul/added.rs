@@ -21,8 +21,8 @@ pub fn record_added(
     let [_, x, y] = inputs;
     record(out, &inputs, |_| AddProduct {
         kind: Added::of(op, x, y),
-        a: SavedTensor::input_if(y.requires_grad(), x),
-        b: SavedTensor::input_if(x.requires_grad(), y),
+        a: SavedTensor::factor_if(y.requires_grad(), x),
+        b: SavedTensor::factor_if(x.requires_grad(), y),
         beta,
         alpha,
     })

@@ -66,8 +66,8 @@ fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
         turned.init_history(node, 0);
     }
     record(out, &[bias, x, &turned], |_| Linear {
-        x: SavedTensor::input_if(weight.requires_grad(), x),
-        turned: SavedTensor::input_if(x.requires_grad(), &turned),
+        x: SavedTensor::factor_if(weight.requires_grad(), x),
+        turned: SavedTensor::factor_if(x.requires_grad(), &turned),
     })
 }
 

@@ -5,8 +5,8 @@ use smallvec::smallvec;
 use crate::backend::random::{self, Philox, counters_for};
 use crate::dtype::DType;
 use crate::ensure;
-use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, Operands, Recipe, SavedTensor, record};
 use crate::ops;
 use crate::ops::random::default_generator;
 use crate::ops::schema::{Args, Out};
@@ -31,10 +31,15 @@ fn masked(t: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
     t.expect_float("dropout")?;
     let out = t.empty_as(t.dtype())?;
     random::dropout(t.raw(), mask.raw(), scale, out.raw())?;
-    record(out.laid_like(t)?, &[t, mask], |_| Dropout { mask: SavedTensor::input(mask), scale })
+    record(out.laid_like(t)?, &[t, mask], |y| Dropout {
+        operands: Operands::of(y, [(t, false), (mask, true)]),
+        mask: SavedTensor::input(mask),
+        scale,
+    })
 }
 
 struct Dropout {
+    operands: Operands,
     mask: SavedTensor,
     scale: f64,
 }
@@ -51,6 +56,19 @@ impl Function for Dropout {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("mask", &self.mask);
+    }
+
+    fn release(&self) {
+        self.mask.free();
+        self.operands.free();
+    }
+
+    fn recipe(&self) -> Option<Recipe> {
+        let scale = self.scale;
+        self.operands.recipe(2, move |operands| match operands {
+            [t, mask] => masked(t, mask, scale),
+            _ => Err(Error::NoTensor { op: "dropout" }),
+        })
     }
 }
 

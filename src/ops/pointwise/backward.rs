@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::formula::record::{Prim, Step};
 use crate::formula::{ARGS, Formula};
 use crate::graph::{
-    Attribute, Cx, Edges, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record,
+    Attribute, Cx, Edges, Function, Grads, ModeGuard, Operands, Recipe, SavedTensor, Visit, grad_enabled,
+    record,
 };
 use crate::layout::Layout;
 use crate::ops::{interpreter, rows};
@@ -29,6 +30,7 @@ pub(super) struct PointwiseBackward {
     /// The number of inputs.
     count: u8,
     params: SmallVec<[Scalar; 1]>,
+    operands: Operands,
     /// The compute type.
     common: DType,
     /// A derivative reads a number that PyTorch saves as a tensor, and which can therefore be freed.
@@ -69,6 +71,7 @@ impl PointwiseBackward {
             kept: [const { Kept::Nothing }; PLACES],
             count: args.len() as u8,
             params: SmallVec::from_slice(params),
+            operands: Operands::default(),
             common,
             reads_number: false,
             freed: AtomicBool::new(false),
@@ -106,6 +109,11 @@ impl PointwiseBackward {
         {
             *result = Kept::Tensor(SavedTensor::output(y));
         }
+        let tensors = args.iter().enumerate().filter_map(|(i, a)| match a {
+            Arg::T(t) => Some((*t, read >> (i + 1) & 1 == 1)),
+            Arg::S(_) => None,
+        });
+        self.operands = Operands::of(y, tensors);
     }
 
     #[inline(always)]
@@ -247,6 +255,19 @@ impl Function for PointwiseBackward {
         true
     }
 
+    fn recipe(&self) -> Option<Recipe> {
+        let number = |kept: &Kept| if let Kept::Number(s) = kept { Some(*s) } else { None };
+        let numbers: SmallVec<[Option<Scalar>; 3]> = self.inputs().iter().map(number).collect();
+        let (row, params) = (self.row, self.params.clone());
+        let cost = row.plan().formula.steps().iter().map(Step::cost).sum();
+        self.operands.recipe(cost, move |operands| {
+            let mut tensors = operands.iter();
+            let arg = |number: &Option<Scalar>| number.map(Arg::S).or_else(|| tensors.next().map(Arg::T));
+            let args: SmallVec<[Arg; 3]> = numbers.iter().filter_map(arg).collect();
+            row.run(&args, &params)
+        })
+    }
+
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let plan = self.row.plan();
         ensure!(!self.freed.load(Ordering::Relaxed), Error::FreedGraph);
@@ -353,6 +374,7 @@ impl Function for PointwiseBackward {
                 s.free();
             }
         }
+        self.operands.free();
     }
 }
 

@@ -61,9 +61,11 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     // @slot start
     var total = T(0);
     // @end
+    // @slot loop
     for (var k = segment; k < params.n; k += params.segments) {
         total = combine(total, prepare(load(start + k * params.inner, outer, k), center));
     }
+    // @end
     // @slot store
     result[params.first_result + at] = f32(finish(total, center));
     // @end

@@ -19,15 +19,16 @@ use crate::formula::Formula;
 /// The longest rows that calls per row may have: one run of a reduction.
 pub const LONGEST_ROW: usize = 1 << 13;
 
-/// Which calls a backend computes in groups: each includes those before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Fusion {
-    Pointwise,
+/// Which calls a backend computes in groups, beside pointwise operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fusion {
     /// Sums and the like, of rows and of all elements.
-    Reductions,
-    Softmax,
+    pub reductions: bool,
+    pub softmax: bool,
     /// Those of parts of rows.
-    Parts,
+    pub parts: bool,
+    /// Pointwise operations on what is reduced from all elements.
+    pub totals: bool,
 }
 
 /// How many results a call has.

@@ -124,7 +124,7 @@ pub trait Backend: Sync {
 
     /// Which calls [`Backend::fused`] computes.
     fn fusion(&self) -> Fusion {
-        Fusion::Pointwise
+        Fusion::default()
     }
 
     /// Whether [`Backend::attention`] and its backward compute in `dtype`.

@@ -41,7 +41,7 @@ pub enum Form {
 }
 
 impl Form {
-    const fn rank(self) -> usize {
+    pub const fn rank(self) -> usize {
         match self {
             Form::Dense | Form::Quads => 0,
             Form::Rows(rank, _) | Form::Strided(rank) | Form::Scattered(rank) => rank,

@@ -91,7 +91,7 @@ def transposed(x, b):
 
 def reduced(x, b):
     y = torch.softmax(x * 2, -1) + b
-    return (y - y.mean(-1, keepdim=True)).sum()
+    return (y - y.mean(-1, keepdim=True)).square().sum()
 
 
 PROGRAMS = [
@@ -112,8 +112,10 @@ PROGRAMS = [
 
 @pytest.mark.own_region
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_groups_on_a_gpu_have_the_numbers_of_the_operations(program):
-    x, b = data(), data(128, seed=1)
+# Elements in blocks of rows, in fours, and one by one; sums in vectors of eight and not.
+@pytest.mark.parametrize("shape", [SHAPE, (512, 136), (521, 132), (257, 131)])
+def test_groups_on_a_gpu_have_the_numbers_of_the_operations(program, shape):
+    x, b = data(*shape), data(shape[1], seed=1)
     eager, compiled = program(x, b), torch.compile(program)(x, b)
     for a, c in zip(
         *(r if isinstance(r, tuple) else (r,) for r in (eager, compiled)),
@@ -132,11 +134,19 @@ def test_a_chain_on_a_gpu_is_one_launch():
 @pytest.mark.own_region
 @pytest.mark.parametrize(("program", "reductions"), [(residual_norm, 2), (values_per_row, 2)])
 def test_a_reduction_on_a_gpu_computes_what_it_reduces(program, reductions):
-    x, b = data(), data(128, seed=1)
-    # A reduction of few long rows takes two passes.
+    # A reduction of few long rows takes two passes on a GPU.
+    x, b = data(4096, 64), data(64, seed=1)
     found = launches(torch.compile(program), x, b)
     assert found.count("reduction") in (reductions, 2 * reductions)
     assert set(found) == {"reduction", "fused"} and found.count("fused") <= 2
+
+
+@pytest.mark.own_region
+def test_a_mean_on_a_gpu_is_made_of_its_sum_in_the_same_launch():
+    x, b = data(), data(seed=1)
+    assert set(launches(torch.compile(focal_loss), x, b)) == {"reduction"}
+    assert len(launches(torch.compile(focal_loss), x, b)) <= 2
+    assert len(launches(torch.compile(lambda x: (x * 2).mean(-1).sqrt()), data(4096, 64))) == 1
 
 
 @pytest.mark.own_region

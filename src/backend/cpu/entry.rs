@@ -103,7 +103,7 @@ impl Backend for Cpu {
     }
 
     fn fusion(&self) -> Fusion {
-        Fusion::Parts
+        Fusion { reductions: true, softmax: true, parts: true, totals: false }
     }
 
     fn known(&self, question: Question, x: View) -> Result<Option<bool>> {

@@ -22,7 +22,7 @@ use super::parallel::{for_chunks_mut, parallel_for};
 use super::pointwise::{OperandAccess, OperandCursor};
 use super::reduce::Ordered;
 use crate::backend::View;
-use crate::backend::group::{Group, GroupOperand, Level};
+use crate::backend::group::{Call, Group, GroupOperand, Level, Work};
 use crate::backend::pointwise::Operand;
 use crate::dtype::{Bool8, DType, Real};
 use crate::error::{Error, Result};
@@ -30,8 +30,12 @@ use crate::formula::ARGS;
 use program::{Buffer, Code, Extent, Fill, Grouped, Instruction, Place, Program};
 use rowwise::Rowwise;
 
-/// Computes a group; false if a call is not defined for its type.
+/// Computes a group; false if a call is not defined for its type, or computes with a total.
 pub fn run(group: &Group) -> Result<bool> {
+    let is_last = |c: &Call| c.level != Level::Total || matches!(c.work, Work::Reduce(_));
+    if !group.calls.iter().all(is_last) {
+        return Ok(false);
+    }
     match group.compute {
         DType::F32 => run_as::<f32>(group),
         DType::F64 => run_as::<f64>(group),

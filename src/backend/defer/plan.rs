@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use super::queue::{Entry, Held, In, Work};
 use crate::backend::group::{Fusion, LONGEST_ROW, Level};
 use crate::backend::pointwise::Kernel;
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::{Layout, collapse};
 
@@ -90,16 +91,16 @@ struct Planner<'e> {
     group_of: Vec<(usize, Level)>,
 }
 
-/// The plan of a queue for a backend that computes such calls in groups.
-pub fn plan(entries: &[Entry], fusion: Fusion) -> Plan {
+/// The plan of a queue; `fusion` tells which calls the backend of a device computes in groups.
+pub fn plan(entries: &[Entry], fusion: impl Fn(Device) -> Fusion) -> Plan {
     let mut planner = Planner {
         entries,
         uses: FxHashMap::default(),
         plan: Plan { groups: Vec::new(), stored: vec![false; entries.len()], passed: Vec::new() },
         group_of: Vec::new(),
     };
-    for at in 0..entries.len() {
-        planner.place(at, fusion);
+    for (at, e) in entries.iter().enumerate() {
+        planner.place(at, fusion(e.out.storage.device()));
     }
     planner.store_what_is_kept();
     planner.plan
@@ -284,10 +285,13 @@ impl Planner<'_> {
             Work::Map { .. } | Work::Copy if positions == group.numel => Level::Elements,
             Work::Map { .. } | Work::Copy if !writers.iter().any(|w| inside(&w)) => return None,
             Work::Map { .. } | Work::Copy if group.n > 0 && positions * group.n == group.numel => Level::Rows,
-            Work::Map { .. } | Work::Copy if fusion >= Fusion::Parts => Level::Parts,
+            Work::Map { .. } | Work::Copy if group.has_total && positions == 1 && fusion.totals => {
+                Level::Total
+            }
+            Work::Map { .. } | Work::Copy if fusion.parts => Level::Parts,
             Work::Map { .. } | Work::Copy => return None,
             Work::Reduce(_, d) => {
-                if fusion < Fusion::Reductions || d.inner != 1 || positions != group.numel {
+                if !fusion.reductions || d.inner != 1 || positions != group.numel {
                     return None;
                 }
                 if d.outer == 1 && d.n > LONGEST_ROW {
@@ -300,7 +304,7 @@ impl Planner<'_> {
                 }
             }
             Work::Softmax(_, d) | Work::SoftmaxBackward(_, d) => {
-                if fusion < Fusion::Softmax || d.inner != 1 || d.n > LONGEST_ROW || positions != group.numel {
+                if !fusion.softmax || d.inner != 1 || d.n > LONGEST_ROW || positions != group.numel {
                     return None;
                 }
                 Level::Elements
@@ -341,6 +345,7 @@ impl Planner<'_> {
                 (Level::Elements, _) => !takes_rows && same_walk(v, of),
                 (Level::Rows, _) if takes_rows => same_walk(v, of),
                 (Level::Rows, _) => v.numel() == group.numel && repeats_rows(v, of, group.n),
+                (Level::Total, Level::Total) => same_walk(v, of),
                 (Level::Parts | Level::Total, _) => false,
             }
         };
@@ -353,14 +358,13 @@ impl Planner<'_> {
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy => (Level::Elements, false),
             Work::Reduce(_, d) if d.inner == 1 && d.outer == 1 && d.n > LONGEST_ROW => {
-                (Level::Total, fusion < Fusion::Reductions)
+                (Level::Total, !fusion.reductions)
             }
-            Work::Reduce(_, d) => (
-                Level::Rows,
-                fusion < Fusion::Reductions || d.inner != 1 || !(2..=LONGEST_ROW).contains(&d.n),
-            ),
+            Work::Reduce(_, d) => {
+                (Level::Rows, !fusion.reductions || d.inner != 1 || !(2..=LONGEST_ROW).contains(&d.n))
+            }
             Work::Softmax(_, d) | Work::SoftmaxBackward(_, d) => {
-                (Level::Elements, fusion < Fusion::Softmax || d.inner != 1 || d.n > LONGEST_ROW)
+                (Level::Elements, !fusion.softmax || d.inner != 1 || d.n > LONGEST_ROW)
             }
         };
         self.plan.groups.push(Planned {

@@ -102,8 +102,7 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
     if let ([e], None) = (entries, &log) {
         return run_one(e);
     }
-    let backend = of_now(entries[0].out.storage.device())?;
-    let mut plan = plan(entries, backend.fusion());
+    let mut plan = plan(entries, |device| of_now(device).map(|b| b.fusion()).unwrap_or_default());
     let mut memory = Memory::of(entries);
     let mut done = Ok(());
     // The last group that uses a storage.

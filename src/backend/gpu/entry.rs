@@ -123,7 +123,7 @@ impl Backend for Wgpu {
     }
 
     fn fusion(&self) -> Fusion {
-        Fusion::Reductions
+        Fusion { reductions: true, totals: true, ..Fusion::default() }
     }
 
     fn fused(&self, group: &Fused) -> Result<bool> {

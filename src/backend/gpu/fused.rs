@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::device::of;
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::{KEY, Launch};
-use super::pointwise::{input_tag, not_here, owns_its_words};
+use super::pointwise::{input_tag, is_simple, not_here, owns_its_words};
 use super::window::{fits, pieces};
 use crate::backend::View;
 use crate::backend::pointwise::Operand;
@@ -13,6 +13,8 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::Result;
 use crate::formula::Formula;
+use crate::formula::blocks::Blocks;
+use crate::formula::record::Step;
 use crate::formula::template::lanes;
 use crate::formula::wgsl::{Form, Input, Pointwise, elements_at_once};
 use crate::layout::collapse_all;
@@ -76,6 +78,7 @@ fn launch(
         gpu.caps.name,
         gpu.caps.max_buffers
     );
+    let read_tensor = |k: &usize| formula.reads(*k) && matches!(operands[*k], Operand::View(_));
     let inputs: SmallVec<[Input; 8]> = operands
         .iter()
         .enumerate()
@@ -92,12 +95,27 @@ fn launch(
     let (shape, strides) = collapse_all(&outs[0].layout.shape, &strides);
     let rank = shape.len().max(1);
     let in_order = |v: &View| v.layout.is_contiguous() && owns_its_words(*v, lanes(v.dtype).0, n);
-    let form = match outs.iter().all(in_order) {
+    let arguments: SmallVec<[usize; 8]> = (0..operands.len()).filter(read_tensor).collect();
+    let walk = Walk { tensors, arguments: &arguments, shape: &shape, strides: &strides, n };
+    let vectors = match (outs.iter().all(in_order), outs) {
+        (true, [out]) if gpu.caps.is_cpu && gpu.caps.int64 => {
+            walk.in_blocks(formula, *out).or_else(|| walk.in_fours(*out))
+        }
+        (true, [out]) => walk.in_fours(*out),
+        _ => None,
+    };
+    let form = vectors.unwrap_or_else(|| match outs.iter().all(in_order) {
         true if tensors.iter().all(|v| v.layout.is_contiguous()) => Form::Dense,
         true => Form::Strided(rank),
         false => Form::Scattered(rank),
+    });
+    // Elements per invocation along the last dimension, and rows.
+    let (run, rows) = match form {
+        Form::Quads | Form::Rows(..) => (4, 1),
+        Form::Blocks(b) => (b.run, b.rows),
+        Form::Dense | Form::Strided(_) | Form::Scattered(_) => (1, 1),
     };
-    let mut p = Params::new(n as u32);
+    let mut p = Params::new(n.div_ceil(run * rows) as u32);
     for s in numbers {
         p.number(*s, compute);
     }
@@ -106,22 +124,36 @@ fn launch(
             p.number(*s, compute);
         }
     }
-    for v in tensors {
-        p.u32(v.layout.offset as u32);
+    // Elements per unit of a tensor's offset and strides: those of a vector that it is read in.
+    let unit = |v: &View, k: usize| match form {
+        Form::Rows(_, splat) if splat >> k & 1 == 0 => 4,
+        Form::Blocks(b) if !b.is_splat(k) => b.vector(v.dtype),
+        _ => 1,
+    };
+    let units: SmallVec<[usize; 8]> = tensors.iter().zip(&arguments).map(|(v, k)| unit(v, *k)).collect();
+    for (v, unit) in tensors.iter().zip(&units) {
+        p.u32((v.layout.offset / unit) as u32);
     }
     for v in outs {
-        let per_word = if let Form::Scattered(_) = form { 1 } else { lanes(v.dtype).0 };
+        let per_word = match form {
+            Form::Scattered(_) => 1,
+            Form::Blocks(b) => b.vector(v.dtype),
+            _ => lanes(v.dtype).0,
+        };
         p.u32((v.layout.offset / per_word) as u32);
     }
-    if form != Form::Dense {
+    if form.rank() > 0 {
         // A single element has no dimensions; use one of size 1.
         (0..rank).for_each(|d| {
-            p.u32(shape.get(d).copied().unwrap_or(1) as u32);
+            let size = shape.get(d).copied().unwrap_or(1);
+            p.u32((size / [run, rows, 1][(rank - 1 - d).min(2)]) as u32);
         });
         let stored = if let Form::Scattered(_) = form { strides.len() } else { tensors.len() };
-        for strides in &strides[..stored] {
+        for (k, strides) in strides[..stored].iter().enumerate() {
+            let unit = units.get(k).map_or(1, |u| *u as isize);
             (0..rank).for_each(|d| {
-                p.u32(strides.get(d).copied().unwrap_or(0) as u32);
+                let stride = strides.get(d).copied().unwrap_or(0);
+                p.u32(if d + 1 == rank { stride } else { stride / unit } as u32);
             });
         }
     }
@@ -130,14 +162,18 @@ fn launch(
         Runtime,
         "{name}: the strides of {rank} dimensions are more than a GPU takes; make the tensors contiguous"
     );
-    let (tag, rank) = match form {
-        Form::Strided(rank) => (1, rank as u8),
-        Form::Scattered(rank) => (2, rank as u8),
-        _ => (0, 0),
+    let (tag, rank, masks) = match form {
+        Form::Dense => (0, 0, [0; 4]),
+        Form::Strided(rank) => (1, rank as u8, [0; 4]),
+        Form::Scattered(rank) => (2, rank as u8, [0; 4]),
+        Form::Quads => (3, 0, [0; 4]),
+        Form::Rows(rank, splat) => (4, rank as u8, [splat, 0, 0, 0]),
+        Form::Blocks(b) => (5, b.rank as u8, [b.splat, b.once, b.level, b.run as u8]),
     };
     let mut variant: SmallVec<[u8; KEY]> = SmallVec::new();
     variant.extend(formula.identity().to_le_bytes());
     variant.extend([numbers.len() as u8, compute as u8, tag, rank, results.len() as u8]);
+    variant.extend(masks);
     variant.extend(results.iter().map(|d| *d as u8));
     variant.extend(inputs.iter().map(input_tag));
     let source = || {
@@ -145,7 +181,7 @@ fn launch(
             Pointwise { formula, inputs: &inputs, params: numbers.len(), compute, results: &results, form };
         shader.render().map_err(|why| not_here(gpu, name, &why))
     };
-    let at_once = if let Form::Scattered(_) = form { 1 } else { elements_at_once(&results) };
+    let at_once = if let Form::Scattered(_) = form { 1 } else { elements_at_once(&results).max(run * rows) };
     gpu.launch(Launch {
         op: name,
         kernel: name,
@@ -156,4 +192,77 @@ fn launch(
         params: &p,
         groups: n.div_ceil(at_once).div_ceil(GROUP),
     })
+}
+
+/// The tensors that a formula reads, as they are walked in the order of the result.
+struct Walk<'a> {
+    tensors: &'a [View<'a>],
+    /// Their numbers in the formula.
+    arguments: &'a [usize],
+    shape: &'a [usize],
+    strides: &'a [SmallVec<[isize; 6]>],
+    n: usize,
+}
+
+/// The fewest elements for blocks: below, compiling more pipelines would not pay off.
+const BLOCKS: usize = 1 << 16;
+
+/// The most steps of a formula that is computed in blocks, where it stands once for each element.
+const UNROLLED: usize = 24;
+
+impl Walk<'_> {
+    fn are_dense(&self) -> bool {
+        self.tensors.iter().all(|v| v.layout.is_contiguous())
+    }
+
+    /// The mask of the tensors with one element for the last dimension, if all others are in vectors of `by` elements along it.
+    fn splats(&self, by: usize) -> Option<u8> {
+        let last = self.shape.len().checked_sub(1).filter(|d| self.shape[*d].is_multiple_of(by))?;
+        let mut splat = 0;
+        for ((v, strides), k) in self.tensors.iter().zip(self.strides).zip(self.arguments) {
+            let whole = || {
+                let rows = strides[..last].iter().all(|s| s % by as isize == 0);
+                rows && v.layout.offset.is_multiple_of(by)
+            };
+            match strides[last] {
+                _ if v.dtype.size() != 4 || *k >= u8::BITS as usize => return None,
+                0 => splat |= 1 << k,
+                1 if whole() => {}
+                _ => return None,
+            }
+        }
+        Some(splat)
+    }
+
+    /// The form in which an invocation computes four elements.
+    fn in_fours(&self, out: View) -> Option<Form> {
+        let whole = |v: &View| v.dtype.size() == 4 && v.layout.offset.is_multiple_of(4);
+        if !whole(&out) || !owns_its_words(out, 4, self.n) {
+            return None;
+        }
+        if self.are_dense() {
+            return self.tensors.iter().all(whole).then_some(Form::Quads);
+        }
+        self.splats(4).map(|splat| Form::Rows(self.shape.len(), splat))
+    }
+
+    /// The form in which an invocation computes several rows of eight elements, for short formulas of rows.
+    fn in_blocks(&self, formula: &Formula, out: View) -> Option<Form> {
+        let (run, rows, rank) = (8, 4, self.shape.len());
+        let steps = formula.steps();
+        let short =
+            steps.len() <= UNROLLED && steps.iter().all(|s| !matches!(s, Step::Do(p, _) if !is_simple(*p)));
+        let fits = rank >= 2
+            && self.n >= BLOCKS
+            && out.dtype.size() == 4
+            && out.layout.offset.is_multiple_of(run)
+            && self.shape[rank - 2].is_multiple_of(rows);
+        if !short || !fits || self.are_dense() {
+            return None;
+        }
+        let splat = self.splats(run)?;
+        let once = |(k, strides): (&usize, &SmallVec<[isize; 6]>)| u8::from(strides[rank - 2] == 0) << k;
+        let once = self.arguments.iter().zip(self.strides).map(once).fold(0, |all, one| all | one);
+        Some(Form::Blocks(Blocks { rank, run, rows, splat, once, level: 0 }))
+    }
 }

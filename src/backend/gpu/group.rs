@@ -2,7 +2,8 @@
 //!
 //! The calls of a group are composed into formulas. A reduction is one launch, whose formula computes the elements that it
 //! reduces from the operands in memory and from earlier reductions; the results of the elements are one more. So what a
-//! call per element computes is computed anew in each launch that needs it, and never stored for another.
+//! call per element computes is computed anew in each launch that needs it, and never stored for another. What alone uses a
+//! reduction, such as the quotient that makes a mean of a sum, is computed and stored in its launch.
 
 use smallvec::SmallVec;
 
@@ -24,6 +25,9 @@ use crate::storage::Storage;
 
 /// The most steps of a shader: drivers compile longer ones for seconds.
 const MOST_STEPS: usize = 400;
+
+/// Stands for the reduced value among the operands of what follows.
+const ANY: [Operand<'static>; 1] = [Operand::Number(Scalar::Int(0))];
 
 /// Computes a group; false if it has calls that shaders lack, or more tensors than an adapter binds.
 pub fn run(group: &Group) -> Result<bool> {
@@ -70,8 +74,10 @@ struct Launches {
     results: Vec<Placed>,
     composer: Composer,
     numbers: Vec<Scalar>,
-    /// By call: the step that computes it. A total is no value for other calls.
+    /// By call: the step that computes it. A total is no value for calls of other launches.
     values: Vec<Option<usize>>,
+    /// By call: whether the launch of a reduction has computed it.
+    done: Vec<bool>,
 }
 
 impl Launches {
@@ -125,15 +131,16 @@ impl Launches {
             results,
             composer: Composer::default(),
             numbers: Vec::new(),
-            values: Vec::new(),
+            values: vec![None; group.calls.len()],
+            done: vec![false; group.calls.len()],
         };
         launches.are_apart(group).then_some(launches)
     }
 
-    /// Whether the results of reductions, which are stored before the last launch, are dense and not what it reads.
+    /// Whether the results that are stored before the last launch are dense and not what it reads.
     fn are_apart(&self, group: &Group) -> bool {
         group.results.iter().all(|(call, v)| {
-            !matches!(group.calls[*call].work, Work::Reduce(_))
+            (group.calls[*call].level == Level::Elements)
                 || v.layout.is_contiguous() && self.operands.iter().all(|o| !o.storage.overlaps(v.storage))
         })
     }
@@ -157,6 +164,9 @@ impl Launches {
     }
 
     fn call(&mut self, group: &Group, at: usize) -> Result<()> {
+        if self.done[at] {
+            return Ok(());
+        }
         let call = &group.calls[at];
         let mut args: SmallVec<[usize; 4]> = SmallVec::new();
         for arg in &call.args {
@@ -167,20 +177,37 @@ impl Launches {
                 Value::Number(s) => self.number(s),
             });
         }
-        let value = match &call.work {
+        self.values[at] = match &call.work {
             Work::Map { formula, params, .. } => {
                 let params: SmallVec<[usize; 4]> = params.iter().map(|s| self.number(*s)).collect();
                 Some(self.composer.call(formula, &args, &params).ok_or_else(not_composed)?)
             }
             Work::Reduce(op) => {
                 let formula = self.composer.formula(&args[..1]);
-                let stored = group.results.iter().position(|(call, _)| *call == at);
-                self.reduce(*op, &formula, call.level, stored)?
+                return self.reduce(group, at, *op, &formula);
             }
             _ => args.first().copied(),
         };
-        self.values.push(value);
         Ok(())
+    }
+
+    /// The calls that a reduction is for: the only one that uses its result, if that is of the same level and uses numbers
+    /// besides, then the only one that uses that, and so on.
+    fn after(&self, group: &Group, reduction: usize) -> Vec<usize> {
+        let (mut chain, mut last) = (Vec::new(), reduction);
+        loop {
+            let is_stored = group.results.iter().any(|(call, _)| *call == last);
+            let uses = |c: usize| group.calls[c].args.contains(&Value::Call(last));
+            let mut users = (last + 1..group.calls.len()).filter(|c| uses(*c));
+            let (Some(next), None, false) = (users.next(), users.next(), is_stored) else { return chain };
+            let call = &group.calls[next];
+            let alone = call.args.iter().all(|a| matches!(a, Value::Number(_)) || *a == Value::Call(last));
+            if !alone || call.level != group.calls[reduction].level || matches!(call.work, Work::Reduce(_)) {
+                return chain;
+            }
+            chain.push(next);
+            last = next;
+        }
     }
 
     /// A number as a parameter, so that the shader does not depend on it.
@@ -189,55 +216,69 @@ impl Launches {
         self.composer.param(self.numbers.len() - 1)
     }
 
-    /// Reduces a formula into a result or new memory. Values per row become an operand, whose value is returned.
-    fn reduce(
-        &mut self,
-        op: ReduceOp,
-        formula: &Formula,
-        level: Level,
-        stored: Option<usize>,
-    ) -> Result<Option<usize>> {
+    /// Reduces a formula, with the calls that alone use the result, into a result or new memory. Values per row become an
+    /// operand.
+    fn reduce(&mut self, group: &Group, at: usize, op: ReduceOp, formula: &Formula) -> Result<()> {
+        let level = group.calls[at].level;
         let [rows, n] = match level {
             Level::Total => [1, self.shape.iter().product()],
             _ => [self.shape[0], self.shape[1]],
         };
-        let (storage, offset) = match stored {
+        let after = self.after(group, at);
+        let last = after.last().copied().unwrap_or(at);
+        let (storage, offset) = match group.results.iter().position(|(call, _)| *call == last) {
             Some(k) => (self.results[k].storage.clone(), self.results[k].layout.offset),
             None => (Wgpu.allocate(self.device, rows * size_of::<f32>())?, 0),
         };
+        let mut then = Composer::default();
+        let mut value = then.arg(0);
+        for call in after.iter().map(|c| &group.calls[*c]) {
+            let mut number = |s: Scalar| {
+                self.numbers.push(s);
+                then.param(self.numbers.len() - 1)
+            };
+            let args: SmallVec<[usize; 4]> =
+                call.args.iter().map(|a| if let Value::Number(s) = a { number(*s) } else { value }).collect();
+            if let Work::Map { formula, params, .. } = call.work {
+                let params: SmallVec<[usize; 4]> = params.iter().map(|s| number(*s)).collect();
+                value = then.call(formula, &args, &params).ok_or_else(not_composed)?;
+            }
+        }
         let dense = Layout { offset, ..Layout::contiguous(Dims::from([rows])) };
         let (formula, read) = formula.packed();
         let operands: Vec<Operand> = read.iter().map(|k| Operand::View(self.operands[*k].view())).collect();
+        let then = then.formula(&[value]);
+        let applied = |formula, operands| Applied {
+            name: "fused",
+            kernel: Kernel::NONE,
+            formula,
+            primitives: &|_| None,
+            operands,
+            params: &self.numbers,
+        };
         let fold = Fold {
             op,
             compute: DType::F32,
             shape: &self.shape,
             dims: ReduceDims::rows(rows, n),
-            of: Applied {
-                name: "fused",
-                kernel: Kernel::NONE,
-                formula: &formula,
-                primitives: &|_| None,
-                operands: &operands,
-                params: &self.numbers,
-            },
-            then: None,
+            of: applied(&formula, &operands),
+            then: (!after.is_empty()).then(|| applied(&then, &ANY)),
         };
         Wgpu.reduce_formula(&fold, View { storage: &storage, layout: &dense, dtype: DType::F32 })?;
-        if level == Level::Total {
-            return Ok(None);
+        after.iter().for_each(|c| self.done[*c] = true);
+        self.done[at] = true;
+        if level != Level::Total {
+            let layout = Layout { shape: self.shape.clone(), strides: [1, 0][..].into(), offset };
+            self.operands.push(Placed { storage, layout, dtype: DType::F32 });
+            self.values[last] = Some(self.composer.arg(self.operands.len() - 1));
         }
-        let layout = Layout { shape: self.shape.clone(), strides: [1, 0][..].into(), offset };
-        self.operands.push(Placed { storage, layout, dtype: DType::F32 });
-        Ok(Some(self.composer.arg(self.operands.len() - 1)))
+        Ok(())
     }
 
-    /// Stores the results that are no reductions: those per element in one launch, those per row in another.
+    /// Stores the results that no reduction has stored: those per element in one launch, those per row in another.
     fn store(&self, group: &Group) -> Result<()> {
         for level in [Level::Elements, Level::Rows] {
-            let wanted = |call: &usize| {
-                group.calls[*call].level == level && !matches!(group.calls[*call].work, Work::Reduce(_))
-            };
+            let wanted = |call: &usize| group.calls[*call].level == level && !self.done[*call];
             let stored = || group.results.iter().zip(&self.results).filter(|((call, _), _)| wanted(call));
             let values = stored().map(|((call, _), _)| self.values[*call].ok_or_else(not_composed));
             let values = values.collect::<Result<SmallVec<[usize; 4]>>>()?;

@@ -189,7 +189,7 @@ fn form(operands: &[Operand], out: View, collapsed: &Collapsed, n: usize) -> For
 }
 
 /// Operations of one or a few instructions.
-const fn is_simple(p: Prim) -> bool {
+pub(super) const fn is_simple(p: Prim) -> bool {
     use Prim::*;
     matches!(
         p,

@@ -25,8 +25,9 @@ const EXTREMUM: &str = crate::formula::shader_text!("extremum.wgsl");
 
 /// Invocations per workgroup.
 const GROUP: usize = 64;
-/// The number of invocations that occupies a device, and the minimum number of elements per invocation.
+/// The number of invocations that occupies a GPU, and a software adapter; and the minimum number of elements per invocation.
 const BUSY: usize = 1 << 14;
+const BUSY_CPU: usize = 1 << 10;
 const WORTH: usize = 32;
 
 /// Uniform bytes before those of a list's tensors, and per tensor.
@@ -34,9 +35,10 @@ const LIST_HEAD: usize = 16;
 const LIST_EACH: usize = 16;
 
 /// The number of invocations among which the elements of one result are divided.
-fn segments(d: ReduceDims) -> usize {
+fn segments(gpu: &Gpu, d: ReduceDims) -> usize {
     let lanes = d.outer * d.inner;
-    (BUSY / lanes.max(1)).min(d.n / WORTH).max(d.n.div_ceil(LOOPS)).max(1)
+    let busy = if gpu.caps.is_cpu { BUSY_CPU } else { BUSY };
+    (busy / lanes.max(1)).min(d.n / WORTH).max(d.n.div_ceil(LOOPS)).max(1)
 }
 
 /// The compute type of a reduction.
@@ -297,7 +299,7 @@ fn run(plan: &Plan, x: View, d: ReduceDims, ends: Ends, out: View) -> Result<()>
     if at_once < d.n && !fits(gpu, &[x]) {
         return in_turns(gpu, plan, x, d, at_once, ends, out);
     }
-    let segments = segments(d);
+    let segments = segments(gpu, d);
     if segments == 1 {
         return stored_pass(gpu, plan, x, d, ends, out);
     }
@@ -421,6 +423,7 @@ fn launch(
             ("load", &*loads),
             ("functions", &*functions),
             ("start", &*start),
+            ("loop", template::content(FRAME, "loop")),
             ("store", &*store),
         ];
         template::shader(FRAME, compute, &slots).map_err(Error::NotImplemented)
@@ -503,7 +506,7 @@ enum Places<'a> {
 impl Extremum {
     /// The extrema of elements, the first of which has index `from`.
     fn run(&self, x: View, from: usize, d: ReduceDims, values: View, indices: View) -> Result<()> {
-        let (gpu, segments, from) = (self.gpu, segments(d), Places::From(from));
+        let (gpu, segments, from) = (self.gpu, segments(self.gpu, d), Places::From(from));
         if segments == 1 {
             return self.locate(x, from, d, 1, values, indices);
         }

@@ -45,6 +45,7 @@ pub fn fold(fold: &Fold, out: View) -> Result<bool> {
     };
     let (Some(mut first), Some(last)) = (first, last) else { return Ok(false) };
     first.by_rows = d.inner == 1 && first.shape[..] == [d.outer, d.n];
+    first.in_eights = gpu.caps.is_cpu && gpu.caps.int64 && fold.op == ReduceOp::Sum && first.has_eights(d);
     let mut views: SmallVec<[View; 8]> = first.tensors.iter().map(|t| t.view).collect();
     views.extend(last.iter().flat_map(|l| l.tensors.iter().map(|t| t.view)));
     let apart = views.iter().all(|v| !v.storage.overlaps(out.storage));
@@ -53,7 +54,7 @@ pub fn fold(fold: &Fold, out: View) -> Result<bool> {
     if !apart || !fits(gpu, &views) || views.len() + 1 > gpu.caps.max_buffers {
         return Ok(false);
     }
-    let segments = segments(d);
+    let segments = segments(gpu, d);
     let partial = Workspace::new(gpu, if segments == 1 { 0 } else { d.lanes() * segments }, compute)?;
     let reduction = Reduction { gpu, d, segments, partial: &partial };
     let plan = Plan::of(fold.op, compute);
@@ -86,6 +87,9 @@ struct Part<'a> {
     shape: SmallVec<[usize; 6]>,
     /// Whether the shape is that of rows which are reduced, whose positions the loop knows.
     by_rows: bool,
+    /// Whether the elements of a row are read in vectors of eight, on adapters whose memory cost depends on the number of
+    /// accesses.
+    in_eights: bool,
 }
 
 impl<'a> Part<'a> {
@@ -131,7 +135,93 @@ impl<'a> Part<'a> {
         let mut strides = strides.into_iter();
         let read = |(argument, view)| Read { argument, view, strides: strides.next().unwrap_or_default() };
         let tensors = views.into_iter().map(read).collect();
-        Some(Part { name, formula, inputs, tensors, numbers, params: a.params, shape, by_rows: false })
+        Some(Part {
+            name,
+            formula,
+            inputs,
+            tensors,
+            numbers,
+            params: a.params,
+            shape,
+            by_rows: false,
+            in_eights: false,
+        })
+    }
+
+    /// Whether all tensors can be read in vectors of eight along the rows, or have one element for each row.
+    fn has_eights(&self, d: ReduceDims) -> bool {
+        let dense = self.shape.is_empty() && d.inner == 1;
+        let whole = |t: &Read| {
+            let strides = &t.strides[..];
+            let eights =
+                t.view.layout.offset.is_multiple_of(8) && (dense || strides[1] == 1 && strides[0] % 8 == 0);
+            t.view.dtype == DType::F32 && (eights || self.is_per_row(t))
+        };
+        d.n.is_multiple_of(8) && (dense || self.by_rows) && self.tensors.iter().all(whole)
+    }
+
+    /// Whether a tensor has one element for each row.
+    fn is_per_row(&self, t: &Read) -> bool {
+        self.by_rows && t.strides[1] == 0
+    }
+
+    /// The type of the elements of a tensor's binding.
+    fn element(&self, t: &Read) -> &'static str {
+        if self.in_eights && !self.is_per_row(t) { "vec4<u64>" } else { stored(t.view.dtype) }
+    }
+
+    /// The function `value`, which evaluates the formula, and the loop over a row in vectors of eight.
+    fn eights(&self, compute: DType) -> (String, String) {
+        let name = self.name;
+        let (mut function, mut body) = (String::new(), String::new());
+        let arguments: Vec<String> = self.tensors.iter().map(|t| format!("a{}: T", t.argument)).collect();
+        line(&mut function, format!("fn value({}) -> T {{", arguments.join(", ")));
+        self.let_numbers(&mut function);
+        function += &wgsl::steps(self.formula, compute);
+        let value = self.stored_value();
+        line(&mut function, format!("    return opaque({value});\n}}"));
+        let at = |t: &Read| match self.by_rows {
+            true => format!("params.{name}_first{0} + outer * params.{name}_s{0}_0", t.argument),
+            false => format!("params.{name}_first{} + outer * params.n", t.argument),
+        };
+        for t in &self.tensors {
+            let (k, at) = (t.argument, at(t));
+            match self.is_per_row(t) {
+                true => line(&mut body, format!("    let a{k} = {name}{k}[{at}];")),
+                false => line(&mut body, format!("    let from{k} = ({at}) >> 3u;")),
+            }
+        }
+        line(&mut body, "    for (var k = segment; k < (params.n >> 3u); k += params.segments) {");
+        let vectors = || self.tensors.iter().filter(|t| !self.is_per_row(t)).map(|t| t.argument);
+        for k in vectors() {
+            line(&mut body, format!("        let eight{k} = {name}{k}[from{k} + k];"));
+        }
+        for (lane, shift) in ["x", "y", "z", "w"].iter().flat_map(|lane| [(lane, 0), (lane, 32)]) {
+            let argument = |t: &Read| match self.is_per_row(t) {
+                true => format!("a{}", t.argument),
+                false => format!("bitcast<f32>(u32(eight{}.{lane} >> {shift}u))", t.argument),
+            };
+            let arguments: Vec<String> = self.tensors.iter().map(argument).collect();
+            let value = format!("value({})", arguments.join(", "));
+            line(&mut body, format!("        total = combine(total, prepare({value}, center));"));
+        }
+        line(&mut body, "    }");
+        (function, body)
+    }
+
+    fn let_numbers(&self, s: &mut String) {
+        for (k, _) in &self.numbers {
+            line(s, format!("    let a{k} = params.{}{k};", self.name));
+        }
+        for k in 0..self.params.len() {
+            line(s, format!("    let p{k} = params.{}_p{k};", self.name));
+        }
+    }
+
+    /// The value of the formula as a number.
+    fn stored_value(&self) -> String {
+        let value = wgsl::value(self.formula, 0);
+        if self.formula.is_truth(0) { format!("select(T(0), T(1), {value})") } else { value }
     }
 
     fn fields(&self) -> String {
@@ -185,12 +275,7 @@ impl<'a> Part<'a> {
             true => line(&mut s, "    let c0 = outer;\n    let c1 = k;"),
             false => s += &coordinates(self.shape.len()).replace("params.n", &format!("params.{name}_n")),
         }
-        for (k, _) in &self.numbers {
-            line(&mut s, format!("    let a{k} = params.{name}{k};"));
-        }
-        for k in 0..self.params.len() {
-            line(&mut s, format!("    let p{k} = params.{name}_p{k};"));
-        }
+        self.let_numbers(&mut s);
         for t in &self.tensors {
             let k = t.argument;
             let along = (0..self.shape.len()).map(|d| format!(" + c{d} * params.{name}_s{k}_{d}"));
@@ -198,8 +283,7 @@ impl<'a> Part<'a> {
             line(&mut s, format!("    let a{k} = {name}_load{k}(params.{name}_first{k}{along});"));
         }
         s += &wgsl::steps(self.formula, compute);
-        let value = wgsl::value(self.formula, 0);
-        let value = if self.formula.is_truth(0) { format!("select(T(0), T(1), {value})") } else { value };
+        let value = self.stored_value();
         // `opaque` prevents contraction with later operations, as if the value were loaded from memory.
         line(&mut s, format!("    return opaque({value});\n}}"));
         s
@@ -210,7 +294,8 @@ impl<'a> Part<'a> {
         variant.extend(self.formula.identity().to_le_bytes());
         let sizes = [self.shape.len() as u8, self.params.len() as u8, self.inputs.len() as u8];
         variant.extend(sizes);
-        variant.push(self.by_rows as u8);
+        let per_row = self.tensors.iter().map(|t| (self.in_eights && self.is_per_row(t)) as u8);
+        variant.extend([self.by_rows as u8, self.in_eights as u8].into_iter().chain(per_row));
         variant.extend(self.inputs.iter().map(input_tag));
     }
 }
@@ -291,29 +376,37 @@ fn source<'p>(
     let (compute, f): (DType, &Functions) = (plan.compute, &plan.functions);
     let mut bindings = binding(1, "read_write", "result", stored(result));
     let mut bound = 1;
-    let mut bind = |name: &str, dtype: DType| {
+    let mut bind = |name: &str, element: &str| {
         bound += 1;
-        bindings += &binding(bound, "read", name, stored(dtype));
+        bindings += &binding(bound, "read", name, element);
     };
+    let mut eights = None;
     let mut functions = match of {
         Some(part) => {
-            part.tensors.iter().for_each(|t| bind(&format!("x{}", t.argument), t.view.dtype));
-            part.function("load", false, compute)
+            part.tensors.iter().for_each(|t| bind(&format!("x{}", t.argument), part.element(t)));
+            match part.in_eights {
+                true => {
+                    let (function, body) = part.eights(compute);
+                    eights = Some(body);
+                    function
+                }
+                false => part.function("load", false, compute),
+            }
         }
         None => {
-            bind("x", compute);
+            bind("x", stored(compute));
             format!("fn load(i: u32, outer: u32, k: u32) -> T {{ return T({}); }}\n", load("x", compute))
         }
     };
     let mut stores = String::from("finish(total, center)");
     if let Some(Some(part)) = last {
-        part.tensors.iter().for_each(|t| bind(&format!("y{}", t.argument), t.view.dtype));
+        part.tensors.iter().for_each(|t| bind(&format!("y{}", t.argument), stored(t.view.dtype)));
         functions += &part.function("after", true, compute);
         stores = format!("after(opaque({stores}), at)");
     }
     let mut center = "0".to_owned();
     if plan.about.is_some() {
-        bind("center", compute);
+        bind("center", stored(compute));
         center = load("center", compute);
     }
     line(&mut functions, format!("fn about(i: u32) -> T {{ return T({center}); }}"));
@@ -334,6 +427,7 @@ fn source<'p>(
         ("load", &*functions),
         ("functions", &*own),
         ("start", &*start),
+        ("loop", eights.as_deref().unwrap_or(template::content(super::FRAME, "loop"))),
         ("store", &*store),
     ];
     template::shader(super::FRAME, compute, &slots).map_err(Error::NotImplemented)

@@ -3018,6 +3018,7 @@ _TorchFunctionState: Any
 _WeakTensorRef: Any
 _WgslKernel: Any
 _add_batch_dim: Any
+_announce_vmap_fallback: Any
 _are_functorch_transforms_active: Any
 _autograd: Any
 _backward: Any
@@ -3029,6 +3030,8 @@ _call_torch_dispatch: Any
 _call_torch_function: Any
 _current_gpu: Any
 _current_graph_task_id: Any
+_debug_only_are_vmap_fallback_warnings_enabled: Any
+_debug_only_display_vmap_fallback_warnings: Any
 _default_generator: Any
 _disabled_torch_dispatch_impl: Any
 _disabled_torch_function_impl: Any
@@ -3076,6 +3079,7 @@ _is_compiling: Any
 _is_deferring: Any
 _is_torch_function_enabled: Any
 _is_torch_function_mode_enabled: Any
+_is_vmap_fallback_enabled: Any
 _is_wrapper: Any
 _jit_set_profiling_executor: Any
 _jit_set_profiling_mode: Any
@@ -3129,7 +3133,7 @@ _set_saved_tensors_hooks_error: Any
 _set_torch_dispatch_disabled: Any
 _set_torch_function_disabled: Any
 _set_torch_function_state: Any
-_set_vmap_fallback_warning: Any
+_set_vmap_fallback_enabled: Any
 _special: Any
 _storage_bytes: Any
 _swap_tensor_impl: Any

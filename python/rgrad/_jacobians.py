@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import rgrad
 from rgrad import _C, Tensor
 from rgrad._transforms import transforming
 from rgrad._vmap import level_of, map_rows
-from rgrad.autograd.forward_ad import _check_product, _has_history, _probe
+from rgrad.autograd import _dual
+from rgrad.autograd.forward_ad import (
+    _check_product,
+    _has_history,
+    _left,
+    _made,
+    _probe,
+    _tangents,
+    everywhere,
+    have_tangents,
+    transform_level,
+    without_history,
+)
 from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 _Function = Callable[..., Any]
@@ -28,7 +41,7 @@ def _leaves_of(values: Any) -> tuple[list[Tensor], Any]:
         if not isinstance(t, Tensor):
             return t
         # In `vmap`, each slice has a derivative of its own.
-        value, levels = _C._batch_everywhere(t) if running else (t, [])
+        value, levels = everywhere(t) if running else (t, [])
         value = value.view_as(value) if value.requires_grad else _C._require_grad(value.detach())
         leaves.append(_C._batched(value, levels) if levels else value)
         given = _C._unsafe_view(value, value.shape)
@@ -100,26 +113,19 @@ class _Recorded:
         primals: its arguments, as a tuple.
         has_aux: whether it returns a pair of its result and anything.
         named: the function of this module that was called, for messages.
-        randomness: "error" if `func` must not draw random numbers.
     """
 
-    def __init__(
-        self, func: _Function, primals: tuple[Any, ...], has_aux: bool, named: str, randomness: str = "same"
-    ) -> None:
-        for given in tree_flatten(primals)[0]:
-            if isinstance(given, Tensor) and not given.is_floating_point():
-                raise ValueError(f"Expected primal to be floating point or complex, but got: {given.dtype}")
-        with transforming(hooks=named.startswith(("jvp", "linearize"))), rgrad.enable_grad():
+    def __init__(self, func: _Function, primals: tuple[Any, ...], has_aux: bool, named: str) -> None:
+        _expect_floating_point(tree_flatten(primals)[0])
+        with transforming(hooks=named.startswith("linearize")), rgrad.enable_grad():
             self.inputs, self.arguments = _leaves_of(primals)
-            if randomness == "error":
-                made = _C._refusing_random(lambda: func(*self.arguments))
-            else:
-                made = func(*self.arguments)
+            made = func(*self.arguments)
         value, aux = _split(made, has_aux, named)
         self.outputs, self.spec = tree_flatten(value)
         _check_outputs(value, self.outputs, named)
         # Results may depend on tensors that `func` knows, as well as on its arguments.
-        self.keeps = _C.is_grad_enabled() and any(_has_history(o, self.inputs) for o in self.outputs)
+        self.recorded = _C.is_grad_enabled() and any(_has_history(o, self.inputs) for o in self.outputs)
+        self.keeps = self.recorded or have_tangents(self.outputs)
         self.aux = self.shown(aux)
         self.value = self.shown(value)
         # Vectors v for the outputs and J^T v for the inputs, computed when the first direction is asked for.
@@ -127,8 +133,8 @@ class _Recorded:
         self._swept: Sequence[Tensor | None] = ()
 
     def shown(self, values: Any) -> Any:
-        """What the caller gets: without a history, unless the arguments had one."""
-        return tree_map(lambda t: t.detach() if isinstance(t, Tensor) and not self.keeps else t, values)
+        """What the caller gets: without a history, unless the arguments had one; with tangents of outer levels."""
+        return tree_map(lambda t: without_history(t) if isinstance(t, Tensor) and not self.recorded else t, values)
 
     def push(self, tangents: Sequence[Tensor], keep: bool) -> list[Tensor]:
         """The derivatives of the outputs in a direction, given by a tangent for each input.
@@ -164,28 +170,10 @@ class _Recorded:
             found = _C._grad((output,), self.inputs, (vectors,), True, self.keeps, True, False)
             return [_C.zeros_like(x) if g is None else g for g, x in zip(found, self.inputs, strict=True)]
 
-        parts = [map_rows(len(part), part, swept) for part in basis.split(chunk_size or count)]
-        blocks = [_C.cat(part) for part in zip(*parts, strict=True)]
-        return [b.reshape((*output.shape, *x.shape)) for b, x in zip(blocks, self.inputs, strict=True)]
-
-    def columns(self) -> list[list[Tensor]]:
-        """The Jacobians of all outputs, by columns; for each output a list with a block for each input."""
-        blocks: list[list[Tensor]] = [[] for _ in self.outputs]
-        for i, point in enumerate(self.inputs):
-            count = point.numel()
-            if not count:
-                for o, output in enumerate(self.outputs):
-                    blocks[o].append(output.new_zeros((*output.shape, *point.shape)))
-                continue
-
-            def pushed(direction: Tensor, i: int = i) -> list[Tensor]:
-                zeros = [_C.zeros_like(p.detach()) for p in self.inputs]
-                return self.push([direction if k == i else z for k, z in enumerate(zeros)], self.keeps)
-
-            made = map_rows(count, _basis(point).view(count, *point.shape), pushed)
-            for o, output in enumerate(self.outputs):
-                blocks[o].append(made[o].movedim(0, -1).reshape((*output.shape, *point.shape)))
-        return blocks
+        with rgrad.set_grad_enabled(self.keeps):
+            parts = [map_rows(len(part), part, swept) for part in basis.split(chunk_size or count)]
+            blocks = [_C.cat(part) for part in zip(*parts, strict=True)]
+            return [b.reshape((*output.shape, *x.shape)) for b, x in zip(blocks, self.inputs, strict=True)]
 
 
 def _basis(like: Tensor) -> Tensor:
@@ -197,7 +185,8 @@ def _basis(like: Tensor) -> Tensor:
 def jvp(func: _Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """The value of a function, and its derivative in a direction: the product of its Jacobian with a vector.
 
-    It is computed by two backward passes, so what `func` does must be differentiable twice; calls may be nested.
+    It is computed by two backward passes, so what `func` does must be differentiable twice, except for functions of the
+    program's own that have a `jvp`; calls may be nested.
 
     Args:
         func: returns a tensor or a container of them; with `has_aux` a pair of that and anything.
@@ -229,15 +218,54 @@ def jvp(func: _Function, primals: Any, tangents: Any, *, strict: bool = False, h
         if not isinstance(t, Tensor):
             raise RuntimeError(f"{named}: Expected primals and tangents to only contain Tensors, got {type(t)}")
     _check_shapes(points, directions)
-    call = _Recorded(func, primals, has_aux, named)
-    if strict and not all(o.requires_grad for o in call.outputs):
-        raise RuntimeError(
-            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs, which strict=True "
-            "does not allow"
-        )
-    call.keeps = call.keeps or (_C.is_grad_enabled() and any(t.requires_grad for t in directions))
-    derivative = call.shown(tree_unflatten(call.push(directions, call.keeps), call.spec))
-    return (call.value, derivative, call.aux) if has_aux else (call.value, derivative)
+    value, derivative, aux = _pushed(func, points, directions, spec, has_aux, strict, _C.is_grad_enabled())
+    return (value, derivative, aux) if has_aux else (value, derivative)
+
+
+def _pushed(
+    func: _Function,
+    points: Sequence[Any],
+    directions: Sequence[Any],
+    spec: Any,
+    has_aux: bool,
+    strict: bool,
+    keep: bool,
+) -> tuple[Any, Any, Any]:
+    """The value of a function, its derivative in a direction, and what it returned with the value.
+
+    See Note [Levels of tangents] of `rgrad.autograd.forward_ad`.
+
+    Args:
+        func: the function.
+        points: the leaves of its arguments.
+        directions: a tangent for each of them that is a tensor.
+        spec: the structure of the arguments.
+        has_aux: whether it returns a pair of its result and anything.
+        strict: whether a result that depends on no argument is an error.
+        keep: whether results keep the histories that they have of other tensors.
+    """
+    named = "jvp(f, primals, tangents)"
+    _expect_floating_point(points)
+    with transforming(hooks=True), transform_level() as level, rgrad.enable_grad():
+        duals = [_made(level, p, t) if isinstance(p, Tensor) else p for p, t in zip(points, directions, strict=True)]
+        value, aux = _split(func(*tree_unflatten(duals, spec)), has_aux, named)
+        outputs, of_value = tree_flatten(value)
+        _check_outputs(value, outputs, named)
+        found = _tangents(level, outputs, keep)
+        if strict and any(t is None for t in found):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs, which "
+                "strict=True does not allow"
+            )
+        derivative = [_C.zeros_like(o.detach()) if t is None else t for o, t in zip(outputs, found, strict=True)]
+        value, aux = tree_map(lambda t: _left(level, t, keep) if isinstance(t, Tensor) else t, (value, aux))
+    return value, tree_unflatten(derivative, of_value), aux
+
+
+def _expect_floating_point(points: Sequence[Any]) -> None:
+    for given in points:
+        if isinstance(given, Tensor) and not given.is_floating_point():
+            raise ValueError(f"Expected primal to be floating point or complex, but got: {given.dtype}")
 
 
 def _check_shapes(points: Sequence[Any], directions: Sequence[Any]) -> None:
@@ -280,17 +308,8 @@ def linearize(func: _Function, *primals: Any) -> tuple[Any, _Function]:
     return call.value, derivative
 
 
-def _record(
-    func: _Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    argnums: Any,
-    has_aux: bool,
-    named: str,
-    randomness: str = "same",
-) -> _Recorded:
-    """A call as a function of the arguments that `argnums` selects."""
-    numbers = _argument_numbers(args, argnums)
+def _of_chosen(func: _Function, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: tuple[int, ...]) -> _Function:
+    """A function as one of the arguments at some positions."""
 
     def of_chosen(*chosen: Any) -> Any:
         given = list(args)
@@ -298,18 +317,23 @@ def _record(
             given[n] = value
         return func(*given, **kwargs)
 
-    return _Recorded(of_chosen, tuple(args[n] for n in numbers), has_aux, named, randomness)
+    return of_chosen
 
 
-def _assembled(call: _Recorded, blocks: list[list[Tensor]], argnums: Any, has_aux: bool) -> Any:
-    """Jacobians as PyTorch arranges them: in place of each output, one block for each input."""
-    spec = tree_flatten(call.arguments)[1]
+def _assembled(blocks: list[list[Tensor]], arguments: Any, outputs: Any, argnums: Any) -> Any:
+    """Jacobians as PyTorch arranges them: in place of each output, one block for each input.
+
+    Args:
+        blocks: for each output a list with a block for each input.
+        arguments: the structure of the inputs, a tuple.
+        outputs: the structure of the outputs.
+        argnums: which arguments these are; the tuple is left out for an int.
+    """
     made = []
     for row in blocks:
-        by_argument = tree_unflatten(row, spec)
+        by_argument = tree_unflatten(row, arguments)
         made.append(by_argument[0] if isinstance(argnums, int) else by_argument)
-    found = call.shown(tree_unflatten(made, call.spec))
-    return (found, call.aux) if has_aux else found
+    return tree_unflatten(made, outputs)
 
 
 def jacrev(
@@ -344,8 +368,12 @@ def jacrev(
 
     @functools.wraps(func)
     def derived(*args: Any, **kwargs: Any) -> Any:
-        call = _record(func, args, kwargs, argnums, has_aux, "vjp(f, *primals)")
-        return _assembled(call, [call.rows(o, chunk_size) for o in call.outputs], argnums, has_aux)
+        numbers = _argument_numbers(args, argnums)
+        of_chosen = _of_chosen(func, args, kwargs, numbers)
+        call = _Recorded(of_chosen, tuple(args[n] for n in numbers), has_aux, "vjp(f, *primals)")
+        blocks = [call.rows(o, chunk_size) for o in call.outputs]
+        found = call.shown(_assembled(blocks, tree_flatten(call.arguments)[1], call.spec, argnums))
+        return (found, call.aux) if has_aux else found
 
     return derived
 
@@ -374,42 +402,69 @@ def jacfwd(
 
     @functools.wraps(func)
     def derived(*args: Any, **kwargs: Any) -> Any:
-        if randomness == "different":
-            return _assembled(*_sampled(func, args, kwargs, argnums, has_aux), argnums, has_aux)
-        call = _record(func, args, kwargs, argnums, has_aux, "jvp(f, primals, tangents)", randomness)
-        return _assembled(call, call.columns(), argnums, has_aux)
+        numbers = _argument_numbers(args, argnums)
+        of_chosen = _of_chosen(func, args, kwargs, numbers)
+        points, arguments = tree_flatten(tuple(args[n] for n in numbers))
+        by_columns, outputs, aux = _columns(of_chosen, points, arguments, has_aux, randomness)
+        counts = [p.numel() for p in points]
+        blocks = [
+            [
+                block.movedim(0, -1).reshape((*whole.shape[1:], *p.shape))
+                for block, p in zip(whole.split(counts), points, strict=True)
+            ]
+            for whole in by_columns
+        ]
+        found = _assembled(blocks, arguments, outputs, argnums)
+        return (found, aux) if has_aux else found
 
     return derived
 
 
-def _sampled(
-    func: _Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool
-) -> tuple[_Recorded, list[list[Tensor]]]:
-    """Jacobians by columns, of which each has random numbers of its own, and the call."""
-    points = [t for t in tree_flatten([args[n] for n in _argument_numbers(args, argnums)])[0] if isinstance(t, Tensor)]
+def _columns(
+    func: _Function, points: Sequence[Tensor], arguments: Any, has_aux: bool, randomness: str
+) -> tuple[list[Tensor], Any, Any]:
+    """The Jacobians of all outputs, by columns: a row for each element of the points, all together.
+
+    Args:
+        func: the function.
+        points: the leaves of its arguments.
+        arguments: the structure of its arguments.
+        has_aux: whether it returns a pair of its result and anything.
+        randomness: as for `jacfwd`.
+
+    Returns:
+        A tensor of columns for each output, the structure of the outputs, and what the function returned with them.
+    """
+    keep = _C.is_grad_enabled()
     counts = [p.numel() for p in points]
     total = sum(counts)
-    with level_of(total, "different") as level:
-        call = _record(func, args, kwargs, argnums, has_aux, "jvp(f, primals, tangents)")
-        rows = [
-            _C.cat([_basis(p) if i == k else _C.zeros(n, p.numel(), dtype=p.dtype) for k, n in enumerate(counts)])
-            for i, p in enumerate(points)
-        ]
-        directions = [
-            _C._add_batch_dim(r.to(p.device).view(total, *p.shape), 0, level) for r, p in zip(rows, points, strict=True)
-        ]
-        pushed = [_C._remove_batch_dim(t, level, total, 0) for t in call.push(directions, call.keeps)]
-        call.aux = tree_map(
-            lambda t: _C._remove_batch_dim(t, level, total, 0)[0] if isinstance(t, Tensor) else t, call.aux
-        )
-    blocks = [
-        [
-            block.movedim(0, -1).reshape((*block.shape[1:], *p.shape))
-            for block, p in zip(whole.split(counts), points, strict=True)
-        ]
-        for whole in pushed
+    if total == 0:
+        nothing = [_C.zeros_like(p.detach()) for p in points]
+        value, _, aux = _pushed(func, points, nothing, arguments, has_aux, False, keep)
+        outputs, spec = tree_flatten(value)
+        return [o.new_zeros((0, *o.shape)) for o in outputs], spec, aux
+    rows = [
+        _C.cat([_basis(p) if i == k else p.new_zeros((n, p.numel())) for k, n in enumerate(counts)])
+        for i, p in enumerate(points)
     ]
-    return call, blocks
+    with level_of(total, randomness) as level, _apart(level, randomness != "different"):
+        directions = [_C._add_batch_dim(r.view(total, *p.shape), 0, level) for r, p in zip(rows, points, strict=True)]
+        _, derivative, aux = _pushed(func, points, directions, arguments, has_aux, False, keep)
+        pushed, spec = tree_flatten(derivative)
+        found = [_C._remove_batch_dim(t, level, total, 0) for t in pushed]
+        aux = tree_map(lambda t: _C._remove_batch_dim(t, level, total, 0)[0] if isinstance(t, Tensor) else t, aux)
+    return found, spec, aux
+
+
+@contextmanager
+def _apart(level: int, applies: bool) -> Iterator[None]:
+    """A block in which the tangents of slices at a level of `vmap` differ and values do not, if that applies."""
+    before = _dual.thread.apart
+    _dual.thread.apart = (*before, level) if applies else before
+    try:
+        yield
+    finally:
+        _dual.thread.apart = before
 
 
 def hessian(func: _Function, argnums: int | tuple[int, ...] = 0) -> _Function:

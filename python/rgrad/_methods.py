@@ -183,7 +183,11 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     if "_is_param" in vars(self):
         # A parameter of a class of its own.
         text = f"Parameter({text})"
-    return text if _dual.level is None else _dual.level.shown(self, text)
+    if not _dual.levels():
+        return text
+    from rgrad.autograd.forward_ad import shown
+
+    return shown(self, text)
 
 
 _REPR = Tensor.__repr__

@@ -79,6 +79,37 @@ def draw_samples(draw: _Function, *parameters: Tensor) -> Tensor:
     return _C._batched(_C._outside_vmap(lambda: draw(*values)), [level for level, _ in levels])
 
 
+def innermost(t: Any) -> int:
+    """The innermost level of a tensor; 0 for whatever has none."""
+    levels = _C._batch_value(t)[1] if isinstance(t, Tensor) else ()
+    return levels[-1] if levels else 0
+
+
+def whole(t: Any, level: int) -> Any:
+    """The tensor whose slices at a level `t` stands for, in its first dimension; others as they are."""
+    if innermost(t) != level:
+        return t
+    value, levels = _C._batch_value(t)
+    return _C._batched(value, levels[:-1])
+
+
+def by_slices(name: str, func: Callable[..., Tensor], *given: Any) -> Tensor:
+    """What a function written in Python makes of batched tensors where its steps depend on their values.
+
+    Args:
+        name: the function's name, for the warning.
+        func: the function, called for each slice of the innermost level.
+        given: its arguments, of which at least one is a batched tensor.
+    """
+    _C._announce_vmap_fallback(name)
+    level = max(map(innermost, given))
+    mapped = [innermost(t) == level for t in given]
+    wholes = [whole(t, level) for t in given]
+    size = len(wholes[mapped.index(True)])
+    rows = [func(*(t[i] if on else t for t, on in zip(wholes, mapped, strict=True))) for i in range(size)]
+    return _C._add_batch_dim(_C.stack(rows), 0, level)
+
+
 def is_batchedtensor(t: Tensor) -> bool:
     """Whether a tensor stands for the slices of another."""
     return _C._is_batched(t)
@@ -107,6 +138,71 @@ def maybe_current_level() -> int | None:
     """The innermost running level."""
     levels = _C._vmap_levels()
     return levels[-1] if levels else None
+
+
+def _add_batch_dim(t: Tensor, dim: int, level: int) -> Tensor:
+    """A tensor that stands for the slices of a dimension at a level."""
+    return _C._add_batch_dim(t, dim, level)
+
+
+def _remove_batch_dim(t: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
+    """The tensor whose slices at a level one stands for."""
+    return _C._remove_batch_dim(t, level, batch_size, out_dim)
+
+
+def _is_vmap_fallback_enabled() -> bool:
+    """Whether operations without a batching rule are called for each slice."""
+    return _C._is_vmap_fallback_enabled()
+
+
+def _set_vmap_fallback_enabled(on: bool) -> None:
+    """Sets whether operations without a batching rule are called for each slice; otherwise they are errors."""
+    _C._set_vmap_fallback_enabled(on)
+
+
+def reshape_dim_into(source: int, target: int, t: Tensor) -> Tensor:
+    """A tensor with one dimension merged into another, of which it becomes the outer part.
+
+    Args:
+        source: the dimension that vanishes.
+        target: the dimension into which it goes, counted without `source`.
+        t: the tensor.
+    """
+    source %= t.dim()
+    target %= t.dim() - 1
+    return t.movedim(source, target).flatten(target, target + 1)
+
+
+def reshape_dim_outof(source: int, size: int, t: Tensor) -> Tensor:
+    """The opposite of `reshape_dim_into`: a dimension as two, the first of the given size."""
+    rest = t.shape[source] // size if size else t.shape[source]
+    return t.unflatten(source % t.dim(), (size, rest))
+
+
+def restore_vmap(func: _Function, in_dims: Any, batch_size: int, randomness: str) -> Callable[..., tuple[Any, Any]]:
+    """As `vmap`, with the mapped dimensions of the results returned too: 0, or None for those that have none.
+
+    Args:
+        func: see `vmap`.
+        in_dims: see `vmap`; all may be None.
+        batch_size: the number of slices.
+        randomness: see `vmap`.
+    """
+
+    def restored(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        leaves, spec = tree_flatten(args)
+        dims = broadcast_dims(in_dims, spec)
+        if dims is None:
+            raise ValueError(f"restore_vmap: in_dims={in_dims} is not compatible with the structure of the arguments")
+        with level_of(batch_size, randomness) as level:
+            own = [t if d is None else _C._add_batch_dim(t, d, level) for t, d in zip(leaves, dims, strict=True)]
+            with mapping():
+                outputs, of_outputs = tree_flatten(func(*tree_unflatten(own, spec), **kwargs))
+            found = [0 if innermost(t) == level else None for t in outputs]
+            outputs = [whole(t, level) for t in outputs]
+        return tree_unflatten(outputs, of_outputs), tree_unflatten(found, of_outputs)
+
+    return restored
 
 
 def get_unwrapped(t: Tensor) -> Tensor:

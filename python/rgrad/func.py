@@ -23,7 +23,7 @@ from rgrad._jacobians import (
 )
 from rgrad._transforms import transforming
 from rgrad._vmap import vmap
-from rgrad.autograd.forward_ad import _has_history
+from rgrad.autograd.forward_ad import _has_history, have_tangents, without_history
 from rgrad.nn.utils.stateless import functional_call
 from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _Function = Callable[..., Any]
+
 
 def grad_and_value(func: _Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> _Function:
     """A function that returns the gradient of another, and its value.
@@ -71,13 +72,13 @@ def grad_and_value(func: _Function, argnums: int | tuple[int, ...] = 0, has_aux:
                 found = f"{value.dim()} dimensions" if isinstance(value, Tensor) else f"type {type(value)}"
                 raise RuntimeError(f"grad: expected the function to return a tensor of one number, got {found}")
             spec = tree_flatten(given)[1]
-            keeps = recording and (outer > 0 or _has_history(value, inputs))
+            keeps = (recording and (outer > 0 or _has_history(value, inputs))) or have_tangents([value])
             grads = [None] * len(inputs)
             if value.requires_grad:
                 grads = list(_autograd.grad(value, inputs, create_graph=keeps, allow_unused=True))
             grads = [rgrad.zeros_like(t) if g is None else g for t, g in zip(inputs, grads, strict=True)]
         found = tree_unflatten(grads, spec)
-        made = made if keeps else tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, made)
+        made = made if keeps else tree_map(lambda t: without_history(t) if isinstance(t, Tensor) else t, made)
         return found[0] if isinstance(argnums, int) else tuple(found), made
 
     return derived
@@ -116,8 +117,9 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
         has_aux: whether there is more than the value.
 
     Returns:
-        (value, product), with `has_aux` (value, product, more). `product` takes what the value looks like and returns
-        a tuple of what the arguments look like.
+        (value, product), with `has_aux` (value, product, more). `product` takes what the value looks like, and as
+        `autograd.grad` whether the graph is kept and its result recorded; it returns a tuple of what the arguments look
+        like.
     """
     with transforming(), rgrad.enable_grad():
         leaves, inputs = _leaves_of(primals)
@@ -127,9 +129,10 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
     outputs, of_value = tree_flatten(value)
     _check_outputs(value, outputs, "vjp(f, *primals)")
     tracked = any(_has_history(o, leaves) for o in outputs)
-    keeps = rgrad.is_grad_enabled() and tracked
+    tangents = have_tangents(outputs)
+    keeps = (rgrad.is_grad_enabled() and tracked) or tangents
 
-    def product(cotangents: Any) -> Any:
+    def product(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         vectors, of_cotangents = tree_flatten(cotangents)
         if of_cotangents != of_value:
             raise RuntimeError(
@@ -140,12 +143,13 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
         grads = [None] * len(leaves)
         if pairs:
             outs, into = zip(*pairs, strict=True)
-            kept = rgrad.is_grad_enabled() and (tracked or any(v.requires_grad for v in vectors))
-            grads = _autograd.grad(outs, leaves, into, retain_graph=True, create_graph=kept, allow_unused=True)
+            kept = tangents or (rgrad.is_grad_enabled() and (tracked or any(v.requires_grad for v in vectors)))
+            kept = kept if create_graph is None else create_graph
+            grads = _autograd.grad(outs, leaves, into, retain_graph=retain_graph, create_graph=kept, allow_unused=True)
         found = [rgrad.zeros_like(t) if g is None else g for t, g in zip(leaves, grads, strict=True)]
         return tree_unflatten(found, spec)
 
-    shown = value if keeps else tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, value)
+    shown = value if keeps else tree_map(lambda t: without_history(t) if isinstance(t, Tensor) else t, value)
     return (shown, product, made[1]) if has_aux else (shown, product)
 
 

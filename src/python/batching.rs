@@ -146,7 +146,31 @@ pub fn is_batched(t: &Bound<'_, PyTensor>) -> bool {
 }
 
 /// Sets whether operations warn that are called for each slice.
-#[pyfunction(name = "_set_vmap_fallback_warning")]
+#[pyfunction(name = "_debug_only_display_vmap_fallback_warnings")]
 pub fn set_fallback_warning(on: bool) {
     batching::set_warns(on);
+}
+
+/// Whether operations warn that are called for each slice.
+#[pyfunction(name = "_debug_only_are_vmap_fallback_warnings_enabled")]
+pub fn fallback_warning() -> bool {
+    batching::warns()
+}
+
+/// Sets whether operations without a batching rule are called for each slice; otherwise they are errors.
+#[pyfunction(name = "_set_vmap_fallback_enabled")]
+pub fn set_fallback_enabled(on: bool) {
+    batching::set_enabled(on);
+}
+
+/// Whether operations without a batching rule are called for each slice.
+#[pyfunction(name = "_is_vmap_fallback_enabled")]
+pub fn fallback_enabled() -> bool {
+    batching::is_enabled()
+}
+
+/// Warns that something without a batching rule is called for each slice, or raises where that is disabled.
+#[pyfunction(name = "_announce_vmap_fallback")]
+pub fn announce_fallback(name: &str) -> PyResult<()> {
+    batching::announce(name).py()
 }

@@ -454,3 +454,43 @@ def test_functional_call_follows_names_through_a_module_that_contains_itself():
     module.again = module
     weight = torch.full((1, 1), 4.0)
     assert functional_call(module, {"again.again.weight": weight}, torch.ones(1), tie_weights=False).item() == 4.0
+
+
+def test_modules_are_made_as_functions_of_stacked_parameters():
+    from rgrad.functorch._modules import functional_init, functional_init_with_buffers
+
+    weights, call, names = functional_init(torch.nn.Linear, (4,))(2, 3)
+    x = torch.randn(5, 2)
+    assert names == ("weight", "bias") and weights[0].shape == (4, 3, 2)
+    assert torch.allclose(vmap(call, (0, None))(weights, (x,))[2], x @ weights[0][2].T + weights[1][2])
+    weights, buffers, call, _, of_buffers = functional_init_with_buffers(torch.nn.BatchNorm1d)(2)
+    assert call(weights, buffers, (x,)).shape == (5, 2) and "running_mean" in of_buffers
+    with pytest.raises(RuntimeError, match="has buffers"):
+        functional_init(torch.nn.BatchNorm1d)(2)
+    with pytest.raises(ValueError, match="NYI"):
+        functional_init(torch.nn.Linear, (2, 3))
+    with pytest.raises(ValueError, match="should be > 0"):
+        functional_init(torch.nn.Linear, (0,))
+
+
+def test_a_product_of_vjp_frees_or_records_its_graph_as_it_is_told():
+    x, v = torch.tensor([0.5, 2.0]), torch.tensor([1.0, -3.0])
+    _, product = vjp(torch.sin, x)
+    assert torch.equal(product(v, False)[0], x.cos() * v)
+    with pytest.raises(RuntimeError, match="a second time"):
+        product(v)
+    w = torch.ones(2, requires_grad=True)
+    _, product = vjp(lambda a: (a * w).sin(), x)
+    assert not product(v, create_graph=False)[0].requires_grad and product(v, True, True)[0].requires_grad
+
+
+def test_dimensions_merge_and_results_of_slices_keep_theirs():
+    from rgrad._vmap import reshape_dim_into, reshape_dim_outof, restore_vmap
+
+    x = torch.arange(24).view(2, 3, 4)
+    assert torch.equal(reshape_dim_into(0, 0, x), x.view(6, 4))
+    assert torch.equal(reshape_dim_into(0, 1, x), x.movedim(0, 1).reshape(3, 8))
+    assert torch.equal(reshape_dim_outof(-1, 2, x), x.view(2, 3, 2, 2))
+    assert reshape_dim_outof(0, 0, torch.ones(0, 3)).shape == (0, 0, 3)
+    found, dims = restore_vmap(lambda a, b, n: {"a": a + 1, "b": b, "n": n}, (1, None, None), 3, "error")(x, x, 5)
+    assert torch.equal(found["a"], x.movedim(1, 0) + 1) and found["b"] is x and dims == {"a": 0, "b": None, "n": None}

@@ -12,8 +12,9 @@ _NN = "nn.modules"
 _ROWS = {
     "_C._functorch": (
         "_vmap",
-        "get_unwrapped is_batchedtensor is_functorch_wrapped_tensor is_gradtrackingtensor maybe_current_level "
-        "maybe_get_bdim maybe_get_level",
+        "_add_batch_dim _is_vmap_fallback_enabled _remove_batch_dim _set_vmap_fallback_enabled get_unwrapped "
+        "is_batchedtensor is_functorch_wrapped_tensor is_gradtrackingtensor maybe_current_level maybe_get_bdim "
+        "maybe_get_level reshape_dim_into reshape_dim_outof",
     ),
     "_C._profiler": ("_tracebacks", "gather_traceback symbolize_tracebacks"),
     "_functorch.apis": ("func", "grad grad_and_value vmap"),
@@ -21,14 +22,15 @@ _ROWS = {
     "_functorch.functional_call": ("func", "functional_call stack_module_state"),
     "_functorch.make_functional": (
         "functorch._modules",
-        "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional "
-        "make_functional_with_buffers",
+        "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble functional_init "
+        "functional_init_with_buffers make_functional make_functional_with_buffers",
     ),
     "accelerator.memory": (
         "accelerator",
         "empty_cache max_memory_allocated memory_allocated memory_reserved memory_stats reset_peak_memory_stats",
     ),
     "autograd.anomaly_mode": ("autograd", "detect_anomaly set_detect_anomaly"),
+    "_functorch.vmap": ("_vmap", "chunk_vmap restore_vmap vmap"),
     "_vmap_internals": ("_vmap", "_vmap vmap"),
     "cpu.amp": ("amp._cpu", "GradScaler autocast"),
     "cuda.amp.autocast_mode": ("cuda.amp", "autocast"),

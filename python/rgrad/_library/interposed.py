@@ -101,8 +101,8 @@ def by_vmap(operation: Operation, call: Callable[..., Any], positional: list[Any
         positional: its arguments by position.
         by_name: its arguments by name.
     """
-    from rgrad._vmap import running
-    from rgrad.autograd._vmapped import VmapInfo, innermost, whole, with_dims
+    from rgrad._vmap import innermost, running, whole
+    from rgrad.autograd._vmapped import VmapInfo, with_dims
 
     leaves, spec = tree_flatten((positional, by_name))
     level = max(innermost(v) for v in leaves)

@@ -86,18 +86,27 @@ def grad(
     grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)[: len(roots)]
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    level = _dual.level
-    has_tangents = level is not None and any(map(level.has_tangent, (*roots, *grads)))
+    has_tangents = _have_tangents((*roots, *grads))
     if is_grads_batched:
         # Gradients have tangents only if the backward pass is recorded.
         found = _grad_batched(roots, wanted, grads, retain_graph, create_graph or has_tangents, allow_unused)
         # As typed in PyTorch; None is possible where `allow_unused` was asked for.
         return _filled(found, wanted, create_graph) if materialize_grads else tuple(found)  # type: ignore[return-value]
-    if level is not None and has_tangents and not create_graph:
-        found = level.grad(roots, wanted, grads, allow_unused, materialize_grads)
+    if has_tangents and not create_graph:
+        from .forward_ad import grad as grad_with_tangents
+
+        found = grad_with_tangents(roots, wanted, grads, allow_unused, materialize_grads)
         return found  # pyright: ignore[reportReturnType]
     gradients = _C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, False)
     return _filled(gradients, wanted, create_graph) if materialize_grads else tuple(gradients)
+
+
+def _have_tangents(values: tuple[Any, ...]) -> bool:
+    if not _dual.levels():
+        return False
+    from .forward_ad import have_tangents
+
+    return have_tangents(values)
 
 
 def _filled(found: Iterable[Tensor | None], wanted: Iterable[Any], recorded: bool) -> tuple[Tensor, ...]:

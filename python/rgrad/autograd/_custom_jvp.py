@@ -7,21 +7,36 @@ from typing import Any
 from rgrad import _C
 from rgrad._C import Tensor
 
-from .forward_ad import _has_history, _Level, _made, _Severed, _tangent
-from .function import FunctionCtx
+from ._dual import levels
+from .forward_ad import _has_history, _Level, _made, _Only, _severed, _tangents, have_tangents
+from .function import Function, FunctionCtx
 
 
 def apply_with_jvp(level: _Level, cls: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
-    """Calls forward and jvp, and returns dual tensors."""
-    tangents = [_tangent(level, x, keep=_C.is_grad_enabled()) if level.has_tangent(x) else None for x in args]
-    # As if dual tensors did not require grad.
-    ctx.needs_input_grad = tuple(isinstance(x, Tensor) and _has_history(x) for x in args)
-    with level._paused():
-        made = cls._call_forward(ctx, args)
-        produced = [(o, o._base if isinstance(o, Tensor) and o._is_view() else None) for o in _as_tuple(made)]
+    """Calls forward and jvp, and returns dual tensors of a level, the innermost at which arguments have tangents."""
+    keep = _C.is_grad_enabled()
+    tangents = [_tangents(level, [x], keep)[0] if isinstance(x, Tensor) else None for x in args]
+    others = tuple(other for other in levels() if other is not level)
+    with _Only(others):
+        # As if dual tensors did not require grad.
+        ctx.needs_input_grad = tuple(isinstance(x, Tensor) and _has_history(x, level=level) for x in args)
+        sliced = any(isinstance(x, Tensor) and _C._is_batched(x) for x in args)
+        if cls.setup_context is not Function.setup_context and (sliced or have_tangents(args)):
+            # The call itself is one for outer levels, and for `vmap`.
+            output = cls.apply(*args)
+            before = _C._set_grad_enabled(False)
+            try:
+                cls.setup_context(ctx, args, output)
+            finally:
+                _C._set_grad_enabled(before)
+            produced = _with_bases(output)
+        else:
+            with _Only(()):
+                made = cls._call_forward(ctx, args)
+                produced = _with_bases(made)
+                recorded = keep and any(isinstance(x, Tensor) and x.requires_grad for x in args)
+                output = cls._record(ctx, args, made, recorded)
         dirty, fixed = ctx._dirty, ctx._non_differentiable
-        recorded = _C.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args)
-        output = cls._record(ctx, args, made, recorded)
         given = tuple(
             _C.zeros_like(x) if ctx._materialize and t is None and isinstance(x, Tensor) and x.dtype.is_floating_point
             else t
@@ -54,10 +69,15 @@ def apply_with_jvp(level: _Level, cls: Any, ctx: FunctionCtx, args: tuple[Any, .
         in_place = any(raw is x for x in dirty)
         _check_aliasing(args, given, raw, base, t, in_place, versions)
         if t is None:
-            duals.append(o if in_place else _Severed.apply(o))
+            duals.append(o if in_place else _severed(level, o))
         else:
             duals.append(_made(level, o, t, in_place))
     return duals[0] if not isinstance(output, tuple) else tuple(duals)
+
+
+def _with_bases(outputs: Any) -> list[tuple[Any, Tensor | None]]:
+    """Outputs with the tensors that they are views of."""
+    return [(o, o._base if isinstance(o, Tensor) and o._is_view() else None) for o in _as_tuple(outputs)]
 
 
 def _check_aliasing(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rgrad import _C
 from rgrad._C import Tensor
-from rgrad._vmap import broadcast_dims, running
+from rgrad._vmap import broadcast_dims, innermost, level_of, running, whole
 from rgrad.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
+from . import _dual
 from .function import Function, is_own
 
 
@@ -25,23 +26,16 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def innermost(t: Any) -> int:
-    """The innermost level of a tensor; 0 for whatever has none."""
-    levels = _C._batch_value(t)[1] if isinstance(t, Tensor) else ()
-    return levels[-1] if levels else 0
+def comes_first(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call with these arguments is one for all slices first, before tangents at the levels around `vmap`."""
+    leaves = tree_leaves((args, kwargs))
+    level = max(map(innermost, leaves), default=0)
+    if level == 0 or is_own(cls) or not _dual.levels():
+        return level > 0
+    from .forward_ad import level_of_tangents
 
-
-def whole(t: Any, level: int) -> Any:
-    """The tensor whose slices at a level `t` stands for, in its first dimension; others as they are."""
-    if innermost(t) != level:
-        return t
-    value, levels = _C._batch_value(t)
-    return _C._batched(value, levels[:-1])
-
-
-def batched(values: Any) -> bool:
-    """Whether there are batched tensors among values in containers."""
-    return any(isinstance(v, Tensor) and _C._is_batched(v) for v in tree_leaves(values))
+    inner = level_of_tangents(leaves)
+    return inner is None or inner.depth < level
 
 
 def apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -119,11 +113,7 @@ def _by_slices(
     cls: type[Function], args: tuple[Any, ...], in_dims: tuple[int | None, ...], level: int, size: int
 ) -> Any:
     """Calls one of the functions of this package for each slice."""
-    warnings.warn(
-        f"There is a performance drop because we have not yet implemented the batching rule for {cls.__name__}: it is "
-        f"called for each slice",
-        stacklevel=4,
-    )
+    _C._announce_vmap_fallback(cls.__name__)
     made = [cls.apply(*(a if d is None else a[i] for a, d in zip(args, in_dims, strict=True))) for i in range(size)]
     several = isinstance(made[0], tuple)
     columns = zip(*made, strict=True) if several else [made]
@@ -178,25 +168,33 @@ def _generated(cls: Any, level: int, size: int, randomness: str, in_dims: tuple[
             ctx.several = isinstance(output, tuple)
             outputs = output if ctx.several else (output,)
             ctx.values = [None if isinstance(v, Tensor) else v for v in (*inputs, *outputs)]
-            ctx.save_for_backward(*(v if isinstance(v, Tensor) else None for v in (*inputs, *outputs)))
+            kept = [v if isinstance(v, Tensor) else None for v in (*inputs, *outputs)]
+            ctx.save_for_backward(*kept)
+            ctx.save_for_forward(*kept)
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            from rgrad._vmap import level_of
-
-            saved = [v if t is None else t for t, v in zip(ctx.saved_tensors, ctx.values, strict=True)]
-            inputs, outputs = saved[: len(in_dims)], saved[len(in_dims) :]
-            with level_of(size, randomness) as inner:
-                own = _Context(ctx.needs_input_grad)
-                outs = tuple(sliced(outputs, [0] * len(outputs), inner))
-                cls.setup_context(own, tuple(sliced(inputs, in_dims, inner)), outs if ctx.several else outs[0])
-                found = cls.backward(own, *sliced(grads, [0] * len(grads), inner))
-                found = found if isinstance(found, tuple) else (found,)
-                whole = [joined(g, inner) for g in found]
+            found = derived(ctx, cls.backward, grads, [0] * len(grads))
             # What all slices share gets the sum of their gradients.
             return tuple(
-                g.sum(0) if d is None and isinstance(g, Tensor) else g for g, d in zip(whole, in_dims, strict=True)
+                g.sum(0) if d is None and isinstance(g, Tensor) else g for g, d in zip(found, in_dims, strict=True)
             )
 
-    Vmapped.__name__ = f"Vmapped{cls.__name__}"
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            found = derived(ctx, cls.jvp, tangents, in_dims)
+            return found if ctx.several else found[0]
+
+    def derived(ctx: Any, derivative: Any, given: tuple[Any, ...], dims: Sequence[int | None]) -> tuple[Any, ...]:
+        """What a derivative of `cls` makes of the slices of gradients or tangents, as whole tensors."""
+        saved = [v if t is None else t for t, v in zip(ctx.saved_tensors, ctx.values, strict=True)]
+        inputs, outputs = saved[: len(in_dims)], saved[len(in_dims) :]
+        with level_of(size, randomness) as inner:
+            own = _Context(ctx.needs_input_grad)
+            outs = tuple(sliced(outputs, [0] * len(outputs), inner))
+            cls.setup_context(own, tuple(sliced(inputs, in_dims, inner)), outs if ctx.several else outs[0])
+            found = derivative(own, *sliced(given, dims, inner))
+            return tuple(joined(t, inner) for t in (found if isinstance(found, tuple) else (found,)))
+
+    Vmapped.__name__, Vmapped.__module__ = f"Vmapped{cls.__name__}", cls.__module__
     return Vmapped

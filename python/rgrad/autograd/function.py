@@ -266,16 +266,18 @@ class Function(metaclass=FunctionMeta):
                     f"{cls.__name__} is called in a function that torch.func transforms, where an autograd.Function "
                     "must override the setup_context staticmethod: what forward keeps in its ctx belongs to one call"
                 )
-            from ._vmapped import apply, batched
+            from ._vmapped import apply, comes_first
 
-            if batched((args, kwargs)):
+            if comes_first(cls, args, kwargs):
                 return apply(cls, args, kwargs)
         if kwargs or not plain:
             args = _placed(cls.forward, args, kwargs, plain)
         ctx = cls._backward_cls()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        if _dual.level is not None and _dual.level.active:
-            return _dual.level.apply(cls, ctx, args)
+        if _dual.levels():
+            from .forward_ad import apply as apply_to_duals
+
+            return apply_to_duals(cls, ctx, args)
         recorded = _C.is_grad_enabled() and any(ctx.needs_input_grad)
         return cls._record(ctx, args, cls._call_forward(ctx, args), recorded)
 
@@ -374,7 +376,7 @@ def _placed(forward: Callable, args: tuple, kwargs: dict[str, Any], plain: bool)
 
 
 def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
-    if _dual.level is not None and _dual.level.sweeping and all(g is None for g in grads):
+    if _dual.thread.sweeping is not None and all(g is None for g in grads):
         # Behind a dual tensor: nothing is asked of a backward, which there need not be.
         return (None,) * len(ctx.needs_input_grad)
     cls = ctx._forward_cls  # type: ignore[attr-defined]

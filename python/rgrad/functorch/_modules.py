@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import rgrad
@@ -14,6 +14,8 @@ __all__ = [
     "FunctionalModule",
     "FunctionalModuleWithBuffers",
     "combine_state_for_ensemble",
+    "functional_init",
+    "functional_init_with_buffers",
     "make_functional",
     "make_functional_with_buffers",
 ]
@@ -130,3 +132,68 @@ def combine_state_for_ensemble(
     functions, parameters, buffers = zip(*(make_functional_with_buffers(m) for m in models), strict=True)
     stacked = tuple(rgrad.stack(column).detach() for column in zip(*parameters, strict=True))
     return functions[0], stacked, tuple(rgrad.stack(column).detach() for column in zip(*buffers, strict=True))
+
+
+def functional_init_with_buffers(
+    model_class: Callable[..., nn.Module], ensemble_shape: Sequence[int] = (), device: Any = "cpu"
+) -> Callable[..., Any]:
+    """A function that makes a module, or several with parameters joined in a new first dimension, as a function.
+
+    Args:
+        model_class: makes a module of the arguments of the returned function.
+        ensemble_shape: empty for one module; the number of modules in a list of one for several.
+        device: where the parameters are.
+
+    Returns:
+        A function that returns the parameters, the buffers, the module as a function of parameters, buffers and a tuple
+        of arguments, and the names of both.
+
+    Raises:
+        ValueError: the shape has several elements, or not a positive number.
+    """
+    if len(ensemble_shape) > 1:
+        raise ValueError("NYI: ensemble_shape with more than 1 element")
+    if ensemble_shape and ensemble_shape[0] <= 0:
+        raise ValueError(f"num_models {ensemble_shape[0]} should be > 0")
+
+    def init(*args: Any, **kwargs: Any) -> Any:
+        models = [model_class(*args, **kwargs).to(device) for _ in range(ensemble_shape[0] if ensemble_shape else 1)]
+        if ensemble_shape:
+            call, parameters, buffers = combine_state_for_ensemble(models)
+        else:
+            call, parameters, buffers = make_functional_with_buffers(models[0])
+
+        def applied(parameters: Any, buffers: Any, data: tuple[Any, ...]) -> Any:
+            return call(parameters, buffers, *data)
+
+        return parameters, buffers, applied, *(tuple(n for n, *_ in g) for g in (call.param_names, call.buffer_names))
+
+    return init
+
+
+def functional_init(
+    model_class: Callable[..., nn.Module], ensemble_shape: Sequence[int] = (), device: Any = "cpu"
+) -> Callable[..., Any]:
+    """As `functional_init_with_buffers`, for modules without buffers.
+
+    Args:
+        model_class: as there.
+        ensemble_shape: as there.
+        device: as there.
+
+    Returns:
+        A function that returns the parameters, the module as a function of parameters and a tuple of arguments, and the
+        names.
+
+    Raises:
+        RuntimeError: the module has buffers.
+    """
+    init_whole = functional_init_with_buffers(model_class, ensemble_shape, device)
+
+    def init(*args: Any, **kwargs: Any) -> Any:
+        parameters, buffers, applied, names, _ = init_whole(*args, **kwargs)
+        if buffers:
+            raise RuntimeError("functional_init: the module has buffers: call functional_init_with_buffers")
+        return parameters, lambda weights, data: applied(weights, (), data), names
+
+    return init

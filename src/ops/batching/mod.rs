@@ -40,7 +40,7 @@ pub use call::BatchCall;
 pub use grad::grad;
 pub use random::{Randomness, refusing};
 pub use select::{index, set_index};
-pub use slices::{backward, set_warns};
+pub use slices::{announce, backward, is_enabled, set_enabled, set_warns, warns};
 
 use super::interpreter::{self, Form, Interpreter, Next, OpCall};
 use super::schema::{Call, Exposure, Out, Value};
@@ -89,6 +89,7 @@ impl Batch {
     pub const MASKED_FILL: Batch = Batch::Rule(select::masked_fill);
     pub const COPY: Batch = Batch::Rule(shapes::copy);
     pub const PRODUCT: Batch = Batch::Rule(products::product);
+    pub const SOLUTION: Batch = Batch::Rule(products::solution);
     pub const LINEAR: Batch = Batch::Rule(products::linear);
     pub const ADDED_PRODUCT: Batch = Batch::Rule(products::added);
     pub const CONVOLUTION: Batch = Batch::Rule(planes::convolution);
@@ -109,8 +110,8 @@ impl Batch {
         "vmap: the memory of a tensor that stands for slices of another cannot be changed or exchanged",
     );
     pub const DYNAMIC: Batch = Batch::Refused(
-        "vmap: the shape of the result depends on values, so it may differ between the slices: operations with dynamic \
-         shape are not supported",
+        "vmap: We do not support batching operators that can output dynamic shape: it depends on values, and so may differ \
+         between the slices",
     );
 }
 

@@ -173,3 +173,29 @@ pub fn added(c: &BatchCall) -> Result<Out> {
         if beta.is_zero() { product } else { arith::add(&scaled(c.aligned(input, rank)?, beta)?, &product)? };
     Ok(Out::Tensor(c.batched(out)?))
 }
+
+/// `linalg.solve` and `linalg.solve_triangular`: all other dimensions broadcast.
+pub fn solution(c: &BatchCall) -> Result<Out> {
+    let (a, b) = two(c)?;
+    let of_vectors = b.rank() == 1 || (b.rank() + 1 == a.rank() && b.shape()[..] == a.shape()[..b.rank()]);
+    let vectors = c.op_name() == "solve" && of_vectors;
+    // What does not fit is an error of the operation, in which the slices have their own dimensions.
+    ensure!(
+        a.rank() >= 2 && (vectors || b.rank() >= 2) && (!vectors || c.value("left").is_true()),
+        Runtime,
+        "linalg.{}: The inputs must have at least 2 dimensions, or be vectors on the right hand side: got tensors of {} and \
+         {} dimensions",
+        c.op_name(),
+        a.rank(),
+        b.rank()
+    );
+    let rank = a.rank().max(b.rank() + usize::from(vectors));
+    let right = c.with_all(b, rank - usize::from(vectors))?;
+    let right = if vectors { view::unsqueeze(&right, -1)? } else { right };
+    let mut values = c.map(|t| Ok(t.clone()))?;
+    values[0] = Value::Tensor(c.with_all(a, rank)?);
+    values[1] = Value::Tensor(right);
+    let out = c.run(&values)?.tensor()?;
+    let out = if vectors { view::squeeze(&out, &[-1])? } else { out };
+    Ok(Out::Tensor(c.batched(out)?))
+}

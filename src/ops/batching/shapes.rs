@@ -184,6 +184,11 @@ pub fn as_strided(c: &BatchCall) -> Result<Out> {
          supported inside of vmap, please try to rewrite the `as_strided` call as a sequence of PyTorch view operations",
         own.offset
     );
+    let expanded = (0..c.n()).any(|d| own.strides[d] == 0 && own.shape[d] > 1);
+    if expanded && !c.writes() {
+        // One view of memory that slices share would mix their gradients.
+        return super::slices::by_slices(c);
+    }
     let outer = value.strides()[..c.n()].iter().map(|&s| s as i64);
     let mut values = c.map(|_| Ok(value.clone()))?;
     values[1] = with_sizes(c, size);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{BatchCall, parts_of};
 use crate::device::Device;
 use crate::error::{Result, warn};
-use crate::graph::{Cx, GradFn, Grads, grad_enabled, with_saved};
+use crate::graph::{Cx, GradFn, Grads, ModeGuard, grad_enabled, with_saved};
 use crate::ops::interpreter::saved_by;
 use crate::ops::schema::Out;
 use crate::ops::{interpreter, join, mirror, view};
@@ -16,9 +16,43 @@ use crate::{bail, ensure};
 /// Whether a call for each slice warns.
 static WARNS: AtomicBool = AtomicBool::new(true);
 
+/// Whether operations without a rule are called for each slice; otherwise they are errors.
+static ENABLED: AtomicBool = AtomicBool::new(true);
+
 /// Sets whether a call for each slice warns.
 pub fn set_warns(on: bool) {
     WARNS.store(on, Ordering::Relaxed);
+}
+
+/// Whether a call for each slice warns.
+pub fn warns() -> bool {
+    WARNS.load(Ordering::Relaxed)
+}
+
+/// Sets whether operations without a rule are called for each slice.
+pub fn set_enabled(on: bool) {
+    ENABLED.store(on, Ordering::Relaxed);
+}
+
+/// Whether operations without a rule are called for each slice.
+pub fn is_enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed)
+}
+
+/// Warns of a call for each slice, or refuses it.
+pub fn announce(name: &str) -> Result<()> {
+    ensure!(
+        is_enabled(),
+        Runtime,
+        "vmap: aten::{name} hit the vmap fallback which is currently disabled: it has no batching rule"
+    );
+    if warns() {
+        warn(&format!(
+            "There is a performance drop because we have not yet implemented the batching rule for aten::{name}: it is \
+             called for each slice"
+        ))?;
+    }
+    Ok(())
 }
 
 /// Slice `i` of a value with `n` mapped dimensions of these sizes.
@@ -64,12 +98,7 @@ pub(super) fn run_each(c: &BatchCall, before: impl Fn()) -> Result<Vec<Out>> {
 /// Calls the operation for each slice.
 pub fn by_slices(c: &BatchCall) -> Result<Out> {
     let name = c.op_name();
-    if WARNS.load(Ordering::Relaxed) {
-        warn(&format!(
-            "There is a performance drop because we have not yet implemented the batching rule for aten::{name}: it is \
-             called for each slice"
-        ))?;
-    }
+    announce(name)?;
     ensure!(
         c.slices() > 0,
         Runtime,
@@ -109,30 +138,30 @@ pub fn by_slices(c: &BatchCall) -> Result<Out> {
 
 /// The gradients of a node, some of whose own are batched.
 ///
-/// A backward function that calls operations gets batched gradients, and returns such. One that calls a kernel gets
-/// those of each slice: a kernel cannot read a batched tensor, and its result on one has no memory.
+/// A backward function that calls operations gets batched gradients, and returns such. One that calls a kernel calls
+/// operations where it is recorded, as a rule, and so it is recorded here. Where it does not, it gets the gradients of each
+/// slice: a kernel cannot read a batched tensor, and its result on one has no memory. The slices are operations as well.
 #[cold]
 pub fn backward(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
     let lost = |g: &Tensor| g.device() == Device::Meta && !g.is_hosted();
     let given = grads.iter().flatten().any(lost);
-    if grad_enabled() {
-        // A recorded backward calls operations.
-        let outs = node.function().backward(cx, grads)?;
-        ensure!(
-            given || !outs.iter().flatten().any(lost),
-            NotImplemented,
-            "vmap: the derivative of {} is computed by a kernel, and cannot be recorded",
-            node.name()
-        );
-        return Ok(outs);
-    }
-    if node.function().kernel().is_none() {
-        let saved = saved_by(node, cx)?;
-        let outs = with_saved(node, saved, || node.function().backward(cx, grads.clone()));
-        match outs {
-            Ok(outs) if given || !outs.iter().flatten().any(lost) => return Ok(outs),
-            _ => {}
+    let recorded = grad_enabled();
+    let saved = saved_by(node, cx)?;
+    let outs = {
+        let _recording = ModeGuard::grad(recorded || node.function().kernel().is_some());
+        with_saved(node, saved, || node.function().backward(cx, grads.clone()))
+    };
+    match outs {
+        Ok(outs) if given || !outs.iter().flatten().any(lost) => {
+            return if recorded {
+                Ok(outs)
+            } else {
+                outs.iter().map(|g| g.as_ref().map(Tensor::detached).transpose()).collect()
+            };
         }
+        // Code of the program is not run again after an error.
+        Err(e) if node.function().is_foreign() => return Err(e),
+        _ => {}
     }
     let mut levels = Levels::new();
     let mut sizes = Vec::new();

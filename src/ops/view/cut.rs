@@ -3,7 +3,7 @@
 
 use smallvec::smallvec;
 
-use super::reshaped;
+use super::{reshape_to, reshaped};
 use crate::backend::copy;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
@@ -23,6 +23,16 @@ pub enum Cut {
 }
 
 impl Cut {
+    /// The same part of each of several tensors, which are joined in `n` dimensions in front.
+    fn behind(self, n: usize) -> Cut {
+        match self {
+            Cut::Select { dim, index } => Cut::Select { dim: dim + n, index },
+            Cut::Slice { dim, start, length, step } => Cut::Slice { dim: dim + n, start, length, step },
+            Cut::Diagonal { offset, dim1, dim2 } => Cut::Diagonal { offset, dim1: dim1 + n, dim2: dim2 + n },
+            Cut::Unfold { dim, size, step } => Cut::Unfold { dim: dim + n, size, step },
+        }
+    }
+
     /// The layout of the part, given the layout of the whole.
     #[inline]
     pub fn layout(self, whole: &Layout) -> Layout {
@@ -154,10 +164,9 @@ fn take_seen(t: &Tensor, cut: Cut) -> Result<Tensor> {
         Cut::Slice { dim, start, length, step: 1 } => narrow(t, dim as i64, start as i64, length as i64),
         Cut::Diagonal { offset, dim1, dim2 } => diagonal(t, offset, dim1 as i64, dim2 as i64),
         Cut::Unfold { dim, size, step } => unfold(t, dim as i64, size as i64, step as i64),
-        Cut::Slice { dim, start, length, step } => match t.batch() {
+        Cut::Slice { .. } => match t.batch() {
             Some(batch) => {
-                let dim = dim + batch.levels().len();
-                let part = taken(batch.value(), Cut::Slice { dim, start, length, step })?;
+                let part = taken(batch.value(), cut.behind(batch.levels().len()))?;
                 Tensor::batched_over(part, batch.levels().into())
             }
             None => taken(t, cut),
@@ -172,6 +181,17 @@ fn taken(t: &Tensor, cut: Cut) -> Result<Tensor> {
 
 /// Zeros of the given shape with `part` at the position `cut`; overlapping windows are summed.
 pub fn put_back(part: &Tensor, cut: Cut, shape: &Dims) -> Result<Tensor> {
+    if let Some(batch) = part.batch() {
+        let n = batch.levels().len();
+        let whole: Dims = batch.value().shape()[..n].iter().chain(shape.iter()).copied().collect();
+        // A tensor without dimensions has one window, of one element.
+        let out = if shape.is_empty() {
+            reshape_to(batch.value(), &whole)?
+        } else {
+            put_back(batch.value(), cut.behind(n), &whole)?
+        };
+        return Tensor::batched_over(out, batch.levels().into());
+    }
     let out = part.new_zeros(shape.clone())?;
     let target = out.with_layout(cut.layout(out.layout()));
     if target.layout().may_overlap_itself() {

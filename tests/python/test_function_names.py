@@ -274,3 +274,10 @@ def test_allclose_is_asserted_with_wider_tolerances_under_its_older_name():
         torch.testing.assert_allclose(one, one + 5e-4)
     with pytest.warns(FutureWarning):
         torch.testing.assert_allclose([math.nan, 1], [math.nan, 1])
+
+
+def test_handlers_find_the_operation_that_stands_for_cond():
+    from rgrad import _higher_order_ops
+    from rgrad._higher_order_ops.cond import cond_op
+
+    assert cond_op is torch.cond is _higher_order_ops.cond

@@ -173,3 +173,9 @@ def test_the_state_of_random_numbers_is_on_the_cpu_whatever_the_default_device_i
         assert make_tensor(3, dtype=torch.float32, device="cpu", low=0, high=1).device.type == "cpu"
         assert torch.randn(2).device.type == "meta"
     torch.set_rng_state(state)
+
+
+def test_meta_tensors_are_compared_without_elements():
+    assert_close(torch.empty(2, device="meta"), torch.empty(2, device="meta"))
+    with pytest.raises(AssertionError, match="shape"):
+        assert_close(torch.empty(2, device="meta"), torch.empty(3, device="meta"))

@@ -1,5 +1,7 @@
 """`vmap`: levels, random numbers, writes in place, custom functions, and what it refuses."""
 
+import warnings
+
 import pytest
 
 import rgrad as torch
@@ -259,7 +261,7 @@ def test_the_jacobian_by_columns_draws_random_numbers_only_if_it_may():
 
     with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
         jacfwd(noisy)(X[0])
-    same = jacfwd(lambda x: (x.sum() * torch.rand(4)), randomness="same")(X[0])
+    same = jacfwd(lambda x: x.sum() * torch.rand(4), randomness="same")(X[0])
     assert torch.equal(same, same[:, :1].expand(4, 3))
     other, aux = jacfwd(lambda x, y: (x.sum() * torch.rand(4), y), (0, 1), True, randomness="different")(X[0], W[0])
     assert [t.shape for t in other] == [(4, 3), (4, 4)] and torch.equal(aux, W[0])
@@ -327,10 +329,144 @@ def test_an_operation_without_a_rule_warns_and_is_called_for_each_slice():
     close(found, torch.stack([torch.renorm(x, 2, 0, 1.0) for x in a]))
 
 
+def test_calls_for_each_slice_are_announced_or_disabled():
+    a = torch.eye(3) + X[:3, None] * 0.01
+    assert torch._C._debug_only_are_vmap_fallback_warnings_enabled() and torch._C._is_vmap_fallback_enabled()
+    torch._C._debug_only_display_vmap_fallback_warnings(False)
+    torch._C._set_vmap_fallback_enabled(False)
+    try:
+        with pytest.raises(RuntimeError, match="hit the vmap fallback which is currently disabled"):
+            vmap(lambda x: torch.renorm(x, 2, 0, 1.0))(a)
+        torch._C._set_vmap_fallback_enabled(True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            close(vmap(lambda x: torch.renorm(x, 2, 0, 1.0))(a)[1], torch.renorm(a[1], 2, 0, 1.0))
+    finally:
+        torch._C._debug_only_display_vmap_fallback_warnings(True)
+        torch._C._set_vmap_fallback_enabled(True)
+
+
+F = torch.nn.functional
+L = torch.linalg
+SQUARE = torch.linspace(-2, 2, 27, dtype=torch.float64).cos().view(3, 3, 3) + 2 * torch.eye(3, dtype=torch.float64)
+TALL = torch.linspace(0, 7, 45, dtype=torch.float64).sin().view(3, 5, 3)
+SIDES = torch.linspace(-1, 3, 30, dtype=torch.float64).view(3, 5, 2)
+
+
+def householder(a):
+    return L.householder_product(*torch.geqrf(a))
+
+
+def ldl(a):
+    return L.ldl_factor(a + a.mT)[0]
+
+
+@pytest.mark.parametrize(
+    ("f", "given", "dims"),
+    [
+        (L.lu, (TALL,), (0,)),
+        (lambda a, b: L.lu_solve(*L.lu_factor(a), b), (SQUARE, TALL[:, :3]), (0, 0)),
+        (lambda a, b: L.lu_solve(*L.lu_factor(a), b), (SQUARE, TALL[0, :3]), (0, None)),
+        (lambda a: torch.lu_unpack(*L.lu_factor(a))[1:], (SQUARE,), (2,)),
+        (lambda a, b: L.lstsq(a, b, driver="gels").solution, (TALL, SIDES), (0, 0)),
+        (lambda a, b: L.lstsq(a, b, driver="gelsd").solution, (TALL, SIDES), (0, 0)),
+        (lambda a, b: L.lstsq(a, b, driver="gelsd").residuals, (TALL, SIDES[0]), (0, None)),
+        (lambda a, b: L.lstsq(a, b).solution, (TALL[0], SIDES[..., 0]), (None, 0)),
+        (ldl, (SQUARE,), (0,)),
+        (L.solve, (SQUARE, TALL[:, :3]), (0, 0)),
+        (L.solve, (SQUARE, TALL[0, :3]), (0, None)),
+        (L.solve, (SQUARE[0], TALL[:, :3]), (None, 0)),
+        (L.solve, (SQUARE, TALL[0, 0]), (0, None)),
+        (L.solve, (SQUARE, SQUARE[:, 0]), (0, 1)),
+        (lambda a, b: L.solve(a, b, left=False), (SQUARE, TALL), (0, 0)),
+        (lambda a, b: L.solve_triangular(a, b, upper=True), (SQUARE, TALL[1, :3]), (0, None)),
+        (lambda a: L.svd(a, full_matrices=False)[1], (TALL,), (0,)),
+        (lambda a: torch.svd(a)[1], (TALL,), (0,)),
+        (L.pinv, (TALL,), (0,)),
+        (L.matrix_exp, (SQUARE,), (0,)),
+        (householder, (TALL,), (0,)),
+        (torch.special.zeta, (TALL.abs() + 2, TALL[0].abs() + 1), (0, None)),
+        (torch.special.zeta, (TALL[:, 0, 0].abs() + 2, TALL.abs() + 1), (0, 0)),
+        (torch.special.bessel_j1, (TALL,), (1,)),
+    ],
+)
+def test_matrices_and_special_functions_of_all_slices_are_computed_in_one_call(f, given, dims):
+    def outputs(*own):
+        found = f(*own)
+        return tuple(found) if isinstance(found, tuple) else (found,)
+
+    size = next(t.shape[d] for t, d in zip(given, dims, strict=True) if d is not None)
+    slices = [[t if d is None else t.select(d, i) for t, d in zip(given, dims, strict=True)] for i in range(size)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = vmap(outputs, dims)(*given)
+    for t, expected in zip(found, zip(*(outputs(*own) for own in slices), strict=True), strict=True):
+        torch.testing.assert_close(t, torch.stack(expected), rtol=1e-9, atol=1e-9)
+    if f in (householder, ldl, torch.special.zeta):
+        return  # which have no derivative
+
+    def weighed(a):
+        return sum((t * (1 + t.detach().cos())).sum() for t in outputs(a, *given[1:]) if t.requires_grad)
+
+    if dims == (0,) or dims == (0, None):
+        expected = torch.stack([grad(weighed)(a) for a in given[0]])
+        torch.testing.assert_close(vmap(grad(weighed))(given[0]), expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_slices_are_a_loop(mode):
+    table = torch.linspace(-1, 2, 42).sin().view(3, 7, 2)
+    bags = torch.arange(45).mul(5).remainder(7).view(3, 3, 5)
+    starts = torch.tensor([0, 2, 4])
+    for f, given, dims in (
+        (lambda i, w: F.embedding_bag(i, w, mode=mode), (bags, table), (0, 0)),
+        (lambda i, w: F.embedding_bag(i, w, mode=mode, padding_idx=1), (bags, table[0]), (0, None)),
+        (lambda i, w: F.embedding_bag(i, w, starts, mode=mode), (bags[:, 0], table), (0, 0)),
+        (lambda i, w: F.embedding_bag(i, w, mode=mode), (bags[0], table), (None, 0)),
+    ):
+        slices = [[t if d is None else t[i] for t, d in zip(given, dims, strict=True)] for i in range(3)]
+        close(vmap(f, dims)(*given), torch.stack([f(*own) for own in slices]))
+
+
+def test_a_view_of_memory_that_slices_share_has_a_gradient_for_each():
+    x = torch.arange(6.0).view(2, 3)
+    weights = torch.arange(12.0).view(3, 2, 2)
+
+    def taken(w):
+        return grad(lambda a: (a.as_strided((2, 2), (3, 1), 1) * w).sum())(x)
+
+    with pytest.warns(UserWarning, match="as_strided"):
+        found = vmap(taken)(weights)
+    close(found, torch.stack([taken(w) for w in weights]))
+
+
+def test_an_error_in_a_backward_of_the_program_is_raised_once():
+    calls = []
+
+    class Counts(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x.clone()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g):
+            calls.append(g.shape)
+            g.nonzero()
+            return g
+
+    with pytest.raises(RuntimeError, match="We do not support batching operators that can output dynamic shape"):
+        torch.func.jacrev(Counts.apply, chunk_size=2)(X[0])
+    assert calls == [X[0].shape]
+
+
 LSTM = torch.nn.LSTM(4, 5, batch_first=True, bidirectional=True)
 ATTENTION = torch.nn.MultiheadAttention(4, 2, batch_first=True)
 LAYER = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
-F = torch.nn.functional
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")

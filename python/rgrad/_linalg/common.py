@@ -34,6 +34,11 @@ def expect_real(kernel: str, A: Tensor) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind_of(A)}'")
 
 
+def holds_anywhere(mask: Tensor) -> bool:
+    """Whether a mask is true for any element, in `vmap` of any slice."""
+    return bool(_C._batch_value(mask)[0].any())
+
+
 def no_derivative(name: str) -> NoReturn:
     """Raises the error for the gradient of a function that has none."""
     raise NotImplementedError(f"the derivative for '{name}' is not implemented.")

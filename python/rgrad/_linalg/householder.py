@@ -10,7 +10,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 from rgrad._out import kind_of, write_out
-from rgrad.autograd import Function
+from rgrad.autograd._rules import OfMatrices
 
 from .common import expect_real, named, no_derivative, with_out
 
@@ -22,7 +22,7 @@ def _expect_dims(name: str, argument: str, A: Tensor) -> None:
         raise RuntimeError(f"{name}: {argument} must have at least 2 dimensions.")
 
 
-class _Reflections(Function):
+class _Reflections(OfMatrices):
     @staticmethod
     def forward(ctx: Any, A: Tensor) -> Any:
         made = A.detach().clone(memory_format=rgrad.contiguous_format)

@@ -16,9 +16,10 @@ from typing import Any
 import rgrad
 from rgrad import _C
 from rgrad._out import kind_of, write_exactly
-from rgrad.autograd import Function
+from rgrad._vmap import by_slices
+from rgrad.autograd._rules import OfMatrices
 
-from .common import broadcast_batch, expect_matrix, expect_real, expect_square, named, no_derivative
+from .common import broadcast_batch, expect_matrix, expect_real, expect_square, holds_anywhere, named, no_derivative
 
 Tensor = _C.Tensor
 
@@ -86,7 +87,7 @@ def _factorize(A: Tensor) -> tuple[Tensor, list[int], int]:
     return LD, pivots, info
 
 
-class _Factor(Function):
+class _Factor(OfMatrices):
     @staticmethod
     def forward(ctx: Any, A: Tensor) -> Any:
         n = A.shape[-1]
@@ -111,7 +112,8 @@ def _factor(name: str, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _check(name: str, info: Tensor) -> None:
-    if bool((info != 0).any()):
+    info = _C._batch_value(info)[0]
+    if holds_anywhere(info != 0):
         found = int(info.max())
         raise RuntimeError(f"{name}: D[{found},{found}] is zero, so that ldl_solve would divide by zero")
 
@@ -211,6 +213,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
         hermitian: makes no difference for real numbers.
         out: receives the result.
     """
+    if any(map(_C._is_batched, (LD, pivots, B))):
+        return by_slices("linalg_ldl_solve", ldl_solve, LD, pivots, B)
     n = expect_square("torch.linalg.ldl_solve", LD)
     expect_matrix("torch.linalg.ldl_solve", B, "B")
     if B.shape[-2] != n:
@@ -228,7 +232,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
             f"torch.linalg.ldl_solve: expected integer pivots of shape {list(LD.shape[:-1])}, but got {pivots.dtype} "
             f"of shape {list(pivots.shape)}"
         )
-    if bool((pivots == 0).any()) or bool((pivots.abs() > n).any()):
+    if holds_anywhere((pivots == 0) | (pivots.abs() > n)):
         raise RuntimeError("torch.linalg.ldl_solve: pivots must be between 1 and n, or between -1 and -n")
     factors, sides = broadcast_batch(LD, B)
     shape = sides.shape

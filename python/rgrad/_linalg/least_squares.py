@@ -8,9 +8,9 @@ from typing import Any
 import rgrad
 from rgrad import _C
 from rgrad._out import kind_of, write_out
-from rgrad.autograd import Function
+from rgrad.autograd._rules import OfMatrices
 
-from .common import named
+from .common import holds_anywhere, named
 from .pseudo_inverse import by_pseudo_inverse, pinv
 
 Tensor = _C.Tensor
@@ -47,7 +47,7 @@ def _by_svd(A: Tensor, B: Tensor, rcond: float) -> tuple[Tensor, Tensor, Tensor]
     return Vh.mT @ (inverse * (U.mT @ B)), kept.sum(-1), S
 
 
-class _LeastSquares(Function):
+class _LeastSquares(OfMatrices):
     """``X = P B`` with the pseudo-inverse P of A."""
 
     @staticmethod
@@ -141,7 +141,7 @@ def lstsq(
     sides = sides.expand(*batch, *sides.shape[-2:])
     limit = _limit(A.dtype, (rows, columns), rcond, driver)
     X, rank, values = _LeastSquares.apply(matrices, sides, driver, limit)
-    full = driver == "gels" or bool((rank == columns).all())
+    full = driver == "gels" or not holds_anywhere(rank != columns)
     residuals = X.flatten()[:0]
     if driver != "gelsy" and rows > columns and full:
         residuals = (matrices @ X - sides).square().sum(-2)

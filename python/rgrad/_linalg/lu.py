@@ -15,9 +15,9 @@ from typing import Any
 import rgrad
 from rgrad import _C
 from rgrad._out import kind_of, write_exactly
-from rgrad.autograd import Function
+from rgrad.autograd._rules import OfMatrices
 
-from .common import broadcast_batch, expect_matrix, expect_real, expect_square, named
+from .common import broadcast_batch, expect_matrix, expect_real, expect_square, holds_anywhere, named
 
 Tensor = _C.Tensor
 
@@ -74,7 +74,8 @@ def _eliminate(a: Tensor, pivots: Tensor) -> None:
 
 def _order(pivots: Tensor, rows: int) -> Tensor:
     """The order of rows to which exchanges with the 1-based `pivots` lead, one after another."""
-    order = rgrad.arange(rows, device=pivots.device).expand(*pivots.shape[:-1], rows).clone()
+    order = pivots.new_zeros((*pivots.shape[:-1], rows), dtype=rgrad.int64)
+    order += rgrad.arange(rows, device=pivots.device)
     for k in range(pivots.size(-1)):
         other = pivots[..., k : k + 1].long() - 1
         found = order.gather(-1, other)
@@ -91,7 +92,7 @@ def _unpermute(A: Tensor, order: Tensor) -> Tensor:
     return _permute(A, order.argsort(-1))
 
 
-class _Factor(Function):
+class _Factor(OfMatrices):
     """L and U in one tensor, with the exchanges of rows.
 
     With A₁ the square part of the permuted matrix, L₁ and U₁ the factors of it, and T the strictly lower triangle
@@ -161,7 +162,8 @@ def _info(LU: Tensor) -> Tensor:
 
 def check_nonsingular(name: str, info: Tensor) -> None:
     """Raises RuntimeError if a factor U is singular."""
-    if not bool((info != 0).any()):
+    info = _C._batch_value(info)[0]
+    if not holds_anywhere(info != 0):
         return
     where, found = "", int(info.max())
     if info.dim():
@@ -262,11 +264,11 @@ def lu_solve(
         equation = "AX = B" if left else "XA = B"
         sizes = f"{n}x{n} and {B.shape[-2]}x{B.shape[-1]}"
         raise RuntimeError(f"linalg.lu_solve: Incompatible shapes of A and B for the equation {equation} ({sizes})")
-    if pivots.numel() and int(pivots.min()) < 1:
+    if holds_anywhere(pivots < 1):
         raise RuntimeError(
             "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the result of lu_factor?"
         )
-    if pivots.numel() and int(pivots.max()) > n:
+    if holds_anywhere(pivots > n):
         raise RuntimeError(
             "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the result of "
             "lu_factor?"
@@ -301,7 +303,7 @@ def lu_unpack(
     if unpack_pivots and LU_pivots.dtype != rgrad.int32:
         raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
     rows, columns = LU_data.shape[-2:]
-    if unpack_pivots and LU_pivots.numel() and not bool(((LU_pivots > 0) & (LU_pivots <= rows)).all()):
+    if unpack_pivots and LU_pivots.numel() and holds_anywhere((LU_pivots <= 0) | (LU_pivots > rows)):
         raise RuntimeError(
             "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
             "Did you properly pass the result of lu_factor?"

@@ -9,7 +9,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 from rgrad._out import kind_of
-from rgrad.autograd import Function
+from rgrad.autograd._rules import OfMatrices
 
 from .common import expect_matrix, expect_real, expect_square, named
 
@@ -50,7 +50,7 @@ def _exp(A: Tensor) -> Tensor:
     return made.masked_fill(bad[..., None, None], math.nan)
 
 
-class _MatrixExp(Function):
+class _MatrixExp(OfMatrices):
     """The derivative stands beside the exponential in ``exp([[Aᵀ, G], [0, Aᵀ]])`` (Higham: Functions of Matrices,
     2008, theorem 3.6).
     """
@@ -105,7 +105,7 @@ def _lyapunov(H: Tensor, G: Tensor) -> Tensor:
     return vectors @ inner @ vectors.mT
 
 
-class _SquareRoot(Function):
+class _SquareRoot(OfMatrices):
     """``X dX + dX X = dA``, which is an equation for the gradient too."""
 
     @staticmethod
@@ -138,7 +138,7 @@ def matrix_sqrth(A: Tensor) -> Tensor:
     return _SquareRoot.apply(A) if A.numel() else A.clone()
 
 
-class _Polar(Function):
+class _Polar(OfMatrices):
     """From ``H dH + dH H = d(AᵀA)`` and ``dU = (dA - U dH) H⁻¹``."""
 
     @staticmethod

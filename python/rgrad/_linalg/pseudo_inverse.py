@@ -7,7 +7,7 @@ from typing import Any
 import rgrad
 from rgrad import _C
 from rgrad._out import kind_of
-from rgrad.autograd import Function
+from rgrad.autograd._rules import OfMatrices
 
 from .common import expect_matrix, expect_square, wide, with_out
 
@@ -28,7 +28,7 @@ def by_pseudo_inverse(A: Tensor, P: Tensor, g: Tensor) -> Tensor:
     return (left @ P @ P.mT + P.mT @ (P @ right) - P.mT @ g @ P.mT).to(kind)
 
 
-class _PseudoInverse(Function):
+class _PseudoInverse(OfMatrices):
     @staticmethod
     def forward(ctx: Any, A: Tensor, settings: dict[str, Any]) -> Tensor:
         ctx.settings = settings

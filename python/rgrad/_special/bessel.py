@@ -6,7 +6,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
-from rgrad.autograd import Function
+from rgrad.autograd._rules import Elementwise
 
 from .common import elementwise, in_place
 from .integrals import bessel_ie
@@ -14,7 +14,7 @@ from .integrals import bessel_ie
 Tensor = _C.Tensor
 
 
-class _I0e(Function):
+class _I0e(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
@@ -26,7 +26,7 @@ class _I0e(Function):
         return g * (_I1e.apply(x) - x.sign() * _I0e.apply(x))
 
 
-class _I1e(Function):
+class _I1e(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
@@ -41,7 +41,7 @@ class _I1e(Function):
         return g * (_I0e.apply(x) - x.sign() * y - share)
 
 
-class _I0(Function):
+class _I0(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
@@ -54,7 +54,7 @@ class _I0(Function):
         return g * _I1.apply(x)
 
 
-class _I1(Function):
+class _I1(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)

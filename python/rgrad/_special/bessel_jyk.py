@@ -23,7 +23,7 @@ import rgrad
 from rgrad import _C
 from rgrad._absent import refuse
 from rgrad._linalg.common import no_derivative
-from rgrad.autograd import Function
+from rgrad.autograd._rules import Elementwise
 
 from .common import elementwise
 
@@ -116,7 +116,7 @@ def _bessel(order: int, x: Tensor, second: bool) -> Tensor:
     return made.masked_fill(size == math.inf, 0)
 
 
-class _BesselJ(Function):
+class _BesselJ(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: int) -> Tensor:
         ctx.save_for_backward(x)
@@ -133,7 +133,7 @@ class _BesselJ(Function):
         return g * (_BesselJ.apply(x, 0) - share), None
 
 
-class _BesselY(Function):
+class _BesselY(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: int) -> Tensor:
         ctx.save_for_backward(x)
@@ -171,7 +171,7 @@ def _scaled_k(order: int, x: Tensor) -> Tensor:
     return rgrad.where(x < 1, near, far)
 
 
-class _ScaledK(Function):
+class _ScaledK(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: int) -> Tensor:
         ctx.save_for_backward(x)
@@ -186,7 +186,7 @@ class _ScaledK(Function):
         return g * (zero - one if ctx.order == 0 else one - zero - one / x), None
 
 
-class _Airy(Function):
+class _Airy(Elementwise):
     """The integral of ``exp(i (t³ / 3 + x t))``, with t shifted to imaginary c: along it the integrand falls as
     ``exp(-c t²)``, and through the saddle at c² = x it does not oscillate. By the trapezoidal rule: Note [Bessel
     functions]. Far below 0 the asymptotic series (A&S 10.4.60).

@@ -11,7 +11,7 @@ import rgrad
 from rgrad import _C
 from rgrad._linalg.common import no_derivative
 from rgrad._out import refuse_partial_overlap, write_out
-from rgrad.autograd import Function
+from rgrad.autograd._rules import Elementwise
 
 from . import integrals
 from .common import elementwise, in_place
@@ -19,7 +19,7 @@ from .common import elementwise, in_place
 Tensor = _C.Tensor
 
 
-class _Entropy(Function):
+class _Entropy(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
@@ -94,7 +94,7 @@ def _hurwitz(s: Tensor, q: Tensor) -> Tensor:
     return total
 
 
-class _Zeta(Function):
+class _Zeta(Elementwise):
     """For q < 0 and whole s the terms on either side of 0 are two sums of their own."""
 
     @staticmethod
@@ -134,7 +134,7 @@ def zeta(input: Tensor, other: Tensor) -> Tensor:
     return _Zeta.apply(*rgrad.broadcast_tensors(input, other))
 
 
-class _Trigamma(Function):
+class _Trigamma(Elementwise):
     """``ζ(2, x)`` as PyTorch computes it, with 0 at infinity and finite values at the poles below 0."""
 
     @staticmethod

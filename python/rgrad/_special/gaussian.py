@@ -7,7 +7,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
-from rgrad.autograd import Function
+from rgrad.autograd._rules import Elementwise
 
 from .common import elementwise
 
@@ -34,7 +34,7 @@ def _exp_square(x: Tensor) -> Tensor:
     return (high * high).exp() * (low * (high + x)).exp()
 
 
-class _Erfcx(Function):
+class _Erfcx(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         # From here on the series is exact to the last bits.
@@ -74,7 +74,7 @@ def ndtr(input: Tensor) -> Tensor:
     return (input * -_ROOT_HALF).erfc() / 2
 
 
-class _LogNdtr(Function):
+class _LogNdtr(Elementwise):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         # Below, the complementary error function would underflow.
@@ -104,7 +104,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     return _LogNdtr.apply(input)
 
 
-class _Ndtri(Function):
+class _Ndtri(Elementwise):
     """In the tails by Newton's method for ``log_ndtr(x) = log p``, which is concave: from below, no step is too far."""
 
     @staticmethod

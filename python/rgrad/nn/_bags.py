@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import rgrad
 from rgrad import _C
+from rgrad._vmap import by_slices
 
 Tensor = _C.Tensor
 
@@ -53,6 +54,15 @@ def embedding_bag(
     # PyTorch formerly took the table first.
     if weight.dtype == rgrad.int64 and input.is_floating_point():
         input, weight = weight, input
+    if _C._is_batched(input) or (offsets is not None and _C._is_batched(offsets)):
+        # Which rows are in which bag differs between the slices.
+        def of_slice(input: Tensor, weight: Tensor, offsets: Tensor | None, factors: Tensor | None) -> Tensor:
+            return embedding_bag(
+                input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, factors,
+                include_last_offset, padding_idx,
+            )  # fmt: skip
+
+        return by_slices("_embedding_bag", of_slice, input, weight, offsets, per_sample_weights)
     _check_operands(input, weight, mode, per_sample_weights)
     starts = _bag_bounds(input, offsets, include_last_offset)
     _check_options(mode, scale_grad_by_freq, sparse, per_sample_weights is not None)

@@ -491,11 +491,11 @@ ops! {
         (input: Tensor) => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
     }
     /// The solution X of `A X = B`, or with `left=False` of `X A = B`.
-    "solve" LINALG | OUT, out SAME {
+    "solve" LINALG | OUT, out SAME, batch SOLUTION {
         (A: Tensor, B: Tensor, *, left: bool = True) => linalg_solve;
     }
     /// The solution X of `A X = B`, or of `X A = B`, for triangles A.
-    "solve_triangular" LINALG | OUT {
+    "solve_triangular" LINALG | OUT, batch SOLUTION {
         (A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) =>
             linalg_solve_triangular;
     }

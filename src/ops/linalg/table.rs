@@ -32,13 +32,13 @@ ops! {
     }
     /// The singular value decomposition of each matrix: the columns of `U` and `V` are the singular vectors, `S`
     /// holds the singular values in descending order.
-    "svd" BOTH | OUT, autocast FULL_ON_CPU, out SAME {
+    "svd" BOTH | OUT, autocast FULL_ON_CPU, out SAME, batch LEADING {
         (input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor] =>
             svd::torch_svd;
     }
     /// The singular value decomposition of each matrix: the columns of `U` and the rows of `Vh` are the singular
     /// vectors, `S` holds the singular values in descending order.
-    "svd" LINALG | OUT, autocast FULL_ON_CPU, out SAME {
+    "svd" LINALG | OUT, autocast FULL_ON_CPU, out SAME, batch LEADING {
         (A: Tensor, full_matrices: bool = True, *, driver: str? = None) -> tuple[Tensor, Tensor, Tensor] =>
             svd::linalg_svd;
     }

@@ -252,9 +252,12 @@ def test_the_switch_of_forward_mode_holds_until_a_derivative_begins():
     def half(a):
         with fwAD._set_fwd_grad_enabled(False):
             constant = a * 3
-        return a * constant.detach()
+            # A derivative within has its tangents.
+            close(pushed(torch.sin, V, V), V * V.cos())
+        return a * constant
 
     close(pushed(half, X, V), 3 * X * V)
+    close(grad(lambda a: half(a).sum())(X), 6 * X)
     seen = []
 
     class Asks(torch.autograd.Function):

@@ -436,14 +436,44 @@ class _set_fwd_grad_enabled:
 
     def __init__(self, mode: bool) -> None:
         self._only = _Only(None if mode else ())
+        self._severing: Any = None
 
     def __enter__(self) -> None:
+        hidden = levels()
         self._only.__enter__()
+        if hidden and not levels():
+            self._severing = _sever_results(hidden)
+            self._severing.__enter__()
         _switched()
 
     def __exit__(self, *exc: object) -> None:
+        if self._severing is not None:
+            _leave(self._severing)
+            self._severing = None
         self._only.__exit__(*exc)
         _switched()
+
+
+def _sever_results(hidden: tuple[_Level, ...]) -> Any:
+    """A mode in which results have no tangents of these levels, unless forward mode is enabled within it."""
+    from rgrad.overrides import TorchFunctionMode
+    from rgrad.utils._pytree import tree_leaves, tree_map
+
+    class SeverResults(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            made = func(*args, **(kwargs or {}))
+            if thread.visible != ():
+                return made
+            given = {id(x) for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
+            return tree_map(lambda x: x if id(x) in given else severed(x), made)
+
+    def severed(x: Any) -> Any:
+        for level in hidden:
+            if level.has_tangent(x):
+                x = _severed(level, x)
+        return x
+
+    return SeverResults()
 
 
 def _is_fwd_grad_enabled() -> bool:

@@ -171,7 +171,11 @@ class _Recorded:
             return [_C.zeros_like(x) if g is None else g for g, x in zip(found, self.inputs, strict=True)]
 
         with rgrad.set_grad_enabled(self.keeps):
-            parts = [map_rows(len(part), part, swept) for part in basis.split(chunk_size or count)]
+            if chunk_size == 1:
+                # Without `vmap`, so that a backward may do what differs between rows.
+                parts = [[g.unsqueeze(0) for g in swept(row)] for row in basis]
+            else:
+                parts = [map_rows(len(part), part, swept) for part in basis.split(chunk_size or count)]
             blocks = [_C.cat(part) for part in zip(*parts, strict=True)]
             return [b.reshape((*output.shape, *x.shape)) for b, x in zip(blocks, self.inputs, strict=True)]
 

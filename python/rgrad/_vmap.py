@@ -175,7 +175,7 @@ def reshape_dim_into(source: int, target: int, t: Tensor) -> Tensor:
 
 def reshape_dim_outof(source: int, size: int, t: Tensor) -> Tensor:
     """The opposite of `reshape_dim_into`: a dimension as two, the first of the given size."""
-    rest = t.shape[source] // size if size else t.shape[source]
+    rest = t.size(source) // size if size else t.size(source)
     return t.unflatten(source % t.dim(), (size, rest))
 
 
@@ -303,13 +303,13 @@ def _joined(func: _Function, made: Any, out_dims: Any, level: int, size: int) ->
 
 def _dims_of_results(func: _Function, out_dims: Any, spec: TreeSpec) -> list[int | None]:
     """The mapped dimension of each result; None for those that are returned as they are."""
+    if spec.is_leaf() and isinstance(out_dims, (tuple, list)) and len(out_dims) == 1:
+        out_dims = out_dims[0]
     if not isinstance(out_dims, (int, tuple, list, dict, type(None))):
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
             "ints, which say where the mapped dimension of each result is"
         )
-    if spec.is_leaf() and isinstance(out_dims, (tuple, list)) and len(out_dims) == 1:
-        out_dims = out_dims[0]
     dims = broadcast_dims(out_dims, spec)
     if dims is None:
         raise ValueError(

@@ -462,6 +462,14 @@ def test_an_error_in_a_backward_of_the_program_is_raised_once():
     with pytest.raises(RuntimeError, match="We do not support batching operators that can output dynamic shape"):
         torch.func.jacrev(Counts.apply, chunk_size=2)(X[0])
     assert calls == [X[0].shape]
+    # Rows that are computed one by one may differ.
+    close(torch.func.jacrev(Counts.apply, chunk_size=1)(X[0]), torch.eye(3))
+
+
+def test_dimensions_of_results_are_ints():
+    for dims in ("lol", ("lol",)):
+        with pytest.raises(ValueError, match="must be an int, None or a python collection of ints"):
+            vmap(torch.sin, out_dims=dims)(X)
 
 
 LSTM = torch.nn.LSTM(4, 5, batch_first=True, bidirectional=True)

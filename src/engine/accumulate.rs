@@ -49,20 +49,21 @@ pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut input_buffer: Grads, create
     if let Some(h) = &hooks {
         run_pre_hooks(h, &mut grads)?;
     }
-    // If post-hooks need the gradient too, it has two owners and is therefore copied into `.grad`.
-    let seen = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| grads.clone());
+    let shown = hooks.as_ref().filter(|h| !h.post.is_empty());
     // `requires_grad` may have been cleared during the run.
-    if let Some(g) = grads[0].take().filter(|_| acc.leaf.requires_grad()) {
-        add_to_leaf(acc, g, create_graph)?;
+    if acc.leaf.requires_grad()
+        && let Some(g) = grads[0].take()
+    {
+        grads[0] = add_to_leaf(acc, g, create_graph, shown.is_some())?;
     }
     if let Some(hooks) = acc.leaf.meta().and_then(|m| m.hooks()) {
         for hook in hooks.post.iter() {
             hook.call(&acc.leaf)?;
         }
     }
-    if let (Some(h), Some(seen)) = (&hooks, &seen) {
+    if let Some(h) = shown {
         for hook in h.post.iter() {
-            hook.call(seen, Some(&Grads::new()))?;
+            hook.call(&grads, Some(&Grads::new()))?;
         }
     }
     Ok(())
@@ -84,7 +85,7 @@ pub fn run_pre_hooks(hooks: &NodeHooks, grads: &mut Grads) -> Result<()> {
     Ok(())
 }
 
-/// Adds `g` to the `.grad` of a leaf.
+/// Adds `g` to the `.grad` of a leaf. Returns what was added if `shown` to post-hooks: `.grad` itself if `g` became it.
 ///
 /// Note [Who owns a leaf's gradient] When `.grad` is empty, a gradient with no other owner and with the leaf's strides
 /// becomes `.grad` itself; any other is copied, so that later writes to `.grad` change nothing else. When `.grad` is
@@ -94,7 +95,7 @@ pub fn run_pre_hooks(hooks: &NodeHooks, grads: &mut Grads) -> Result<()> {
 /// No gradient is lost when several threads reach one leaf. In-place additions hold the leaf's `turn`. A sum in a new
 /// tensor is stored only if `.grad` is still the tensor that was added to, at the same version; otherwise the addition
 /// is repeated.
-fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()> {
+fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool, shown: bool) -> Result<Option<Tensor>> {
     let leaf = &acc.leaf;
     let meta: &Arc<AutogradMeta> = leaf.meta_or_new();
     let mut g = match meta.grad_dtype(leaf.dtype()) {
@@ -108,15 +109,16 @@ fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()
                 g = if create_graph { arith::clone(&g)? } else { own(leaf, g)? };
                 owned = true;
             }
+            let added = shown.then(|| g.clone());
             match meta.replace_grad(None, g) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(added),
                 Err(back) => g = back,
             }
             continue;
         };
         if !create_graph && !old.storage().is_readonly() && !old.is_hosted() && !g.is_hosted() {
             if add_in_turn(acc, meta, &old, &g)? {
-                return Ok(());
+                return Ok(shown.then_some(g));
             }
             continue;
         }
@@ -124,7 +126,8 @@ fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()
             // Python computes it, which no lock may be held for.
             check_inplace(&old, false)?;
             let _plain = ModeGuard::grad(false);
-            return ops::row_inplace(&rows::add, &[(&old).into(), (&g).into()], &[]);
+            ops::row_inplace(&rows::add, &[(&old).into(), (&g).into()], &[])?;
+            return Ok(shown.then_some(g));
         }
         let version = old.version();
         let sum = arith::add(&old, &g)?;
@@ -133,7 +136,7 @@ fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()
             .turn
             .with(|()| if old.version() == version { meta.replace_grad(Some(&old), sum) } else { Err(sum) });
         if stored.is_ok() {
-            return Ok(());
+            return Ok(shown.then_some(g));
         }
     }
 }

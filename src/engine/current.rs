@@ -7,16 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use smallvec::SmallVec;
 
 use super::task::inputs_first;
-use crate::bail;
 use crate::error::Result;
 use crate::graph::{Edge, GradFn, ThreadState};
 use crate::ops::{autocast, interpreter};
+use crate::{bail, ensure};
 
 /// A graph task, as hooks see it.
 struct Running {
     id: u32,
     roots: SmallVec<[Edge; 1]>,
     wanted: Option<Vec<Edge>>,
+    /// Whether the wanted gradients are returned, so that no leaf accumulates.
+    returns: bool,
+    /// Whether saved tensors are kept.
+    keeps_graph: bool,
     /// Addresses of the nodes that it executes; computed on the first query.
     runs: Option<HashSet<usize>>,
     /// Callbacks for after the last node.
@@ -48,10 +52,16 @@ loom::thread_local! {
 pub struct Entry(());
 
 /// Registers a task.
-pub fn enter(id: u32, roots: &[Edge], wanted: Option<&[Edge]>) -> Entry {
-    let roots = roots.iter().cloned().collect();
-    let running =
-        Running { id, roots, wanted: wanted.map(<[Edge]>::to_vec), runs: None, at_end: VecDeque::new() };
+pub fn enter(id: u32, roots: &[Edge], wanted: Option<&[Edge]>, returns: bool, keeps_graph: bool) -> Entry {
+    let running = Running {
+        id,
+        roots: roots.iter().cloned().collect(),
+        wanted: wanted.map(<[Edge]>::to_vec),
+        returns,
+        keeps_graph,
+        runs: None,
+        at_end: VecDeque::new(),
+    };
     RUNNING.with_borrow_mut(|r| r.push(running));
     Entry(())
 }
@@ -66,6 +76,11 @@ impl Drop for Entry {
 /// The number of this thread's innermost task.
 pub fn id() -> Option<u32> {
     RUNNING.with_borrow(|r| r.last().map(|r| r.id))
+}
+
+/// Whether this thread's innermost task keeps saved tensors; None outside a task.
+pub fn keeps_graph() -> Option<bool> {
+    RUNNING.with_borrow(|r| r.last().map(|r| r.keeps_graph))
 }
 
 /// Queues `callback` for the end of this thread's innermost task; returns whether there is a task.
@@ -97,11 +112,21 @@ fn call_queued() -> Result<()> {
 }
 
 /// Whether this thread's innermost task executes `node` or returns one of its input gradients; None outside a task.
-pub fn runs(node: &GradFn) -> Option<bool> {
+///
+/// # Errors
+/// `RuntimeError` for a leaf whose gradient is returned.
+pub fn runs(node: &GradFn) -> Result<Option<bool>> {
     RUNNING.with_borrow_mut(|r| {
-        let r = r.last_mut()?;
+        let Some(r) = r.last_mut() else { return Ok(None) };
         let set = r.runs.get_or_insert_with(|| what_runs(&r.roots, r.wanted.as_deref()));
-        Some(set.contains(&node.address()))
+        let found = set.contains(&node.address());
+        ensure!(
+            !(found && r.returns && node.function().as_accumulator().is_some()),
+            Runtime,
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(), which \
+             returns its gradient without executing it."
+        );
+        Ok(Some(found))
     })
 }
 

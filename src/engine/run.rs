@@ -10,7 +10,7 @@ use crate::backend::defer;
 use crate::bail;
 use crate::device::Device;
 use crate::error::{Result, check_interrupt};
-use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad_enabled};
+use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, PushedHooks, anomaly, grad_enabled};
 use crate::ops::{arith, interpreter, reduce};
 use crate::tensor::Tensor;
 
@@ -63,7 +63,9 @@ fn run_here(
             add_into(&mut task.states[i].input_buffer, e.input(), g)?;
         }
     }
-    let _entry = current::enter(task.id, &roots, wanted);
+    let _entry = current::enter(task.id, &roots, wanted, returned.is_some(), options.retain_graph);
+    // Hooks that saved tensors push while they are unpacked would otherwise outlive the task.
+    let _hooks = PushedHooks::enter();
     let mut ready: BinaryHeap<Ready> = task
         .states
         .iter()
@@ -82,7 +84,12 @@ fn run_here(
         let node = task.states[i].node;
         let mut input_buffer = std::mem::take(&mut task.states[i].input_buffer);
         let is_wanted = || wanted.is_none_or(|wanted| wanted.iter().any(|w| w.node.same(node)));
-        let go = task.states[i].needed || wanted.is_none();
+        // `backward(inputs=)` runs the nodes of its inputs too, with their hooks; `grad` returns what enters them.
+        let go = match goal {
+            Goal::Leaves => true,
+            Goal::Into(_) => task.states[i].needed || is_wanted(),
+            Goal::Return(_) => task.states[i].needed,
+        };
         if go || is_wanted() {
             run_tensor_hooks(node, &mut input_buffer)?;
         }

@@ -11,7 +11,7 @@ use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, NotImplemented, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, NotImplemented, grad_enabled, inference_enabled, record};
 use crate::layout::{Layout, MemoryFormat, broadcast, checked_numel, dense_numel};
 use crate::tensor::{Overlap, Tensor, assign, check_apart, check_inplace};
 use crate::{bail, ensure, ops};
@@ -163,7 +163,7 @@ fn copy_in_place(a: &Args) -> Result<Out> {
 /// `t` with another size: over its own storage if large enough, else over a larger one that starts with the same
 /// bytes.
 fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
-    ensure!(!t.requires_grad(), Runtime, "cannot resize variables that require grad");
+    ensure!(!t.requires_grad() || inference_enabled(), Runtime, "cannot resize variables that require grad");
     if shape == *t.shape() {
         return Ok(t.clone());
     }
@@ -215,6 +215,7 @@ fn set(a: &Args) -> Result<Out> {
         source.dtype().type_name(),
         t.dtype().type_name()
     );
+    t.forget_accumulator();
     Ok(record(source.detach(), &[t, source], |_| NotImplemented { op: "set_" })?.into())
 }
 
@@ -234,6 +235,7 @@ fn over_storage(t: &Tensor, storage: &Tensor) -> Result<Tensor> {
 
 fn set_storage(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
+    t.forget_accumulator();
     Ok(record(over_storage(t, a.tensor(1)?)?, &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
@@ -254,6 +256,7 @@ fn set_strided_over(a: &Args, source: &Tensor) -> Result<Out> {
     checked_numel(&shape)?;
     let plain: SmallVec<[i64; 6]> = shape.contiguous_strides().iter().map(|&s| s as i64).collect();
     let shown = as_strided(source, &size, a.opt_ints(4)?.unwrap_or(&plain), Some(a.int(2)?))?;
+    t.forget_accumulator();
     Ok(record(shown.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 

@@ -259,9 +259,12 @@ pub fn record_function<'py>(
     let saved = Py::new(py, Saved { tensors, freed: AtomicBool::new(false), node: OnceLock::new() })?;
     ctx.setattr("_saved", saved.clone_ref(py))?;
     ctx.setattr("_to_save", PyTuple::empty(py))?;
+    let fills_constant = ctx.getattr("_materialize_non_diff_grads")?.is_truthy()?;
+    let filled = |given: &Tensor| fills_constant || !is(&constant, given);
     let meta = made
         .iter()
-        .map(|(_, t)| match t {
+        .zip(&given)
+        .map(|((_, t), given)| match t.as_ref().filter(|_| given.as_ref().is_some_and(filled)) {
             Some(t) => {
                 let device = Py::new(py, PyDevice::of(t.device()))?.into_any();
                 Ok((size(py, t.shape())?, dtype_object(py, t.dtype())?.into_any(), device))

@@ -86,8 +86,8 @@ mod _C {
     };
     #[pymodule_export]
     use super::node::{
-        PyInputMetadata, PyNode, PySavedTensor, current_graph_task_id, is_checkpoint_valid, queue_callback,
-        will_engine_execute_node,
+        PyInputMetadata, PyNode, PySavedTensor, current_graph_task_id, current_graph_task_keep_graph,
+        is_checkpoint_valid, queue_callback, will_engine_execute_node,
     };
     #[pymodule_export]
     use super::object::swap_tensors;

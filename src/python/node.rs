@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType, PyWeakrefReference};
 
 use super::attributes;
 use super::convert::{size, tensors_or_none};
-use super::dtype::{PyDevice, dtype_object};
+use super::dtype::{PyDevice, dtype_object, type_name};
 use super::error::{IntoPy, foreign};
 use super::function::UserFunction;
 use super::hooks::{AllOutputsHook, Callable, PackHooks, PyHookHandle, visit_objects};
@@ -485,10 +485,22 @@ pub fn queue_callback(callback: Py<PyAny>) -> PyResult<()> {
 
 /// Whether the innermost backward on this thread executes a node.
 #[pyfunction(name = "_will_engine_execute_node")]
-pub fn will_engine_execute_node(node: &Bound<'_, PyNode>) -> PyResult<bool> {
-    current::runs(&node.get().node).ok_or_else(|| {
+pub fn will_engine_execute_node(node: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Ok(node) = node.cast::<PyNode>() else {
+        return Err(PyRuntimeError::new_err(format!(
+            "_will_engine_execute_node expects an grad_fn, but got {}",
+            type_name(node)
+        )));
+    };
+    current::runs(&node.get().node).py()?.ok_or_else(|| {
         PyRuntimeError::new_err("_get_should_execute_nodes should only be called during the backward pass")
     })
+}
+
+/// Whether the innermost backward on this thread keeps saved tensors.
+#[pyfunction(name = "_get_current_graph_task_keep_graph")]
+pub fn current_graph_task_keep_graph() -> bool {
+    current::keeps_graph().unwrap_or(true)
 }
 
 /// Whether all backward calls on this thread accumulate into all leaves, so that a nested backward is allowed.

@@ -37,13 +37,20 @@ impl Tensor {
         });
         if let Some(m) = self.meta() {
             if (out.shape(), out.dtype(), out.device()) != (self.shape(), self.dtype(), self.device()) {
-                // An older graph may keep it alive, and it expects gradients of the old shape.
-                m.forget_accumulator();
+                // It expects gradients of the old shape.
+                self.forget_accumulator();
             }
             // The cell is fresh, so it is not set yet.
             out.0.meta.get_or_init(|| m.clone());
         }
         out
+    }
+
+    /// Gives a leaf another accumulator in later graphs; an older graph may keep the present one alive.
+    pub fn forget_accumulator(&self) {
+        if let Some(m) = self.meta() {
+            m.forget_accumulator();
+        }
     }
 
     /// The same memory with other autograd metadata.

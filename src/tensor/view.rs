@@ -28,6 +28,10 @@ pub fn multi_view(t: &Tensor, layout: Layout, number: usize) -> Tensor {
 
 #[inline(never)]
 fn plain_view(t: &Tensor, layout: Layout, kind: ViewKind) -> Tensor {
+    if t.is_inference() {
+        // Its version is not counted, so that nothing could follow from a base that is written to.
+        return t.over_same_memory(layout, || None);
+    }
     let base = t.base().unwrap_or(t);
     let kind = match t.view_kind() {
         // A view of a view that may not be written may not be written either, for the same reason.

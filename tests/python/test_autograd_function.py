@@ -425,3 +425,24 @@ def test_a_pre_hook_meets_none_for_outputs_that_are_no_tensors():
     a.grad_fn.register_prehook(hook)
     (a + b).sum().backward()
     assert seen == [[False, True, False]] and x.grad.tolist() == [32.0] * 3
+
+
+def test_the_gradient_of_a_constant_result_may_stay_undefined():
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, fills):
+            constant = x.clone()
+            ctx.mark_non_differentiable(constant)
+            ctx._materialize_non_diff_grads = fills
+            return x.clone(), constant
+
+        @staticmethod
+        def backward(ctx, *grads):
+            seen.append(grads[1])
+            return grads[0], None
+
+    seen = []
+    x = torch.ones(2, requires_grad=True)
+    for fills in (True, False):
+        Both.apply(x, fills)[0].sum().backward()
+    assert seen[0].tolist() == [0.0, 0.0] and seen[1] is None

@@ -162,3 +162,20 @@ def test_gradients_beyond_the_outputs_are_not_looked_at():
     x = torch.ones(2, requires_grad=True)
     (g,) = torch.autograd.grad((x * 2).sum(), x, [torch.tensor(3.0), torch.tensor(5.0)])
     assert g.tolist() == [6.0, 6.0]
+
+
+def test_a_view_of_an_inference_tensor_has_no_base():
+    x = inferred()
+    assert not x.view(-1)._is_view() and x.view(-1).is_inference()
+    with torch.inference_mode():
+        assert not x.view(-1)._is_view()
+        x.transpose_(0, -1)
+    assert x.is_inference() and not x._is_view()
+
+
+def test_an_inference_tensor_that_requires_grad_is_resized_in_inference_mode():
+    with torch.inference_mode():
+        x = torch.ones(2, 3, requires_grad=True)
+        assert x.resize_(3).shape == (3,) and x.requires_grad
+    with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
+        torch.ones(2, requires_grad=True).resize_(3)

@@ -359,3 +359,66 @@ def test_the_attribute_requires_grad_is_not_set_on_results():
     with pytest.raises(RuntimeError, match="you can only change requires_grad flags of leaf variables"):
         y.requires_grad = True
     assert y.requires_grad_() is y
+
+
+def test_a_hook_behind_an_accumulator_gets_the_gradient_that_became_that_of_the_leaf():
+    x = leaf(2)
+    accumulator = (x * 3).grad_fn.next_functions[0][0]
+
+    def add_one(t):
+        t.grad.add_(1)
+
+    x.register_post_accumulate_grad_hook(add_one)
+    seen = []
+    accumulator.register_hook(lambda by_input, by_output: seen.append(by_output[0].tolist()))
+    (x * 3).sum().backward()
+    assert seen == [[4.0, 4.0]] and x.grad.tolist() == [4.0, 4.0]
+
+
+def test_backward_into_a_result_runs_the_hooks_in_front_of_its_node():
+    log = []
+    x = leaf(2)
+    y = x * 2
+    y.register_hook(lambda g: log.append("tensor"))
+    y.grad_fn.register_prehook(lambda gs: log.append("node"))
+    y.sum().backward(inputs=(y,), retain_graph=True)
+    assert log == ["tensor", "node"] and y.grad.tolist() == [1.0, 1.0] and x.grad is None
+    log.clear()
+    torch.autograd.grad(y.sum(), (y,))
+    assert log == ["tensor"]
+
+
+def test_hooks_can_ask_what_the_engine_runs_and_keeps():
+    asked = {}
+    x = leaf(2)
+    y = x * 2
+    accumulator = y.grad_fn.next_functions[0][0]
+
+    def ask(g):
+        asked["runs"] = torch._C._will_engine_execute_node(y.grad_fn)
+        asked["keeps"] = torch._C._autograd._get_current_graph_task_keep_graph()
+
+    y.register_hook(ask)
+    y.sum().backward(retain_graph=True)
+    assert asked == {"runs": True, "keeps": True}
+    y.sum().backward(inputs=(x,), retain_graph=True)
+    z = y.sum()
+    hook = x.register_hook(lambda g: torch._C._will_engine_execute_node(accumulator))
+    with pytest.raises(RuntimeError, match="are currently running autograd.grad"):
+        torch.autograd.grad(z, (x,), retain_graph=True)
+    hook.remove()
+    z.backward()
+    assert asked == {"runs": True, "keeps": False}
+    with pytest.raises(RuntimeError, match="expects an grad_fn, but got Tensor"):
+        torch._C._will_engine_execute_node(z)
+
+
+def test_a_leaf_that_was_set_to_other_memory_is_another_input_of_later_graphs():
+    x = leaf(2)
+    edge = torch.autograd.graph.get_gradient_edge(x)
+    y = (x * 2).sum()
+    with torch.no_grad():
+        x.set_(torch.ones(2))
+    with pytest.raises(RuntimeError, match="to not have been used in the graph"):
+        torch.autograd.grad(y, x, retain_graph=True)
+    assert torch.autograd.grad(y, edge)[0].tolist() == [2.0, 2.0]

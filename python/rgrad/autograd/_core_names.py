@@ -116,6 +116,7 @@ def install() -> None:
     core._autograd = types.SimpleNamespace(
         SavedTensor=_C.SavedTensor,
         Node=_C.Node,
+        _get_current_graph_task_keep_graph=_C._get_current_graph_task_keep_graph,
         _pop_saved_tensors_default_hooks=_C._pop_saved_tensors_hooks,
         _push_saved_tensors_default_hooks=_C._push_saved_tensors_hooks,
         _saved_tensors_hooks_disable=_disable_hooks,

@@ -25,6 +25,8 @@ class FunctionCtx:
     _dirty: tuple = ()
     _non_differentiable: tuple = ()
     _materialize = True
+    # Whether the gradients of outputs marked as non-differentiable are passed as zeros too.
+    _materialize_non_diff_grads = True
     _saved_for_forward: tuple = ()
     # Whether `jvp` is running.
     _in_jvp = False

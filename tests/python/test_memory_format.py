@@ -241,6 +241,22 @@ def test_stacked_images_lie_as_if_they_were_joined_and_split():
     assert torch.stack([image, image.contiguous()]).is_contiguous()
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_the_gradient_of_padded_images_is_laid_like_the_images(mode):
+    for shape, order in ((IMAGE, torch.channels_last), ((2, 3, 4, 5, 6), torch.channels_last_3d)):
+        rows = torch.rand(shape, requires_grad=True)
+        image = rows.detach().to(memory_format=order).requires_grad_()
+        pad = (1, 2) * (len(shape) - 2)
+        results = [F.pad(x, pad, mode=mode) for x in (rows, image)]
+        weights = torch.rand(results[0].shape)
+        expected, got = (torch.autograd.grad(y, x, weights)[0] for y, x in zip(results, (rows, image), strict=True))
+        assert results[1].is_contiguous(memory_format=order) and got.is_contiguous(memory_format=order)
+        torch.testing.assert_close(results[1], results[0], check_stride=False)
+        torch.testing.assert_close(got, expected, check_stride=False)
+    with pytest.raises(RuntimeError, match=r"padding \(0, 4\) at dimension 2 of input \[2, 3, 4, 5\]"):
+        F.pad(last(*IMAGE), (0, 0, 0, 4), mode="reflect")
+
+
 def test_padding_by_nothing_is_a_copy():
     image = torch.zeros(1, 2, 3, 3)
     F.pad(image, (0, 0, 0, 0), mode="reflect").fill_(1)

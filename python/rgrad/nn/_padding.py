@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import rgrad
 from rgrad import _C
 
-from ._windows import laid_like
+from ._windows import is_channels_last
 
 Tensor = _C.Tensor
 _nn = _C._nn
@@ -42,11 +42,17 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
     _check_sizes(input, pad, mode)
-    result = input if any(pad) else input.clone(memory_format=rgrad.contiguous_format)
+    # With the channels moved to the end, result and gradient have the input's order in memory.
+    moved = mode != "circular" and is_channels_last(input)
+    result = input.movedim(1, -1) if moved else input
+    if not any(pad):
+        result = result.clone(memory_format=rgrad.contiguous_format)
     for place in range(spatial):
         dim = input.dim() - 1 - place
-        result = _pad_dimension(result, dim, pad[2 * place], pad[2 * place + 1], mode)
-    return result if mode == "circular" else laid_like(result, input)
+        before, after = pad[2 * place], pad[2 * place + 1]
+        _check_reach(input, dim, before, after, mode)
+        result = _pad_dimension(result, dim - moved, before, after, mode)
+    return result.movedim(-1, 1) if moved else result
 
 
 def _check_sizes(input: Tensor, pad: Sequence[int], mode: str) -> None:
@@ -74,11 +80,10 @@ def _check_sizes(input: Tensor, pad: Sequence[int], mode: str) -> None:
         )
 
 
-def _pad_dimension(input: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:
-    if before == 0 and after == 0:
-        return input
+def _check_reach(input: Tensor, dim: int, before: int, after: int, mode: str) -> None:
+    """Refuses padding for which a dimension has too few elements."""
     size = input.size(dim)
-    if mode == "reflect" and max(before, after) >= size:
+    if mode == "reflect" and (before or after) and max(before, after) >= size:
         raise RuntimeError(
             "Argument #4: Padding size should be less than the corresponding input dimension, but got: "
             "padding "
@@ -86,6 +91,12 @@ def _pad_dimension(input: Tensor, dim: int, before: int, after: int, mode: str) 
         )
     if mode == "circular" and max(before, after) > size:
         raise RuntimeError("Padding value causes wrapping around more than once.")
+
+
+def _pad_dimension(input: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:
+    if before == 0 and after == 0:
+        return input
+    size = input.size(dim)
     place = rgrad.arange(-before, size + after, device=input.device)
     # Crop first: circular padding repeats the remaining elements.
     first, last = max(-before, 0), size - max(-after, 0)

@@ -30,12 +30,17 @@ def _has_channels_last(x: Any, dims: Sequence[int]) -> bool:
     return strides[1] != 0
 
 
+def is_channels_last(input: Tensor) -> bool:
+    """Whether a tensor, which need not be dense, is laid out in channels-last order and no other."""
+    dims = {4: (1, 3, 2, 0), 5: (1, 4, 3, 2, 0)}.get(input.dim())
+    return dims is not None and not input.is_contiguous() and _has_channels_last(input, dims)
+
+
 def laid_like(result: Tensor, input: Tensor) -> Tensor:
-    """Converts a result to channels-last if ``input`` is laid out so, which need not be dense."""
-    if not input.is_contiguous():
-        for order, dims in ((rgrad.channels_last, (1, 3, 2, 0)), (rgrad.channels_last_3d, (1, 4, 3, 2, 0))):
-            if input.dim() == len(dims) and _has_channels_last(input, dims):
-                return result.contiguous(memory_format=order)
+    """Converts a result to channels-last if ``input`` is laid out so."""
+    if is_channels_last(input):
+        order = rgrad.channels_last if input.dim() == 4 else rgrad.channels_last_3d
+        return result.contiguous(memory_format=order)
     return result
 
 

@@ -21,12 +21,12 @@ def _bytes_of(storage: UntypedStorage) -> _C.Tensor:
 
 
 def byteswap(self: UntypedStorage, dtype: _C.dtype) -> None:
-    """Reverses the bytes of every element in place.
+    """Reverses the bytes of every number in place.
 
     Args:
-        dtype: of the elements, which says how many bytes one has.
+        dtype: of the elements, which says how many bytes a number has; a complex one is two numbers.
     """
-    size = dtype.itemsize
+    size = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
     if self.nbytes() % size:
         raise RuntimeError(f"the length of data is not a multiple of {size}")
     if size > 1:

@@ -413,3 +413,8 @@ def test_what_a_tensor_is_can_be_asserted(expected, words):
         torch._assert_tensor_metadata(x, **expected)
     with pytest.raises(TypeError, match="must be Tensor, not int"):
         torch._assert_tensor_metadata(3, **expected)
+
+
+def test_the_package_is_an_attribute_of_its_modules():
+    code = "import torch.autograd, torch.nn.functional as F; print(torch.autograd.torch is F.torch is torch)"
+    assert _inside(code) == "True"

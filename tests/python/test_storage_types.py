@@ -235,6 +235,9 @@ def test_bytes_of_elements_are_reversed_in_place():
     assert x.tolist() == [256, 512]
     with pytest.raises(RuntimeError, match="not a multiple of 8"):
         torch.UntypedStorage(3).byteswap(torch.int64)
+    complex_number = torch.UntypedStorage([*range(8)])
+    complex_number.byteswap(torch.complex64)
+    assert complex_number.tolist() == [3, 2, 1, 0, 7, 6, 5, 4]
 
 
 def test_bytes_are_written_and_copied_and_cast():

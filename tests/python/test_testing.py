@@ -179,3 +179,11 @@ def test_meta_tensors_are_compared_without_elements():
     assert_close(torch.empty(2, device="meta"), torch.empty(2, device="meta"))
     with pytest.raises(AssertionError, match="shape"):
         assert_close(torch.empty(2, device="meta"), torch.empty(3, device="meta"))
+
+
+def test_a_made_tensor_is_on_the_default_device_if_no_other_is_given():
+    with torch.device("meta"):
+        assert make_tensor(2, dtype=torch.float32, device=None).is_meta
+    assert make_tensor(2, dtype=torch.float32).device.type == "cpu"
+    with pytest.raises(TypeError, match="complex64, of which rgrad has no tensors"):
+        make_tensor(2, dtype=torch.complex64)

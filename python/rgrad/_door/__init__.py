@@ -148,6 +148,9 @@ def _getattr_of(name: str, inner: Callable[[str], Any] | None) -> Callable[[str]
         else:
             vars(sys.modules[name])[attribute] = value
             return value
+        if attribute == "torch" and name.startswith("torch"):
+            # What modules of PyTorch import is seen as an attribute of them; programs find the package there.
+            return sys.modules["torch"]
         below = f"{name}.{attribute}"
         if below in sys.modules:
             return sys.modules[below]

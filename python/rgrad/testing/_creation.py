@@ -15,6 +15,8 @@ __all__ = ["make_tensor"]
 
 def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, float]:
     """The range of values, restricted to that of the dtype."""
+    if dtype.is_complex:
+        raise TypeError(f"make_tensor(): argument 'dtype' must not be {dtype}, of which rgrad has no tensors")
     floating = dtype.is_floating_point
     if dtype is rgrad.bool:
         default, lowest, highest = (0, 2), 0, 2
@@ -47,7 +49,7 @@ def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, f
 def make_tensor(
     *shape: Any,
     dtype: Any,
-    device: Any,
+    device: Any = None,
     low: float | None = None,
     high: float | None = None,
     requires_grad: bool = False,
@@ -60,7 +62,7 @@ def make_tensor(
     Args:
         shape: shape of the tensor, as one sequence or as several numbers.
         dtype: dtype of the tensor.
-        device: device of the tensor.
+        device: device of the tensor; the default device if None.
         low: the lowest value.
         high: the upper bound (exclusive).
         requires_grad: whether gradients are recorded for it.
@@ -83,6 +85,8 @@ def make_tensor(
         raise ValueError(
             f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype!r}"
         )
+    if device is None:
+        device = rgrad.get_default_device()
     size = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
     lowest, bound = _bounds(dtype, low, high)
     numel = math.prod(size)

@@ -342,3 +342,18 @@ def test_the_older_vmap_lets_none_pass():
     assert torch.equal(doubled, torch.full((3, 2), 2.0)) and none is None and total.tolist() == [2.0] * 3
     assert _vmap(torch.sum)(torch.ones(3, 2)).tolist() == [2.0] * 3
     assert _vmap(lambda x: None, allow_none_pass_through=True)(torch.ones(3)) is None
+
+
+def test_jacobians_of_older_programs_come_with_what_was_found_out_about_them():
+    from rgrad.autograd.gradcheck import get_analytical_jacobian, get_numerical_jacobian
+
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    expected = torch.tensor([[2.0, 0.0], [0.0, 4.0]], dtype=torch.float64)
+    with pytest.warns(FutureWarning, match="was part of PyTorch's private API"):
+        (numerical,) = get_numerical_jacobian(lambda xs: (xs[0] ** 2, xs[0]), (x,), eps=1e-6)
+    torch.testing.assert_close(numerical, expected)
+    with pytest.warns(FutureWarning, match="was part of PyTorch's private API"):
+        (analytical,), agree, sizes, dtypes = get_analytical_jacobian((x,), x**2)
+    assert torch.equal(analytical, expected) and agree and sizes and dtypes
+    with pytest.warns(FutureWarning), pytest.raises(ValueError, match="Expected grad_out to be 1.0"):
+        get_analytical_jacobian((x,), x**2, grad_out=2.0)

@@ -224,6 +224,65 @@ def _unit_vectors(output: Tensor) -> list[Tensor]:
     return [unit.view(output.shape) for unit in units]
 
 
+# Jacobians for programs of earlier releases.
+
+
+def _warn_of_older(name: str, grad_out: float) -> None:
+    warnings.warn(
+        f"`{name}` was part of PyTorch's private API and stays for older programs: `torch.autograd.functional.jacobian` "
+        "computes Jacobians, `gradcheck` compares them.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    if grad_out != 1.0:
+        raise ValueError(f"Expected grad_out to be 1.0, got {grad_out}: scale the Jacobian instead")
+
+
+def get_numerical_jacobian(
+    fn: Callable[..., Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> list[Tensor]:
+    """Jacobians of the first output by central differences.
+
+    Args:
+        fn: the function, which takes all inputs as one argument.
+        inputs: the argument.
+        target: the tensors by which it is differentiated; by default all inputs that require gradients.
+        eps: how far elements are moved to either side.
+        grad_out: has to be 1.
+
+    Returns:
+        For each tensor a matrix with a row per element of the tensor and a column per element of the output.
+    """
+    _warn_of_older("get_numerical_jacobian", grad_out)
+    found = _get_numerical_jacobian(lambda *_: fn(inputs), inputs, target=target, eps=eps)
+    return [matrices[0] for matrices in found]
+
+
+def get_analytical_jacobian(
+    inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
+) -> tuple[list[Tensor], bool, bool, bool]:
+    """Jacobians by backward passes.
+
+    Args:
+        inputs: the tensors; those that require gradients are differentiated by.
+        output: a tensor that was computed from them.
+        nondet_tol: how far two backward passes may differ.
+        grad_out: has to be 1.
+
+    Returns:
+        For each tensor a matrix as from `get_numerical_jacobian`; whether two passes agreed; and whether all gradients
+        had the sizes, and the dtypes, of the tensors.
+    """
+    _warn_of_older("get_analytical_jacobian", grad_out)
+    check = _Check(lambda: output, _as_tuple(inputs), 0.0, 0.0, 0.0, nondet_tol, False, False)
+    units = _unit_vectors(output)
+    runs = [_backward_rows(check, output, units) for _ in range(2)]
+    pairs = [(p, g) for p, row in zip(check.points, runs[0], strict=True) for g in row if g is not None]
+    first, second = ([_columns(p, row) for p, row in zip(check.points, run, strict=True)] for run in runs)
+    agree = all(bool(((a - b).abs() <= nondet_tol).all()) for a, b in zip(first, second, strict=True))
+    return first, agree, all(g.shape == p.shape for p, g in pairs), all(g.dtype == p.dtype for p, g in pairs)
+
+
 def _close(a: Tensor, b: Tensor, rtol: float, atol: float) -> bool:
     common = rgrad.promote_types(a.dtype, b.dtype)
     return _C.allclose(a.to(common), b.to(a.device, common), rtol, atol)

@@ -237,6 +237,9 @@ def test_old_batch_norm_checkpoints_have_no_counter():
     state._metadata[""] = {"version": 2}
     with pytest.raises(RuntimeError, match='Missing key.*"num_batches_tracked"'):
         layer.load_state_dict(state)
+    empty = nn.BatchNorm1d(2, device="meta")
+    empty.load_state_dict({}, assign=True, strict=False)
+    assert empty.num_batches_tracked.device.type == "cpu" and empty.running_mean.is_meta
 
 
 def normalised(values, axes, eps=1e-5):

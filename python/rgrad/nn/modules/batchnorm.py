@@ -89,7 +89,8 @@ class _NormBase(Module):
         # Version 1 of the state had no counter.
         if (version is None or version < 2) and self.track_running_stats and counter not in state_dict:
             known = self.num_batches_tracked
-            state_dict[counter] = rgrad.tensor(0, dtype=rgrad.int64) if known is None else known
+            is_number = known is not None and not known.is_meta
+            state_dict[counter] = known if is_number else rgrad.tensor(0, dtype=rgrad.int64)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 

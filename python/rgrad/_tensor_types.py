@@ -25,6 +25,7 @@ class tensortype:
     __module__ = "rgrad"
     is_cuda = False
     is_sparse = False
+    is_xpu = False
 
     def __new__(cls, name: str, *arguments: Any) -> tensortype:
         # A class statement calls the type of its base with the class's name, bases and namespace.

@@ -308,3 +308,18 @@ def test_the_order_of_dims_is_checked_against_the_given_formats():
         torch.empty(2, 1, 2, 2).dim_order(ambiguity_check=formats)
     with pytest.raises(RuntimeError, match="does not have unique dim order"):
         torch.ones(3).expand(2, 3).dim_order(ambiguity_check=True)
+    with pytest.raises(TypeError, match="ambiguity_check must be a bool or a list of memory formats, got str"):
+        torch.ones(3).dim_order(ambiguity_check="any")
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        lambda x: torch.slice_copy(x, 0, 0, 2),
+        lambda x: torch.select_copy(x, 0, 1),
+        lambda x: torch.split_copy(x, 1)[1],
+        torch.detach_copy,
+    ],
+)
+def test_parts_as_copies_are_contiguous(copy):
+    assert copy(last(*IMAGE)).is_contiguous()

@@ -28,7 +28,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
 
 
 def _copied(name: str, part: Tensor, out: Tensor | None) -> Tensor:
-    return part.clone() if out is None else write_exactly(name, part, out)
+    return part.clone(memory_format=rgrad.contiguous_format) if out is None else write_exactly(name, part, out)
 
 
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -76,9 +76,9 @@ def split_copy(
         dim: the dimension.
         out: a tensor for each part, of its shape; then nothing is returned.
     """
-    parts = unsafe_split(input, split_size, dim)
+    parts = input.split(split_size, dim)
     if out is None:
-        return parts
+        return tuple(_copied("split_copy", part, None) for part in parts)
     if len(out) != len(parts):
         raise RuntimeError(
             f"split_copy_Tensor_out() expected an out= argument of size {len(parts)}, got size {len(out)}"

@@ -10,7 +10,7 @@ use crate::backend::defer;
 use crate::bail;
 use crate::device::Device;
 use crate::error::{Result, check_interrupt};
-use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, PushedHooks, anomaly, grad_enabled};
+use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad_enabled};
 use crate::ops::{arith, interpreter, reduce};
 use crate::tensor::Tensor;
 
@@ -64,8 +64,6 @@ fn run_here(
         }
     }
     let _entry = current::enter(task.id, &roots, wanted, returned.is_some(), options.retain_graph);
-    // Hooks that saved tensors push while they are unpacked would otherwise outlive the task.
-    let _hooks = PushedHooks::enter();
     let mut ready: BinaryHeap<Ready> = task
         .states
         .iter()

@@ -505,23 +505,6 @@ pub fn pop_saved_tensor_hooks() {
     }
 }
 
-/// Removes hooks that were pushed since it was made when it is dropped.
-pub struct PushedHooks(usize);
-
-impl PushedHooks {
-    pub fn enter() -> PushedHooks {
-        PushedHooks(HOOKS.with_borrow(Vec::len))
-    }
-}
-
-impl Drop for PushedHooks {
-    fn drop(&mut self) {
-        while HOOKS.with_borrow(Vec::len) > self.0 {
-            pop_saved_tensor_hooks();
-        }
-    }
-}
-
 /// While a message is set, pushing hooks fails with it. Returns the previous message.
 ///
 /// # Errors

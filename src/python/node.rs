@@ -570,7 +570,10 @@ fn warn_of(node: &GradFn) -> PyResult<()> {
                 ),
             });
         }
-        py.import("warnings")?.call_method1("warn", (text,))?;
+        if let Err(warning) = py.import("warnings")?.call_method1("warn", (text,)) {
+            // Where warnings are errors: the program is to catch that of the node.
+            warning.display(py);
+        }
         Ok(())
     })
 }

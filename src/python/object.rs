@@ -79,19 +79,16 @@ impl PyTensor {
         }
     }
 
-    /// Notes that the object was assigned as the `.grad` of a tensor, which keeps it if it has a class, attributes or weak
-    /// references of its own.
+    /// Notes that the object was assigned as the `.grad` of a tensor, which keeps it.
     pub fn become_grad_of(slf: &Bound<'_, PyTensor>, meta: &Arc<AutogradMeta>) {
         slf.get().mark_grad_of(slf.py(), meta);
-        if !is_exact(slf) || has_dict(slf.as_ptr()) || has_weakrefs(slf.as_ptr()) {
-            let t = slf.tensor();
-            if t.host().is_null() {
-                // A constructor of a subclass cannot tell a tensor its object.
-                t.set_host(slf.as_ptr().cast());
-            }
-            let object = slf.clone().into_any().unbind();
-            meta.keep_grad_object(Some(Arc::new(GradObject { object, _held: HeldGuard::new() })));
+        let t = slf.tensor();
+        if t.host().is_null() {
+            // A constructor of a subclass cannot tell a tensor its object.
+            t.set_host(slf.as_ptr().cast());
         }
+        let object = slf.clone().into_any().unbind();
+        meta.keep_grad_object(Some(Arc::new(GradObject { object, _held: HeldGuard::new() })));
     }
 
     /// The tensor. The token proves that the GIL is held. It cannot be captured by a closure for `Python::detach`,

@@ -331,3 +331,14 @@ def test_an_optimizer_steps_with_the_data_that_was_assigned_to_a_gradient():
         p.grad.data = torch.clamp(p.grad.data, max=0.25)
     optimizer.step()
     assert torch.equal(layer.weight, before - 0.25)
+
+
+def test_an_assigned_gradient_stays_the_object_that_was_assigned():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2))
+    for p in net.parameters():
+        p.grad = torch.ones_like(p)
+    numbers = [id(p.grad) for p in net.parameters()]
+    assert len(set(numbers)) == 4
+    net.to(torch.float64)
+    assert [id(p.grad) for p in net.parameters()] == numbers
+    assert all(p.grad.dtype == torch.float64 for p in net.parameters())

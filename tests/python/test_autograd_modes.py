@@ -168,6 +168,9 @@ def test_a_view_of_an_inference_tensor_has_no_base():
     x = inferred()
     assert not x.view(-1)._is_view() and x.view(-1).is_inference()
     with torch.inference_mode():
+        y = torch.ones(2, requires_grad=True)
+    assert y.view(-1).is_leaf and not y.view(-1).requires_grad
+    with torch.inference_mode():
         assert not x.view(-1)._is_view()
         x.transpose_(0, -1)
     assert x.is_inference() and not x._is_view()
@@ -179,3 +182,15 @@ def test_an_inference_tensor_that_requires_grad_is_resized_in_inference_mode():
         assert x.resize_(3).shape == (3,) and x.requires_grad
     with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
         torch.ones(2, requires_grad=True).resize_(3)
+
+
+def test_warnings_of_anomaly_mode_that_are_errors_leave_the_error_of_the_node(capsys):
+    x = torch.tensor([0.0], requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.autograd.detect_anomaly():
+            y = _failing(x)
+            warnings.simplefilter("error")
+            with pytest.raises(RuntimeError, match="nan values"):
+                y.backward()
+    assert "UserWarning: Error detected in SqrtBackward0" in capsys.readouterr().err

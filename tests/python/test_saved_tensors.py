@@ -290,19 +290,3 @@ def test_leaving_a_block_that_was_not_entered_has_no_effect():
         assert torch.autograd.graph.innermost_saved_tensors_hooks() is block
     block.__exit__()
     assert torch.autograd.graph.innermost_saved_tensors_hooks() is None
-
-
-def test_hooks_that_are_entered_while_a_saved_tensor_is_unpacked_end_with_the_backward():
-    def unpack(x):
-        block.__enter__()
-        return x
-
-    block = torch.autograd.graph.saved_tensors_hooks(lambda x: x, unpack)
-    with block:
-        y = torch.ones(2, requires_grad=True).sin().sum()
-    y.backward()
-    packed = []
-    with torch.autograd.graph.saved_tensors_hooks(packed.append, lambda _: None):
-        pass
-    z = torch.ones(2, requires_grad=True)
-    assert z.sin().grad_fn._saved_self is z

@@ -50,6 +50,18 @@ impl OutPolicy {
         )
     });
     pub const RANKED: OutPolicy = apart(OutPolicy::CAST.check);
+    pub const SAFE: OutPolicy = checked(|m| {
+        if pointwise::check_result_cast(m.found, m.out).is_ok() {
+            return Ok(());
+        }
+        bail!(
+            Runtime,
+            "{}: Expected result to be safely castable from {} dtype, but got result with dtype {}",
+            m.op,
+            m.found.scalar_name(),
+            m.out.scalar_name()
+        )
+    });
     pub const GATHERED: OutPolicy = apart(OutPolicy::SAME.check);
     pub const SELECTED: OutPolicy =
         apart(|m| bail!(Runtime, "{}(): self and result must have the same scalar type", m.op));

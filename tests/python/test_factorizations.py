@@ -375,3 +375,15 @@ def test_least_squares_of_no_matrices_keep_the_shapes_of_a_matrix(driver: str):
     assert found.solution.shape == (0, 2, 1)
     assert found.rank.shape == (0,)
     assert found.singular_values.shape == ((0, 2) if driver in ("gelsd", "gelss") else (0,))
+
+
+@pytest.mark.parametrize(("shape", "which"), [((3, 5), -2), ((2, 4), -2), ((4,), -1)])
+def test_right_hand_sides_of_other_sizes_are_named_by_the_dimension_that_does_not_fit(shape, which):
+    with pytest.raises(RuntimeError, match=rf"input.size\(-2\) should match other.size\({which}\)"):
+        torch.linalg.lstsq(torch.ones(2, 3, 4) if len(shape) == 2 else torch.ones(3, 4), torch.ones(shape))
+
+
+def test_results_from_a_triangle_are_written_to_no_integers():
+    for call in (torch.cholesky_inverse, lambda a, out: torch.cholesky_solve(a, a, out=out)):
+        with pytest.raises(RuntimeError, match="safely castable from Float dtype, but got result with dtype Int"):
+            call(torch.eye(2), out=torch.empty(2, 2, dtype=torch.int32))

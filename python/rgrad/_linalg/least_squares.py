@@ -100,9 +100,9 @@ def _check(A: Tensor, B: Tensor, driver: str | None) -> bool:
     if A.dtype not in (rgrad.float32, rgrad.float64):
         raise RuntimeError("This function doesn't handle types other than float and double")
     vectors = A.dim() - 1 == B.dim() and B.shape == A.shape[:-1]
-    if not vectors and A.dim() != B.dim():
+    if not vectors and B.dim() == 1:
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-1)")
-    if A.shape[-2] != B.shape[-1 if vectors else -2]:
+    if not vectors and (A.dim() != B.dim() or A.shape[-2] != B.shape[-2]):
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-2)")
     return vectors
 

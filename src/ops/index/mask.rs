@@ -312,7 +312,7 @@ fn unravel_index(a: &Args) -> Result<Out> {
     ensure!(
         indices.dtype().is_int(),
         Type,
-        "expected 'indices' to be an integer type, but got {}",
+        "expected 'indices' to be integer dtype, but got {}",
         indices.dtype()
     );
     let n = checked_numel(&shape)? as i64;

@@ -524,11 +524,11 @@ ops! {
         (A: Tensor, *, upper: bool = False) => |a| Ok(cholesky("linalg.cholesky", a.tensor(0)?, a.bool(1)?)?.into());
     }
     /// The inverse of each matrix, from the triangle that `linalg.cholesky` made of it.
-    "cholesky_inverse" BOTH | OUT, batch LEADING {
+    "cholesky_inverse" BOTH | OUT, out SAFE, batch LEADING {
         (input: Tensor, upper: bool = False) => cholesky_inverse;
     }
     /// The solution X of `A X = input`, from the triangle that `linalg.cholesky` made of A.
-    "cholesky_solve" BOTH | OUT, batch LEADING {
+    "cholesky_solve" BOTH | OUT, out SAFE, batch LEADING {
         (input: Tensor, L: Tensor, upper: bool = False) => cholesky_solve;
     }
     /// The product of `n` times each matrix; of its inverse where `n` is negative.

@@ -86,9 +86,8 @@ def dim_order(self: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
             of which it must have.
     """
     if not isinstance(ambiguity_check, (bool, list, tuple)):
-        raise TypeError(
-            f"dim_order(): ambiguity_check must be a bool or a list of memory formats, got {type(ambiguity_check).__name__}"
-        )
+        kind = type(ambiguity_check).__name__
+        raise TypeError(f"dim_order(): ambiguity_check must be a bool or a list of memory formats, got {kind}")
     order = sorted(range(self.dim()), key=lambda d: -self.stride(d))
     if isinstance(ambiguity_check, (list, tuple)):
         ambiguous = sum(self.is_contiguous(memory_format=f) for f in ambiguity_check) != 1

@@ -258,3 +258,13 @@ def test_meta_tensors_have_shapes_and_dtypes(name):
     x = torch.empty(2, 3, dtype=dtype_of(name), device="meta")
     assert (x * x).dtype is x.dtype and x.sum().dtype is torch.int64 and (x == x).shape == (2, 3)
     assert x.float().dtype is torch.float32 and x.t().contiguous().shape == (3, 2)
+
+
+@pytest.mark.parametrize("name", UNSIGNED)
+def test_random_numbers_from_a_bound_on_reach_the_largest_number(name):
+    x = torch.empty(2000, dtype=dtype_of(name)).random_(100, None)
+    values = x.tolist()
+    largest = min(torch.iinfo(x.dtype).max, 2**63 - 1)
+    assert min(values) >= 100 and largest * 0.9 < max(values) <= largest
+    with pytest.raises(NotImplementedError, match="random_kernel_cpu"):
+        x.random_()

@@ -229,8 +229,8 @@ def _unit_vectors(output: Tensor) -> list[Tensor]:
 
 def _warn_of_older(name: str, grad_out: float) -> None:
     warnings.warn(
-        f"`{name}` was part of PyTorch's private API and stays for older programs: `torch.autograd.functional.jacobian` "
-        "computes Jacobians, `gradcheck` compares them.",
+        f"`{name}` was part of PyTorch's private API and stays for older programs: "
+        "`torch.autograd.functional.jacobian` computes Jacobians, `gradcheck` compares them.",
         FutureWarning,
         stacklevel=3,
     )

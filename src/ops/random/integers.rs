@@ -102,7 +102,7 @@ pub(super) fn random_(a: &Args, from: i64, to: Option<i64>, generator: usize) ->
         warn_of_gaps(a.tensor(0)?.dtype(), from, to)?;
     }
     let write = |t: &Tensor| {
-        if to.is_none() {
+        if generator == 1 {
             t.expect_common("random_kernel_cpu")?;
         }
         whole_numbers(t, from, to.unwrap_or(whole_range(t.dtype())), a.opt_generator(generator)?)

@@ -3047,6 +3047,7 @@ _exit_transform: Any
 _functions: Any
 _get_autocast: Any
 _get_cpu_capability: Any
+_get_current_graph_task_keep_graph: Any
 _get_default_device: Any
 _get_deterministic_fill_uninitialized_memory: Any
 _get_function_stack_at: Any

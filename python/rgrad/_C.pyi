@@ -3085,6 +3085,7 @@ _is_wrapper: Any
 _jit_set_profiling_executor: Any
 _jit_set_profiling_mode: Any
 _keep_object: Any
+_leave_writes_uncounted: Any
 _len_torch_function_stack: Any
 _linalg: Any
 _log_api_usage_once: Any

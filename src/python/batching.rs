@@ -92,7 +92,9 @@ pub fn remove_batch_dim(
     let out = match levels.iter().position(|&l| l == level) {
         Some(at) => {
             levels.remove(at);
-            view::movedim(&value, &[at as i64], &[(levels.len() + dim) as i64])
+            let to = levels.len() + dim;
+            // A function that returns its argument as it is returns the whole tensor itself.
+            if at == to { Ok(value) } else { view::movedim(&value, &[at as i64], &[to as i64]) }
         }
         None => {
             let at = levels.len() + dim;

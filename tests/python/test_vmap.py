@@ -413,6 +413,29 @@ def test_matrices_and_special_functions_of_all_slices_are_computed_in_one_call(f
         torch.testing.assert_close(vmap(grad(weighed))(given[0]), expected, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("f", [L.eigh, L.inv, L.cholesky, L.qr, L.svdvals, torch.tril, lambda a: L.matrix_power(a, 2)])
+def test_a_mapped_dimension_does_not_make_a_matrix_of_vectors(f):
+    with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+        vmap(f)(SQUARE[0])
+
+
+@pytest.mark.parametrize(
+    ("f", "given", "dims"),
+    [
+        (lambda a, b: torch.select_scatter(a, b, 1, 2), (TALL, TALL[:, :, 0]), (0, 0)),
+        (lambda a, b: torch.slice_scatter(a, b, 0, 1, 5, 2), (TALL[0], TALL[:, :2]), (None, 0)),
+        (lambda a, b: torch.diagonal_scatter(a, b, 1, -2, -1), (SQUARE, SQUARE[0, 0, :2]), (0, None)),
+        (F.prelu, (TALL, SQUARE[0]), (0, 0)),
+        (F.prelu, (TALL[0], SQUARE[0]), (None, 0)),
+    ],
+)
+def test_parts_that_are_replaced_and_slopes_are_those_of_slices(f, given, dims):
+    slices = [[t if d is None else t[i] for t, d in zip(given, dims, strict=True)] for i in range(3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        close(vmap(f, dims)(*given), torch.stack([f(*own) for own in slices]))
+
+
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags_of_slices_are_a_loop(mode):
@@ -464,6 +487,12 @@ def test_an_error_in_a_backward_of_the_program_is_raised_once():
     assert calls == [X[0].shape]
     # Rows that are computed one by one may differ.
     close(torch.func.jacrev(Counts.apply, chunk_size=1)(X[0]), torch.eye(3))
+
+
+def test_what_a_mapped_function_returns_as_it_is_is_the_whole_tensor_itself():
+    x, y = torch.ones(2, 3), torch.ones(2, 3, 4)
+    assert vmap(lambda a: a)(x) is x and vmap(lambda a: a.acos_())(x) is x and vmap(vmap(lambda a: a))(y) is y
+    assert vmap(lambda a: a, out_dims=1)(x)._base is x
 
 
 def test_dimensions_of_results_are_ints():

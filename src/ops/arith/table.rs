@@ -67,7 +67,7 @@ ops! {
         (input: Tensor, *, approximate: str = "none") => super::gelu;
     }
     /// x where positive, else `weight * x`, with a weight per channel or one for all.
-    "prelu" BOTH | NN | NATIVE, autocast LOWER {
+    "prelu" BOTH | NN | NATIVE, autocast LOWER, batch PARTS {
         (input: Tensor, weight: Tensor) => super::prelu;
     }
     /// The first half along `dim` times the sigmoid of the second.

@@ -85,10 +85,14 @@ impl Batch {
     pub const JOIN: Batch = Batch::Rule(shapes::join);
     pub const CHOOSE: Batch = Batch::Rule(select::choose);
     pub const AS_STRIDED: Batch = Batch::Rule(shapes::as_strided);
+    /// A copy of the first tensor with a part of named dimensions replaced by the second.
+    pub const PART: Batch = Batch::Rule(shapes::part);
     pub const ROLL: Batch = Batch::Rule(shapes::roll);
     pub const MASKED_FILL: Batch = Batch::Rule(select::masked_fill);
     pub const COPY: Batch = Batch::Rule(shapes::copy);
     pub const PRODUCT: Batch = Batch::Rule(products::product);
+    /// As `LEADING`, of matrices.
+    pub const MATRICES: Batch = Batch::Rule(products::matrices);
     pub const SOLUTION: Batch = Batch::Rule(products::solution);
     pub const LINEAR: Batch = Batch::Rule(products::linear);
     pub const ADDED_PRODUCT: Batch = Batch::Rule(products::added);

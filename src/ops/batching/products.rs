@@ -174,6 +174,18 @@ pub fn added(c: &BatchCall) -> Result<Out> {
     Ok(Out::Tensor(c.batched(out)?))
 }
 
+/// Operations on each matrix. A mapped dimension does not make matrices of vectors.
+pub fn matrices(c: &BatchCall) -> Result<Out> {
+    let lowest = crate::ops::mirror::tensors(c.values).iter().map(Tensor::rank).min().unwrap_or(0);
+    ensure!(
+        lowest >= 2,
+        Runtime,
+        "{}: The input tensor must have at least 2 dimensions, in vmap each slice of it, but has {lowest}",
+        c.op_name()
+    );
+    super::simple::leading(c)
+}
+
 /// `linalg.solve` and `linalg.solve_triangular`: all other dimensions broadcast.
 pub fn solution(c: &BatchCall) -> Result<Out> {
     let (a, b) = two(c)?;

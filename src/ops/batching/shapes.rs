@@ -1,7 +1,7 @@
 //! Views with sizes, joined tensors, new tensors.
 
 use super::BatchCall;
-use super::simple::shifted;
+use super::simple::{shifted, with_shifted_dims};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::Dims;
@@ -251,5 +251,12 @@ pub fn copy(c: &BatchCall) -> Result<Out> {
         ));
     }
     let values = c.map(|other| if other.same(t) { c.with_all(t, 0) } else { c.aligned(other, t.rank()) })?;
+    c.finish(&values)
+}
+
+/// `select_scatter` and its kin: both tensors have all mapped dimensions.
+pub fn part(c: &BatchCall) -> Result<Out> {
+    let values = c.map(|t| c.expanded(t, 0))?;
+    let values = with_shifted_dims(c, values, c.first()?.rank())?;
     c.finish(&values)
 }

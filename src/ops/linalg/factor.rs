@@ -483,11 +483,11 @@ const SIGN: &[&str] = &["sign", "logabsdet"];
 
 ops! {
     /// The inverse of each matrix.
-    "inv" LINALG | OUT, out SAME, batch LEADING {
+    "inv" LINALG | OUT, out SAME, batch MATRICES {
         (A: Tensor) => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
     }
     /// The inverse of each matrix.
-    "inverse" BOTH | OUT, batch LEADING {
+    "inverse" BOTH | OUT, batch MATRICES {
         (input: Tensor) => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
     }
     /// The solution X of `A X = B`, or with `left=False` of `X A = B`.
@@ -500,43 +500,43 @@ ops! {
             linalg_solve_triangular;
     }
     /// The determinant of each matrix.
-    "det" LINALG | OUT, out SAME, batch LEADING {
+    "det" LINALG | OUT, out SAME, batch MATRICES {
         (A: Tensor) => |a| Ok(det(a.tensor(0)?)?.into());
     }
     /// The determinant of each matrix.
-    "det" BOTH, batch LEADING {
+    "det" BOTH, batch MATRICES {
         (input: Tensor) => |a| Ok(det(a.tensor(0)?)?.into());
     }
     /// The logarithm of the determinant of each matrix; none where that is negative.
-    "logdet" BOTH, batch LEADING {
+    "logdet" BOTH, batch MATRICES {
         (input: Tensor) => |a| Ok(logdet(a.tensor(0)?)?.into());
     }
     /// The sign of each determinant, and the logarithm of its absolute value.
-    "slogdet" LINALG | OUT, out SAME, batch LEADING {
+    "slogdet" LINALG | OUT, out SAME, batch MATRICES {
         (A: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("linalg_slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
     /// The sign of each determinant, and the logarithm of its absolute value.
-    "slogdet" BOTH | OUT, out SAME, batch LEADING {
+    "slogdet" BOTH | OUT, out SAME, batch MATRICES {
         (input: Tensor) -> tuple[Tensor, Tensor] => |a| Ok(Out::Named("slogdet", SIGN, slogdet(a.tensor(0)?)?));
     }
     /// The triangle L with `L Lᵀ = A`; with `upper`, its transpose.
-    "cholesky" LINALG | OUT, out SAME, batch LEADING {
+    "cholesky" LINALG | OUT, out SAME, batch MATRICES {
         (A: Tensor, *, upper: bool = False) => |a| Ok(cholesky("linalg.cholesky", a.tensor(0)?, a.bool(1)?)?.into());
     }
     /// The inverse of each matrix, from the triangle that `linalg.cholesky` made of it.
-    "cholesky_inverse" BOTH | OUT, out SAFE, batch LEADING {
+    "cholesky_inverse" BOTH | OUT, out SAFE, batch MATRICES {
         (input: Tensor, upper: bool = False) => cholesky_inverse;
     }
     /// The solution X of `A X = input`, from the triangle that `linalg.cholesky` made of A.
-    "cholesky_solve" BOTH | OUT, out SAFE, batch LEADING {
+    "cholesky_solve" BOTH | OUT, out SAFE, batch MATRICES {
         (input: Tensor, L: Tensor, upper: bool = False) => cholesky_solve;
     }
     /// The product of `n` times each matrix; of its inverse where `n` is negative.
-    "matrix_power" BOTH | OUT | COMPOSITE, batch LEADING {
+    "matrix_power" BOTH | OUT | COMPOSITE, batch MATRICES {
         (input: Tensor, n: int) => matrix_power;
     }
     /// The product of `n` times each matrix; of its inverse where `n` is negative.
-    "matrix_power" LINALG | OUT | COMPOSITE, batch LEADING {
+    "matrix_power" LINALG | OUT | COMPOSITE, batch MATRICES {
         (A: Tensor, n: int) => matrix_power;
     }
 }

@@ -222,19 +222,19 @@ fn torch_qr(a: &Args) -> Result<Out> {
 
 ops! {
     /// Orthogonal columns Q and a triangle R with `Q R = A`.
-    "qr" LINALG | OUT, out SAME, batch LEADING {
+    "qr" LINALG | OUT, out SAME, batch MATRICES {
         (A: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor] => qr_op;
     }
     /// Orthogonal columns Q and a triangle R with `Q R = A`.
-    "qr" BOTH, batch LEADING {
+    "qr" BOTH, batch MATRICES {
         (input: Tensor, some: bool = True) -> tuple[Tensor, Tensor] => torch_qr;
     }
     /// The eigenvalues of each symmetric matrix in ascending order, and its eigenvectors as columns.
-    "eigh" LINALG | OUT, out SAME, batch LEADING {
+    "eigh" LINALG | OUT, out SAME, batch MATRICES {
         (A: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor] => eigh_op;
     }
     /// The eigenvalues of each symmetric matrix in ascending order.
-    "eigvalsh" LINALG | OUT, out SAME, batch LEADING {
+    "eigvalsh" LINALG | OUT, out SAME, batch MATRICES {
         (A: Tensor, UPLO: str = "L") => |a| Ok(eigh(a.tensor(0)?, a.str(1)?)?.swap_remove(0).into());
     }
 }

@@ -7,11 +7,11 @@ use crate::tensor::Tensor;
 
 ops! {
     /// The lower triangle of each matrix, up to a diagonal, with zeros elsewhere.
-    "tril" ALL, out SAME, batch LEADING {
+    "tril" ALL, out SAME, batch MATRICES {
         pub fn tril(input: Tensor, diagonal: int = 0) -> Tensor = super::lower_triangle;
     }
     /// The upper triangle of each matrix, from a diagonal, with zeros elsewhere.
-    "triu" ALL, out SAME, batch LEADING {
+    "triu" ALL, out SAME, batch MATRICES {
         pub fn triu(input: Tensor, diagonal: int = 0) -> Tensor = super::upper_triangle;
     }
     /// Row and column indices of the lower triangle of a matrix.
@@ -32,18 +32,18 @@ ops! {
     }
     /// The singular value decomposition of each matrix: the columns of `U` and `V` are the singular vectors, `S`
     /// holds the singular values in descending order.
-    "svd" BOTH | OUT, autocast FULL_ON_CPU, out SAME, batch LEADING {
+    "svd" BOTH | OUT, autocast FULL_ON_CPU, out SAME, batch MATRICES {
         (input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor] =>
             svd::torch_svd;
     }
     /// The singular value decomposition of each matrix: the columns of `U` and the rows of `Vh` are the singular
     /// vectors, `S` holds the singular values in descending order.
-    "svd" LINALG | OUT, autocast FULL_ON_CPU, out SAME, batch LEADING {
+    "svd" LINALG | OUT, autocast FULL_ON_CPU, out SAME, batch MATRICES {
         (A: Tensor, full_matrices: bool = True, *, driver: str? = None) -> tuple[Tensor, Tensor, Tensor] =>
             svd::linalg_svd;
     }
     /// The singular values of each matrix, in descending order.
-    "svdvals" LINALG | OUT, autocast FULL_ON_CPU, out SAME, batch LEADING {
+    "svdvals" LINALG | OUT, autocast FULL_ON_CPU, out SAME, batch MATRICES {
         (A: Tensor, *, driver: str? = None) => svd::linalg_svdvals;
         /// As `svdvals`.
         pub fn svdvals(t: &Tensor) -> Tensor as (t, None::<&str>) = svd::svdvals_impl;
@@ -107,7 +107,7 @@ ops! {
         (input: Tensor, other: Tensor, p: float = 2) => super::dist;
     }
     /// Distances between all pairs of rows of two matrices.
-    "cdist" FUNCTION, autocast FULL, batch LEADING {
+    "cdist" FUNCTION, autocast FULL, batch MATRICES {
         (x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str? = None) => super::cdist;
     }
     /// Norm of order `ord` of all elements, or over the dimensions `dim`.
@@ -122,7 +122,7 @@ ops! {
         (input: Tensor, ord: str, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) => linalg_norm;
     }
     /// Norm of each matrix.
-    "matrix_norm" LINALG | OUT | COMPOSITE, autocast FULL_ON_GPU, batch LEADING {
+    "matrix_norm" LINALG | OUT | COMPOSITE, autocast FULL_ON_GPU, batch MATRICES {
         (input: Tensor, ord: Number, dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None) =>
             linalg_matrix_norm;
         (input: Tensor, ord: str = "fro", dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None) =>

@@ -456,17 +456,17 @@ ops! {
         pub fn unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor = unfold_impl;
     }
     /// A copy with `src` at one index of a dimension.
-    "select_scatter" BOTH {
+    "select_scatter" BOTH, batch PART {
         (input: Tensor, src: Tensor, dim: int, index: int) =>
             |a| scatter(a.tensor(0)?, a.tensor(1)?, select_cut(a.tensor(0)?, a.int(2)?, a.int(3)?)?, "slice");
     }
     /// A copy with `src` in place of a slice.
-    "slice_scatter" BOTH | OUT {
+    "slice_scatter" BOTH | OUT, batch PART {
         (input: Tensor, src: Tensor, dim: int = 0, start: int? = None, end: int? = None, step: int = 1) =>
             slice_scatter;
     }
     /// A copy with `src` on a diagonal.
-    "diagonal_scatter" BOTH {
+    "diagonal_scatter" BOTH, batch PART {
         (input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) =>
             |a| scatter(a.tensor(0)?, a.tensor(1)?, diagonal_cut(a.tensor(0)?, a.int(2)?, a.int(3)?, a.int(4)?)?, "slice");
     }

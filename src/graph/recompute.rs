@@ -89,7 +89,7 @@ impl Operands {
         Operands(Guarded::new(all.collect()))
     }
 
-    /// A recipe of these operands: see [`Recipe::new`].
+    /// A recipe of these operands: see [`Recipe`].
     pub fn recipe(
         &self,
         cost: Cost,

@@ -329,3 +329,37 @@ def test_the_memory_that_results_did_not_need_is_told():
 
     lines = groups(log_of(lambda: f(x).sum().item()))
     assert len(lines) == 1 and f"{20 * size} bytes without memory" in lines[0]
+
+
+def test_cheap_values_that_parts_use_are_those_of_whole_rows():
+    x, w, c = data(64, 256), data(256, seed=1), data(64, 128, seed=2)
+
+    def scaled(x):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)
+
+    def parts(x):
+        a, b = (scaled(x) * w + 1).chunk(2, -1)
+        return torch.cat([a * c - b, a + b * c], -1)
+
+    def parts_and_whole(x):
+        y = scaled(x)
+        a, b = y.chunk(2, -1)
+        return a * b, y.sum(-1)
+
+    def kept(x):
+        y = x + w
+        first = y.narrow(-1, 64, 128) * c
+        return first, y
+
+    def dear(x):
+        a, b = x.exp().chunk(2, -1)
+        return a / (a + b)
+
+    def turned(x):
+        a, b = (x.view(256, 64).t() * 2).chunk(2, -1)
+        return a - b
+
+    for program in (parts, parts_and_whole, kept, dear, turned):
+        eager, compiled = program(x), torch.compile(program)(x)
+        pairs = zip(eager, compiled, strict=True) if isinstance(eager, tuple) else [(eager, compiled)]
+        assert all(same(a, b) for a, b in pairs)

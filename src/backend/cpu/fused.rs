@@ -5,6 +5,7 @@
 //! A value per row that elements need is repeated along its row first.
 
 mod compile;
+mod parts;
 mod program;
 mod rowwise;
 
@@ -27,6 +28,7 @@ use crate::backend::pointwise::Operand;
 use crate::dtype::{Bool8, DType, Real};
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
+use parts::Sunk;
 use program::{Buffer, Code, Extent, Fill, Grouped, Instruction, Place, Program};
 use rowwise::Rowwise;
 
@@ -47,6 +49,14 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool>
 where
     T::Stored: Real + Ordered + Math,
 {
+    let sunk = Sunk::of(group);
+    let operands = sunk.as_ref().map(|sunk| sunk.operands(group));
+    let group = &match (&sunk, &operands) {
+        (Some(sunk), Some(operands)) => {
+            Group { calls: &sunk.calls, results: &sunk.results, operands, ..*group }
+        }
+        _ => Group { ..*group },
+    };
     let rowwise = Rowwise::of::<T>(group);
     let operands: Vec<GroupOperand> = rowwise.operands(group);
     let group = &Group { n: rowwise.n, operands: &operands, ..*group };
@@ -153,6 +163,26 @@ struct Worker<'p, 'a, T: Grouped> {
     blocks: Range<usize>,
 }
 
+/// Buffers that a thread keeps for its next chunk of blocks: their elements are in its cache, and need no clearing.
+const SPARE: usize = 16;
+
+/// A buffer with any elements.
+fn spare<T: Grouped>(length: usize) -> Vec<T> {
+    let mut buffer = T::with_spare(Vec::pop).flatten().unwrap_or_default();
+    buffer.resize(length, T::zeroed());
+    buffer
+}
+
+impl<T: Grouped> Drop for Worker<'_, '_, T> {
+    fn drop(&mut self) {
+        let used = self.buffers.drain(..).filter(|b| b.capacity() <= program::IN_CACHE);
+        T::with_spare(|spare| {
+            let room = SPARE.saturating_sub(spare.len());
+            spare.extend(used.take(room));
+        });
+    }
+}
+
 /// The destination of an instruction while it is run.
 enum Taken<'a, T: Grouped> {
     Buffer(usize, Vec<T>),
@@ -206,7 +236,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 extent => program.rows * program.width(extent),
             };
             match b.fill {
-                Fill::Nothing => vec![T::zeroed(); length],
+                Fill::Nothing => spare(length),
                 Fill::Number(s) => vec![T::number(s); length],
                 Fill::Operand(k) => {
                     let mut values = vec![T::zeroed(); length];

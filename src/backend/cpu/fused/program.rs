@@ -1,5 +1,6 @@
 //! The instructions of a group, and the places of its values.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use half::{bf16, f16};
@@ -34,6 +35,8 @@ pub(super) trait Grouped: Interpreted {
     fn is_compiled(formula: &Formula) -> bool;
     /// The machine code of a recipe; see [`machine::kernel`].
     fn machine(recipe: &Recipe) -> Option<Arc<Kernel>>;
+    /// Calls `f` with the buffers that this thread has left from earlier blocks; None while the thread ends.
+    fn with_spare<R>(f: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> Option<R>;
 }
 
 /// A kernel of whole rows: inputs, length of a row, output.
@@ -55,6 +58,10 @@ macro_rules! floats {
                 Kind::Softmax => |[g, y], n, out| softmax::softmax_backward_rows(g, y, n, out),
                 Kind::LogSoftmax => |[g, y], n, out| softmax::log_softmax_backward_rows(g, y, n, out),
             })
+        }
+        fn with_spare<R>(f: impl FnOnce(&mut Vec<Vec<$t>>) -> R) -> Option<R> {
+            thread_local!(static SPARE: RefCell<Vec<Vec<$t>>> = const { RefCell::new(Vec::new()) });
+            SPARE.try_with(|spare| f(&mut spare.borrow_mut())).ok()
         }
         fn round(to: DType, x: &[$t], out: &mut [$t]) {
             match to {
@@ -94,7 +101,7 @@ fn round_through<T: Element, H: Element>(x: &[T], out: &mut [T]) {
 /// Elements of a block where nothing needs a buffer.
 const LONGEST: usize = 16 * BLOCK;
 /// Bytes of the buffers of a block: a part of the second-level cache.
-const IN_CACHE: usize = 1 << 16;
+pub(super) const IN_CACHE: usize = 1 << 16;
 
 /// The rows of an operand, if they are contiguous: their length, and the elements from one to the next.
 pub(super) fn rows_of<T: Grouped>(o: &GroupOperand) -> Option<(usize, usize)> {

@@ -73,9 +73,9 @@ impl Ingredient {
     }
 }
 
-/// The operands of the recipe of a node, as they were when it was recorded.
+/// The operands of the recipe of a node, as they were when it was recorded. One word, as every pointwise node has them.
 #[derive(Default)]
-pub struct Operands(Guarded<Option<Box<[Ingredient]>>>);
+pub struct Operands(Guarded<Option<Arc<Vec<Ingredient>>>>);
 
 impl Operands {
     /// Those of a result, with for each whether the node saves it; empty unless such results are computed again and all
@@ -86,7 +86,7 @@ impl Operands {
         }
         let numel = result.numel();
         let all = tensors.into_iter().map(|(t, saved)| Ingredient::of(t, numel, saved));
-        Operands(Guarded::new(all.collect()))
+        Operands(Guarded::new(all.collect::<Option<_>>().map(Arc::new)))
     }
 
     /// A recipe of these operands: see [`Recipe`].
@@ -117,7 +117,7 @@ fn is_saved_by_its_node(t: &Tensor) -> bool {
 /// How a result is computed from operands that are kept anyway. `compute` gets them as tensors without history; nothing that
 /// it does is recorded. `cost` is its own.
 pub struct Recipe {
-    operands: Box<[Ingredient]>,
+    operands: Arc<Vec<Ingredient>>,
     compute: Compute,
     cost: Cost,
 }

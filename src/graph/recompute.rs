@@ -73,7 +73,7 @@ impl Ingredient {
     }
 }
 
-/// The operands of the recipe of a node, as they were when it was recorded. One word, as every pointwise node has them.
+/// The operands of the recipe of a node, as they were when it was recorded.
 #[derive(Default)]
 pub struct Operands(Guarded<Option<Arc<Vec<Ingredient>>>>);
 
@@ -97,6 +97,10 @@ impl Operands {
     ) -> Option<Recipe> {
         let operands = self.0.with(|all| all.clone())?;
         Some(Recipe { operands, compute: Box::new(compute), cost })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.with(|all| all.is_none())
     }
 
     /// Releases the operands: the node has run.

@@ -30,7 +30,6 @@ pub(super) struct PointwiseBackward {
     /// The number of inputs.
     count: u8,
     params: SmallVec<[Scalar; 1]>,
-    operands: Operands,
     /// The compute type.
     common: DType,
     /// A derivative reads a number that PyTorch saves as a tensor, and which can therefore be freed.
@@ -49,6 +48,8 @@ type Saved = [Option<Tensor>; ARGS];
 enum Kept {
     Tensor(SavedTensor),
     Number(Scalar),
+    /// In the last place, where nothing else is: the operands of the recipe.
+    Operands(Operands),
     Nothing,
 }
 
@@ -71,7 +72,6 @@ impl PointwiseBackward {
             kept: [const { Kept::Nothing }; PLACES],
             count: args.len() as u8,
             params: SmallVec::from_slice(params),
-            operands: Operands::default(),
             common,
             reads_number: false,
             freed: AtomicBool::new(false),
@@ -113,7 +113,12 @@ impl PointwiseBackward {
             Arg::T(t) => Some((*t, read >> (i + 1) & 1 == 1)),
             Arg::S(_) => None,
         });
-        self.operands = Operands::of(y, tensors);
+        if let (true, Some(free @ Kept::Nothing)) = (args.len() < PLACES, self.kept.last_mut()) {
+            let operands = Operands::of(y, tensors);
+            if !operands.is_empty() {
+                *free = Kept::Operands(operands);
+            }
+        }
     }
 
     #[inline(always)]
@@ -260,7 +265,8 @@ impl Function for PointwiseBackward {
         let numbers: SmallVec<[Option<Scalar>; 3]> = self.inputs().iter().map(number).collect();
         let (row, params) = (self.row, self.params.clone());
         let cost = row.plan().formula.steps().iter().map(Step::cost).sum();
-        self.operands.recipe(cost, move |operands| {
+        let Some(Kept::Operands(operands)) = self.kept.last() else { return None };
+        operands.recipe(cost, move |operands| {
             let mut tensors = operands.iter();
             let arg = |number: &Option<Scalar>| number.map(Arg::S).or_else(|| tensors.next().map(Arg::T));
             let args: SmallVec<[Arg; 3]> = numbers.iter().filter_map(arg).collect();
@@ -370,11 +376,12 @@ impl Function for PointwiseBackward {
             self.freed.store(true, Ordering::Relaxed);
         }
         for kept in &self.kept {
-            if let Kept::Tensor(s) = kept {
-                s.free();
+            match kept {
+                Kept::Tensor(s) => s.free(),
+                Kept::Operands(operands) => operands.free(),
+                Kept::Number(_) | Kept::Nothing => {}
             }
         }
-        self.operands.free();
     }
 }
 

@@ -12,7 +12,7 @@ from rgrad import _C, Tensor
 from rgrad._transforms import transforming
 from rgrad._vmap import level_of, map_rows
 from rgrad.autograd import _dual
-from rgrad.autograd.forward_ad import (
+from rgrad.autograd._tangent_levels import (
     _check_product,
     _has_history,
     _left,
@@ -139,7 +139,7 @@ class _Recorded:
     def push(self, tangents: Sequence[Tensor], keep: bool) -> list[Tensor]:
         """The derivatives of the outputs in a direction, given by a tangent for each input.
 
-        See Note [Tangents by two backward passes] of `rgrad.autograd.forward_ad`.
+        See Note [Tangents by two backward passes] of `rgrad.autograd._tangent_levels`.
         """
         roots = [o for o in self.outputs if o.requires_grad]
         if not roots:
@@ -237,7 +237,7 @@ def _pushed(
 ) -> tuple[Any, Any, Any]:
     """The value of a function, its derivative in a direction, and what it returned with the value.
 
-    See Note [Levels of tangents] of `rgrad.autograd.forward_ad`.
+    See Note [Levels of tangents] of `rgrad.autograd._tangent_levels`.
 
     Args:
         func: the function.

@@ -23,7 +23,7 @@ from rgrad._jacobians import (
 )
 from rgrad._transforms import transforming
 from rgrad._vmap import vmap
-from rgrad.autograd.forward_ad import _has_history, have_tangents, without_history
+from rgrad.autograd._tangent_levels import _has_history, have_tangents, without_history
 from rgrad.nn.utils.stateless import functional_call
 from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 

@@ -27,7 +27,7 @@ pub struct Fusion {
     pub softmax: bool,
     /// Those of parts of rows.
     pub parts: bool,
-    /// Pointwise operations on what is reduced from all elements.
+    /// Pointwise operations on the result of a reduction of all elements.
     pub totals: bool,
 }
 

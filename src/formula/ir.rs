@@ -47,6 +47,9 @@ impl Prim {
     }
 }
 
+/// The most that a simple step costs.
+const SIMPLE: u32 = 4;
+
 impl Formula {
     /// Builds a formula; `results` are indices of steps. Duplicate steps are merged and dead steps removed.
     ///
@@ -85,6 +88,16 @@ impl Formula {
         let results: SmallVec<[usize; 4]> = wanted.iter().map(|&r| number[r]).collect();
         let identity = identity(&steps, &results);
         Formula { steps, results, identity }
+    }
+
+    /// About the number of vector instructions for a vector of elements.
+    pub fn cost(&self) -> u32 {
+        self.steps().iter().map(|s| if let Step::Do(p, _) = s { p.cost() } else { 0 }).sum()
+    }
+
+    /// Whether each step is one or a few instructions.
+    pub fn is_simple(&self) -> bool {
+        self.steps().iter().all(|s| !matches!(s, Step::Do(p, _) if p.cost() > SIMPLE))
     }
 
     pub fn steps(&self) -> &[Step] {

@@ -6,30 +6,32 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use super::{ARGS, Arith, Bits, Formula, PARAMS};
 
 macro_rules! prims {
-    ($($p:ident $name:literal $arity:literal),* $(,)?) => {
-        /// The primitive operations of formulas. Each has the name of the pointwise operation that computes it alone.
+    ($($p:ident $name:literal $arity:literal $cost:literal),* $(,)?) => {
+        /// The primitive operations of formulas: the name of the pointwise operation that computes it alone, the number of
+        /// operands, and about the number of vector instructions that it takes.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum Prim { $($p),* }
         impl Prim {
             pub const ALL: &'static [Prim] = &[$(Prim::$p),*];
             pub const fn name(self) -> &'static str { match self { $(Prim::$p => $name),* } }
             pub const fn arity(self) -> usize { match self { $(Prim::$p => $arity),* } }
+            pub const fn cost(self) -> u32 { match self { $(Prim::$p => $cost),* } }
         }
     };
 }
 
 prims! {
-    Add "add" 2, Sub "sub" 2, Mul "mul" 2, Div "div" 2, Neg "neg" 1, Abs "abs" 1,
-    Lt "lt" 2, Le "le" 2, Eq "eq" 2, Not "logical_not" 1, And "logical_and" 2, Or "logical_or" 2, Select "select_where" 3,
-    Maximum "maximum" 2, Minimum "minimum" 2, FloorDiv "floor_divide" 2, TruncDiv "trunc_divide" 2,
-    Remainder "remainder" 2, Fmod "fmod" 2,
-    Exp "exp" 1, Expm1 "expm1" 1, Exp2 "exp2" 1, Log "log" 1, Log1p "log1p" 1, Log2 "log2" 1, Log10 "log10" 1,
-    Sin "sin" 1, Cos "cos" 1, Tan "tan" 1, Sinh "sinh" 1, Cosh "cosh" 1, Tanh "tanh" 1, Asin "asin" 1,
-    Acos "acos" 1, Atan "atan" 1, Asinh "asinh" 1, Acosh "acosh" 1, Atanh "atanh" 1, Erf "erf" 1, Erfc "erfc" 1,
-    Erfinv "erfinv" 1, NormalCdf "normal_cdf" 1, Lgamma "lgamma" 1, Digamma "digamma" 1, Floor "floor" 1,
-    Ceil "ceil" 1, Trunc "trunc" 1, Round "round" 1, Pow "pow" 2, Atan2 "atan2" 2, Sqrt "sqrt" 1,
-    BitAnd "bitwise_and" 2, BitOr "bitwise_or" 2, BitXor "bitwise_xor" 2, Shl "bitwise_left_shift" 2,
-    Shr "bitwise_right_shift" 2, Gcd "gcd" 2,
+    Add "add" 2 1, Sub "sub" 2 1, Mul "mul" 2 1, Div "div" 2 4, Neg "neg" 1 1, Abs "abs" 1 1, Lt "lt" 2 1,
+    Le "le" 2 1, Eq "eq" 2 1, Not "logical_not" 1 1, And "logical_and" 2 1, Or "logical_or" 2 1,
+    Select "select_where" 3 1, Maximum "maximum" 2 1, Minimum "minimum" 2 1, FloorDiv "floor_divide" 2 8,
+    TruncDiv "trunc_divide" 2 8, Remainder "remainder" 2 20, Fmod "fmod" 2 20, Exp "exp" 1 20, Expm1 "expm1" 1 20,
+    Exp2 "exp2" 1 20, Log "log" 1 20, Log1p "log1p" 1 20, Log2 "log2" 1 20, Log10 "log10" 1 20, Sin "sin" 1 20,
+    Cos "cos" 1 20, Tan "tan" 1 20, Sinh "sinh" 1 20, Cosh "cosh" 1 20, Tanh "tanh" 1 20, Asin "asin" 1 20,
+    Acos "acos" 1 20, Atan "atan" 1 20, Asinh "asinh" 1 20, Acosh "acosh" 1 20, Atanh "atanh" 1 20, Erf "erf" 1 20,
+    Erfc "erfc" 1 20, Erfinv "erfinv" 1 60, NormalCdf "normal_cdf" 1 20, Lgamma "lgamma" 1 60, Digamma "digamma" 1 60,
+    Floor "floor" 1 1, Ceil "ceil" 1 1, Trunc "trunc" 1 1, Round "round" 1 1, Pow "pow" 2 60, Atan2 "atan2" 2 60,
+    Sqrt "sqrt" 1 4, BitAnd "bitwise_and" 2 1, BitOr "bitwise_or" 2 1, BitXor "bitwise_xor" 2 1,
+    Shl "bitwise_left_shift" 2 2, Shr "bitwise_right_shift" 2 2, Gcd "gcd" 2 60,
 }
 
 /// One recorded step. Operands are indices of earlier steps; unused operands are 0.
@@ -56,24 +58,6 @@ impl Step {
 impl PartialEq for Step {
     fn eq(&self, other: &Step) -> bool {
         self.words() == other.words()
-    }
-}
-
-impl Step {
-    /// About the number of vector instructions.
-    pub fn cost(&self) -> u32 {
-        use Prim::*;
-        match self {
-            Step::Arg(_) | Step::Param(_) | Step::Lit(_) => 0,
-            Step::Do(Lgamma | Digamma | Erfinv | Gcd | Pow | Atan2, _) => 60,
-            Step::Do(
-                Exp | Expm1 | Exp2 | Log | Log1p | Log2 | Log10 | Sin | Cos | Tan | Sinh | Cosh | Tanh | Asin
-                | Acos | Atan | Asinh | Acosh | Atanh | Erf | Erfc | NormalCdf | Remainder | Fmod,
-                _,
-            ) => 20,
-            Step::Do(Div | Sqrt | FloorDiv | TruncDiv, _) => 4,
-            Step::Do(..) => 1,
-        }
     }
 }
 

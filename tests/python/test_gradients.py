@@ -218,8 +218,8 @@ NO_DERIVATIVE = """
     unsqueeze_ as_strided_ floor_divide nextafter fill_diagonal_ histc unique unique_consecutive
 """
 
-# What is refused for batched gradients or tangents: results of other shapes for others, draws, and writes of them to
-# what is not batched.
+# Refused by `vmap`, and so for batched gradients and tangents: a shape that depends on values (masked_select), random
+# numbers (dropout), and the in-place form, which writes a batched tensor to one that is not.
 ONE_BY_ONE = "masked_select dropout float_power_"
 
 

@@ -30,7 +30,7 @@ def matches_eager(f, *args: torch.Tensor) -> bool:
 @pytest.mark.own_region
 def test_cheap_values_that_only_nodes_save_are_not_stored():
     x = data(grad=True)
-    # Backward reads x + 1 and x - 2; forward stores what is returned.
+    # `mul` saves both factors, which are computed again; the product is returned, and stored.
     assert stored(log_of(lambda: keep((x + 1) * (x - 2)))) == 1
     # Exponentials are kept: computing them takes longer than reading them.
     assert stored(log_of(lambda: keep((x + 1).exp() * (x - 2)))) == 2
@@ -110,6 +110,21 @@ def test_an_operand_that_is_written_in_the_region_was_read_before():
     assert all(same(a, b) for a, b in zip(run(True), run(False), strict=True))
 
 
+def test_a_whole_graph_may_write_an_operand_at_once():
+    def run(compiled: bool):
+        x, shift = data(grad=True), data(seed=4)
+
+        def f():
+            y = (x + shift) * (x - shift)
+            shift[torch.tensor([3, 5])] = 0.0
+            return y
+
+        y = (torch.compile(f, fullgraph=True) if compiled else f)()
+        return torch.autograd.grad(y.sum(), x)[0], shift
+
+    assert all(same(a, b) for a, b in zip(run(True), run(False), strict=True))
+
+
 def test_a_saved_value_that_was_written_is_an_error_as_in_eager_programs():
     def message(compiled: bool) -> str:
         x = data(grad=True)
@@ -153,7 +168,7 @@ def test_hooks_of_saved_tensors_see_tensors():
             return ((x + 1) * (x - 2)).sum()
 
     f().backward()
-    assert len(seen) == 2 and same(seen[0], (x + 1).detach()) or same(seen[0], (x - 2).detach())
+    assert len(seen) == 2 and {t.sum().item() for t in seen} == {(x + 1).sum().item(), (x - 2).sum().item()}
 
     y = torch.compile(lambda: (x + 1) * (x - 2))()
     packed: list[torch.Tensor] = []

@@ -93,7 +93,7 @@ def grad(
         # As typed in PyTorch; None is possible where `allow_unused` was asked for.
         return _filled(found, wanted, create_graph) if materialize_grads else tuple(found)  # type: ignore[return-value]
     if has_tangents and not create_graph:
-        from .forward_ad import grad as grad_with_tangents
+        from ._tangent_levels import grad as grad_with_tangents
 
         found = grad_with_tangents(roots, wanted, grads, allow_unused, materialize_grads)
         return found  # pyright: ignore[reportReturnType]
@@ -104,7 +104,7 @@ def grad(
 def _have_tangents(values: tuple[Any, ...]) -> bool:
     if not _dual.levels():
         return False
-    from .forward_ad import have_tangents
+    from ._tangent_levels import have_tangents
 
     return have_tangents(values)
 

@@ -8,7 +8,7 @@ from rgrad import _C
 from rgrad._C import Tensor
 
 from ._dual import levels
-from .forward_ad import _has_history, _Level, _made, _Only, _severed, _tangents, have_tangents
+from ._tangent_levels import _has_history, _Level, _made, _Only, _severed, _tangents, have_tangents
 from .function import Function, FunctionCtx
 
 

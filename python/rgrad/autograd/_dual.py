@@ -1,4 +1,4 @@
-"""The levels of forward AD that are entered, for modules that must not load `forward_ad`."""
+"""The levels of forward AD that are entered, for modules that must not load `_tangent_levels`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any
 
-    from .forward_ad import _Level
+    from ._tangent_levels import _Level
 
 # The level of `dual_level`, which all threads share; None outside of it.
 level: _Level | None = None

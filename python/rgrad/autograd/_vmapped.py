@@ -32,7 +32,7 @@ def comes_first(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, An
     level = max(map(innermost, leaves), default=0)
     if level == 0 or is_own(cls) or not _dual.levels():
         return level > 0
-    from .forward_ad import level_of_tangents
+    from ._tangent_levels import level_of_tangents
 
     inner = level_of_tangents(leaves)
     return inner is None or inner.depth < level

@@ -277,7 +277,7 @@ class Function(metaclass=FunctionMeta):
         ctx = cls._backward_cls()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         if _dual.levels():
-            from .forward_ad import apply as apply_to_duals
+            from ._tangent_levels import apply as apply_to_duals
 
             return apply_to_duals(cls, ctx, args)
         recorded = _C.is_grad_enabled() and any(ctx.needs_input_grad)

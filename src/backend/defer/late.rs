@@ -107,3 +107,19 @@ pub fn read_now(s: &Storage) -> bool {
     readers.iter().filter_map(Weak::upgrade).for_each(|reader| reader.read());
     !readers.is_empty()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_sees_the_first_write_and_is_a_reader_until_then() {
+        let s = Storage::zeroed(16).unwrap();
+        let (first, second) = (Watch::begin(&s).unwrap(), Watch::begin(&s).unwrap());
+        assert!(first.is_untouched() && s.waits(Access::Write) && !s.waits(Access::Read));
+        drop(second);
+        assert!(s.waits(Access::Write) && read_now(&s));
+        assert!(!first.is_untouched() && !s.waits(Access::Write) && !read_now(&s));
+        assert_eq!(s.handles(), 1);
+    }
+}

@@ -206,6 +206,18 @@ pub fn pause(on: bool) -> Result<bool> {
     Ok(is_open && !DEFERS.replace(!on))
 }
 
+/// Calls `f`, whose operations are not deferred.
+fn at_once<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            DEFERS.set(self.0);
+        }
+    }
+    let _restore = Restore(DEFERS.replace(false));
+    f()
+}
+
 /// Whether this thread defers.
 pub fn is_deferring() -> bool {
     DEFERS.get()

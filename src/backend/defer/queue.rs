@@ -245,8 +245,9 @@ pub fn run_for(s: &Storage, access: Access) {
     while s.waits(access) {
         match open_queues().iter().find(|q| q.involves(s)) {
             Some(queue) => queue.run_early(),
-            // Perhaps another thread reads at this moment.
-            None if late::read_now(s) => std::thread::yield_now(),
+            // The storage is about to be written, so that the readers cannot be queued. Perhaps another thread reads
+            // at this moment.
+            None if super::at_once(|| late::read_now(s)) => std::thread::yield_now(),
             // Between an operation that could not be noted and the retreat.
             None => std::thread::yield_now(),
         }

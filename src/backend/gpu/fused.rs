@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::device::of;
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::{KEY, Launch};
-use super::pointwise::{input_tag, is_simple, not_here, owns_its_words};
+use super::pointwise::{input_tag, not_here, owns_its_words};
 use super::window::{fits, pieces};
 use crate::backend::View;
 use crate::backend::pointwise::Operand;
@@ -14,7 +14,6 @@ use crate::ensure;
 use crate::error::Result;
 use crate::formula::Formula;
 use crate::formula::blocks::Blocks;
-use crate::formula::record::Step;
 use crate::formula::template::lanes;
 use crate::formula::wgsl::{Form, Input, Pointwise, elements_at_once};
 use crate::layout::collapse_all;
@@ -249,9 +248,7 @@ impl Walk<'_> {
     /// The form in which an invocation computes several rows of eight elements, for short formulas of rows.
     fn in_blocks(&self, formula: &Formula, out: View) -> Option<Form> {
         let (run, rows, rank) = (8, 4, self.shape.len());
-        let steps = formula.steps();
-        let short =
-            steps.len() <= UNROLLED && steps.iter().all(|s| !matches!(s, Step::Do(p, _) if !is_simple(*p)));
+        let short = formula.steps().len() <= UNROLLED && formula.is_simple();
         let fits = rank >= 2
             && self.n >= BLOCKS
             && out.dtype.size() == 4

@@ -26,8 +26,8 @@ use crate::storage::Storage;
 /// The most steps of a shader: drivers compile longer ones for seconds.
 const MOST_STEPS: usize = 400;
 
-/// Stands for the reduced value among the operands of what follows.
-const ANY: [Operand<'static>; 1] = [Operand::Number(Scalar::Int(0))];
+/// The operands of a formula that is applied to a reduction: the shader replaces the number by the reduced value.
+const REDUCED: [Operand<'static>; 1] = [Operand::Number(Scalar::Int(0))];
 
 /// Computes a group; false if it has calls that shaders lack, or more tensors than an adapter binds.
 pub fn run(group: &Group) -> Result<bool> {
@@ -262,7 +262,7 @@ impl Launches {
             shape: &self.shape,
             dims: ReduceDims::rows(rows, n),
             of: applied(&formula, &operands),
-            then: (!after.is_empty()).then(|| applied(&then, &ANY)),
+            then: (!after.is_empty()).then(|| applied(&then, &REDUCED)),
         };
         Wgpu.reduce_formula(&fold, View { storage: &storage, layout: &dense, dtype: DType::F32 })?;
         after.iter().for_each(|c| self.done[*c] = true);

@@ -12,7 +12,6 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::blocks::Blocks;
-use crate::formula::record::{Prim, Step};
 use crate::formula::template::lanes;
 use crate::formula::wgsl::{Form, Input, Pointwise};
 use crate::formula::{ARGS, Formula, recorded};
@@ -188,32 +187,6 @@ fn form(operands: &[Operand], out: View, collapsed: &Collapsed, n: usize) -> For
     }
 }
 
-/// Operations of one or a few instructions.
-pub(super) const fn is_simple(p: Prim) -> bool {
-    use Prim::*;
-    matches!(
-        p,
-        Add | Sub
-            | Mul
-            | Div
-            | Neg
-            | Abs
-            | Lt
-            | Le
-            | Eq
-            | Not
-            | And
-            | Or
-            | Select
-            | Maximum
-            | Minimum
-            | BitAnd
-            | BitOr
-            | BitXor
-            | Sqrt
-    )
-}
-
 /// The block form for a result, if its sizes allow it and the formula is short enough to be unrolled.
 fn blocks(
     program: &Program,
@@ -222,8 +195,8 @@ fn blocks(
     (shape, strides): &Collapsed,
     n: usize,
 ) -> Option<Form> {
-    let steps = (program.formula)().steps();
-    let short = steps.len() <= 10 && steps.iter().all(|s| !matches!(s, Step::Do(p, _) if !is_simple(*p)));
+    let formula = (program.formula)();
+    let short = formula.steps().len() <= 10 && formula.is_simple();
     let views = || operands.iter().enumerate().filter_map(|(k, o)| Some((k, read(o)?)));
     if !out.layout.is_contiguous() {
         return None;

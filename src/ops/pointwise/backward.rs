@@ -264,7 +264,7 @@ impl Function for PointwiseBackward {
         let number = |kept: &Kept| if let Kept::Number(s) = kept { Some(*s) } else { None };
         let numbers: SmallVec<[Option<Scalar>; 3]> = self.inputs().iter().map(number).collect();
         let (row, params) = (self.row, self.params.clone());
-        let cost = row.plan().formula.steps().iter().map(Step::cost).sum();
+        let cost = row.plan().formula.cost();
         let Some(Kept::Operands(operands)) = self.kept.last() else { return None };
         operands.recipe(cost, move |operands| {
             let mut tensors = operands.iter();

@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 
 use crate::backend::View;
 use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work};
-use crate::formula::record::Step;
 use crate::layout::{Dims, Layout, collapse};
 
 /// The most that a value may cost to be computed by each part that uses it.
@@ -69,9 +68,8 @@ fn sinking(group: &Group) -> Vec<bool> {
         let users = || (c + 1..group.calls.len()).map(|u| (u, &group.calls[u]));
         let in_parts = users().all(|(u, user)| sinks[u] || !user.args.contains(&Value::Call(c)));
         let is_stored = group.results.iter().any(|(result, _)| *result == c);
-        let cost: u32 = formula.steps().iter().map(Step::cost).sum();
         sinks[c] = call.level == Level::Elements
-            && cost <= CHEAP
+            && formula.cost() <= CHEAP
             && in_parts
             && !is_stored
             && call.args.iter().all(|a| match a {
@@ -153,5 +151,75 @@ impl Maker<'_, '_> {
                     self.made.len() - 1
                 }),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::backend::pointwise::Kernel;
+    use crate::dtype::DType;
+    use crate::formula::record::record;
+    use crate::formula::{Formula, Num as _};
+    use crate::storage::Storage;
+
+    /// Of `a = f(x)` for 2 rows of 8: a call on `a[:, :4]` and one on `a[:, 4:]`, then `last` if it is given.
+    fn halves<R>(f: &Formula, x: Layout, last: Option<Value>, then: impl FnOnce(&Group) -> R) -> R {
+        let storage = Storage::from_slice(&[0.0f32; 16]).unwrap();
+        let double = record(|a, _| a[0] + a[0]);
+        let call = |formula, level, arg| Call {
+            name: "test",
+            work: Work::Map { kernel: Kernel::NONE, formula, params: &[] },
+            level,
+            rounded: None,
+            args: smallvec![arg],
+        };
+        let mut calls = vec![
+            call(f, Level::Elements, Value::Operand(0)),
+            call(&double, Level::Parts, Value::Part(0, 0)),
+            call(&double, Level::Parts, Value::Part(0, 4)),
+        ];
+        calls.extend(last.map(|arg| call(&double, Level::Elements, arg)));
+        let view = |layout| View { storage: &storage, layout, dtype: DType::F32 };
+        let stored = Layout::contiguous(Dims::from([2, 4]));
+        then(&Group {
+            compute: DType::F32,
+            numel: 16,
+            n: 8,
+            part: 4,
+            calls: &calls,
+            operands: &[GroupOperand { view: view(&x), level: Level::Elements }],
+            results: &[(1, view(&stored)), (2, view(&stored))],
+        })
+    }
+
+    fn rows() -> Layout {
+        Layout::contiguous(Dims::from([2, 8]))
+    }
+
+    #[test]
+    fn cheap_values_are_computed_by_each_part_from_its_part_of_the_operand() {
+        halves(&record(|a, _| a[0] * a[0]), rows(), None, |group| {
+            let sunk = Sunk::of(group).unwrap();
+            let args: Vec<Value> = sunk.calls.iter().map(|c| c.args[0]).collect();
+            assert_eq!(args, [Value::Operand(1), Value::Call(0), Value::Operand(2), Value::Call(2)]);
+            assert!(sunk.calls.iter().all(|c| c.level == Level::Parts));
+            assert_eq!(sunk.results.iter().map(|(call, _)| *call).collect::<Vec<_>>(), [1, 3]);
+            let operands = sunk.operands(group);
+            let layouts: Vec<_> =
+                operands[1..].iter().map(|o| (o.view.layout.offset, &o.view.layout.strides[..])).collect();
+            assert_eq!(layouts, [(0, &[8, 1][..]), (4, &[8, 1][..])]);
+        });
+    }
+
+    #[test]
+    fn values_that_are_dear_or_used_as_a_whole_or_not_adjacent_stay() {
+        let square = record(|a, _| a[0] * a[0]);
+        let turned = Layout { strides: [1, 2][..].into(), ..rows() };
+        assert!(halves(&record(|a, _| a[0].exp()), rows(), None, |group| Sunk::of(group).is_none()));
+        assert!(halves(&square, rows(), Some(Value::Call(0)), |group| Sunk::of(group).is_none()));
+        assert!(halves(&square, turned, None, |group| Sunk::of(group).is_none()));
     }
 }

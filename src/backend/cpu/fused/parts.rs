@@ -165,7 +165,8 @@ mod tests {
     use crate::formula::{Formula, Num as _};
     use crate::storage::Storage;
 
-    /// Of `a = f(x)` for 2 rows of 8: a call on `a[:, :4]` and one on `a[:, 4:]`, then `last` if it is given.
+    /// Of `a = f(x)` for 2 rows of 8: a call on `a[:, :4]` and one on `a[:, 4:]`, then one on `last` if it is given; all three
+    /// are stored.
     fn halves<R>(f: &Formula, x: Layout, last: Option<Value>, then: impl FnOnce(&Group) -> R) -> R {
         let storage = Storage::from_slice(&[0.0f32; 16]).unwrap();
         let double = record(|a, _| a[0] + a[0]);
@@ -184,6 +185,9 @@ mod tests {
         calls.extend(last.map(|arg| call(&double, Level::Elements, arg)));
         let view = |layout| View { storage: &storage, layout, dtype: DType::F32 };
         let stored = Layout::contiguous(Dims::from([2, 4]));
+        let whole = rows();
+        let mut results = vec![(1, view(&stored)), (2, view(&stored))];
+        results.extend(last.map(|_| (3, view(&whole))));
         then(&Group {
             compute: DType::F32,
             numel: 16,
@@ -191,7 +195,7 @@ mod tests {
             part: 4,
             calls: &calls,
             operands: &[GroupOperand { view: view(&x), level: Level::Elements }],
-            results: &[(1, view(&stored)), (2, view(&stored))],
+            results: &results,
         })
     }
 

@@ -1,9 +1,10 @@
 //! Instructions to bytes: the frame and the loops of a kernel.
 //!
 //! Note [Sums of a kernel] A sum of a row has the accumulators of the compiled reduction, 64, of which each vector of the row
-//! takes the next, so the caller finishes it with the same bits. They are in memory rather than in registers, as a loop
-//! over one vector has no register for each: the processor forwards a store to the load that follows it four vectors
-//! later (eight with AVX2) in about ten cycles, and what is summed takes longer to load.
+//! takes the next, so the caller finishes it with the same bits. Rows are whole multiples of 64 elements, so the loop computes
+//! as many vectors as there are vectors of accumulators, and these stay in registers. Where that leaves too few registers for
+//! the rest, a loop over one vector has them in memory: the processor forwards a store to the load that follows it four
+//! vectors later (eight with AVX2) in about ten cycles.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +21,10 @@ pub const HEAD: usize = 5;
 /// The most bytes of the stack that a kernel reserves. A frame of a page or more could step over the guard page below the stack of
 /// a thread, as nothing probes it.
 const FRAME: usize = 3072;
+/// Registers that accumulators leave to other values.
+const FOR_VALUES: usize = 6;
+/// The most instructions of a loop that computes several vectors.
+const LONGEST: usize = 512;
 /// Bytes per number in the pool.
 pub const SLOT: usize = 64;
 
@@ -59,26 +64,32 @@ pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Ve
     }
     let ones = numbers + literals.len();
     literals.push(u64::MAX);
+    let vectors = LANES * target.size() / target.width();
+    let accumulators = vectors * code.sums.len();
+    let unrolls = accumulators > 0
+        && accumulators + FOR_VALUES <= target.vectors()
+        && vectors * code.insts.len() <= LONGEST;
+    let made = |accumulators| settled(&Emitter::new(code, target, recipe, &pool, ones, accumulators));
+    let kernel = match unrolls.then(|| made(accumulators)).flatten() {
+        // No value had to leave its register.
+        Some((bytes, 0)) => bytes,
+        _ => made(0)?.0,
+    };
+    Some((kernel, literals))
+}
+
+/// The bytes of a kernel and of its stack.
+fn settled(emitter: &Emitter) -> Option<(Vec<u8>, usize)> {
     let (mut places, mut stack) = ([0; 4], 0);
     // Until labels and the size of the stack are those that were assumed.
     for _ in 0..4 {
-        let mut out = Emitter {
-            code,
-            target,
-            recipe,
-            pool: &pool,
-            ones,
-            encoder: Encoder::new(64),
-            at: 0,
-            places,
-            stack,
-        };
+        let mut out = Emitter { encoder: Encoder::new(64), at: 0, places, stack, ..*emitter };
         let needed = out.kernel()?;
         if needed > FRAME {
             return None;
         }
         if out.places == places && needed == stack {
-            return Some((out.encoder.take_buffer(), literals));
+            return Some((out.encoder.take_buffer(), stack));
         }
         (places, stack) = (out.places, needed);
     }
@@ -106,6 +117,8 @@ pub(super) struct Emitter<'c> {
     pub(super) places: [u64; 4],
     /// Bytes of the stack that the code reserves.
     pub(super) stack: usize,
+    /// The registers of accumulators, which are the last ones; 0 where they are in memory.
+    pub(super) accumulators: usize,
 }
 
 pub(super) fn memory(base: Register, index: Register, offset: usize) -> MemoryOperand {
@@ -117,7 +130,19 @@ pub(super) fn word(k: usize) -> MemoryOperand {
     memory(CALL, Register::None, 8 * k)
 }
 
-impl Emitter<'_> {
+impl<'c> Emitter<'c> {
+    fn new(
+        code: &'c Code,
+        target: Target,
+        recipe: &'c Recipe,
+        pool: &'c [usize],
+        ones: usize,
+        accumulators: usize,
+    ) -> Self {
+        let encoder = Encoder::new(64);
+        Emitter { code, target, recipe, pool, ones, encoder, at: 0, places: [0; 4], stack: 0, accumulators }
+    }
+
     pub(super) fn put(&mut self, i: Result<Instruction, IcedError>) -> Option<()> {
         self.at += self.encoder.encode(&i.ok()?, self.at).ok()? as u64;
         Some(())
@@ -154,18 +179,24 @@ impl Emitter<'_> {
         self.put(Instruction::with2(Op::Add_r64_rm64, END, AT))?;
         self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
         self.jump(Op::Jae_rel32_64, Label::Rest)?;
+        self.move_accumulators(Self::load_accumulator)?;
         self.label(Label::Main);
-        let main = self.body(false)?;
-        self.put(Instruction::with2(Op::Add_rm64_imm32, AT, self.target.width() as i32))?;
+        let copies = if self.accumulators > 0 { self.accumulators / self.code.sums.len() } else { 1 };
+        let mut main = 0;
+        for copy in 0..copies {
+            main = main.max(self.body(false, copy)?);
+        }
+        self.put(Instruction::with2(Op::Add_rm64_imm32, AT, (copies * self.target.width()) as i32))?;
         self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
         self.jump(Op::Jb_rel32_64, Label::Main)?;
+        self.move_accumulators(Self::store_accumulator)?;
         self.label(Label::Rest);
         let mut rest = 0;
         // Rows with sums are whole multiples of a vector.
         if self.code.sums.is_empty() {
             self.put(Instruction::with2(Op::Cmp_rm64_imm8, word(2), 0))?;
             self.jump(Op::Je_rel32_64, Label::Next)?;
-            rest = self.body(true)?;
+            rest = self.body(true, 0)?;
             self.put(Instruction::with2(Op::Add_r64_rm64, AT, word(2)))?;
         }
         self.label(Label::Next);
@@ -203,8 +234,8 @@ impl Emitter<'_> {
         Some(main.max(rest) * self.target.width())
     }
 
-    /// All instructions for one vector; returns the number of values on the stack.
-    fn body(&mut self, is_masked: bool) -> Option<usize> {
+    /// All instructions for one vector, `copy` vectors after the current one; returns the number of values on the stack.
+    fn body(&mut self, is_masked: bool, copy: usize) -> Option<usize> {
         let count = self.code.insts.len();
         let mut uses = vec![Vec::new(); count];
         if self.recipe.replaces {
@@ -219,7 +250,8 @@ impl Emitter<'_> {
             inst.operands().for_each(|o| uses[o as usize].push(i));
         }
         // With AVX2 the last register has the mask.
-        let vectors = if self.target.is_512 { 32 } else { 15 };
+        let masks = usize::from(!self.target.is_512);
+        let vectors = self.target.vectors() - self.accumulators.max(masks);
         let mut b = Body {
             places: vec![Place::default(); count],
             uses,
@@ -227,6 +259,7 @@ impl Emitter<'_> {
             masks: vec![None; 6],
             slots: 0,
             is_masked,
+            copy,
             held: Vec::new(),
         };
         if is_masked && !self.target.is_512 {
@@ -234,12 +267,12 @@ impl Emitter<'_> {
             let at = memory(SCRATCH, Register::None, 0);
             self.put(Instruction::with2(Op::VEX_Vmovups_ymm_ymmm256, Register::YMM15, at))?;
         }
-        if self.recipe.bytes != 0 {
+        if self.recipe.bytes != 0 && copy == 0 {
             let shift = self.target.size().trailing_zeros();
             self.put(Instruction::with2(Op::Mov_r64_rm64, BYTE, AT))?;
             self.put(Instruction::with2(Op::Shr_rm64_imm8, BYTE, shift))?;
         }
-        if !self.code.sums.is_empty() {
+        if !self.code.sums.is_empty() && self.accumulators == 0 {
             self.put(Instruction::with2(Op::Mov_r64_rm64, LANE, AT))?;
             self.put(Instruction::with2(Op::And_rm64_imm32, LANE, self.lanes() as i32 - 1))?;
         }
@@ -286,6 +319,13 @@ impl Emitter<'_> {
                 continue;
             }
             let value = self.vector(b, v)?;
+            let add = self.target.pick(two_codes(Two::Add));
+            if self.accumulators > 0 {
+                b.held.clear();
+                let (value, sum) = (self.register(value), self.accumulator(s, b.copy));
+                self.put(Instruction::with3(add, sum, sum, value))?;
+                continue;
+            }
             let sum = match b.vectors.iter().position(Option::is_none) {
                 Some(r) => r,
                 None => self.evict(b)?,
@@ -296,15 +336,45 @@ impl Emitter<'_> {
             let base = self.pointer(self.recipe.args + self.code.results.len() + s)?;
             let at = memory(base, LANE, 0);
             self.put(Instruction::with2(self.target.pick(LOAD), sum, at))?;
-            self.put(Instruction::with3(self.target.pick(two_codes(Two::Add)), sum, sum, value))?;
+            self.put(Instruction::with3(add, sum, sum, value))?;
             self.put(Instruction::with2(self.target.pick(STORE), at, sum))?;
         }
         Some(())
     }
 
+    /// The register of a vector of the accumulators of a sum.
+    fn accumulator(&self, sum: usize, vector: usize) -> Register {
+        let each = self.accumulators / self.code.sums.len();
+        self.register((self.target.vectors() - self.accumulators + sum * each + vector) as u8)
+    }
+
+    /// Loads or stores the accumulators of the current row that are in registers.
+    fn move_accumulators(
+        &mut self,
+        one: impl Fn(&mut Self, Register, MemoryOperand) -> Option<()>,
+    ) -> Option<()> {
+        let each = self.accumulators / self.code.sums.len().max(1);
+        for sum in 0..self.code.sums.len() {
+            for vector in 0..each {
+                let base = self.pointer(self.recipe.args + self.code.results.len() + sum)?;
+                let register = self.accumulator(sum, vector);
+                one(self, register, memory(base, Register::None, vector * self.target.width()))?;
+            }
+        }
+        Some(())
+    }
+
+    fn load_accumulator(&mut self, register: Register, at: MemoryOperand) -> Option<()> {
+        self.put(Instruction::with2(self.target.pick(LOAD), register, at))
+    }
+
+    fn store_accumulator(&mut self, register: Register, at: MemoryOperand) -> Option<()> {
+        self.put(Instruction::with2(self.target.pick(STORE), at, register))
+    }
+
     fn store(&mut self, b: &Body, result: usize, from: u8) -> Option<()> {
         let base = self.pointer(self.recipe.args + result)?;
-        let at = memory(base, AT, 0);
+        let at = memory(base, AT, b.copy * self.target.width());
         let from = self.register(from);
         let store = self.target.pick(STORE);
         if self.target.is_512 {

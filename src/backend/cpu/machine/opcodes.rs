@@ -24,6 +24,11 @@ impl Target {
         if self.is_512 { 64 } else { 32 }
     }
 
+    /// Registers of vectors.
+    pub const fn vectors(self) -> usize {
+        if self.is_512 { 32 } else { 16 }
+    }
+
     pub fn pick(self, codes: Codes) -> Op {
         codes[2 * usize::from(self.is_512) + usize::from(self.is_double)]
     }

@@ -28,6 +28,8 @@ pub(super) struct Body {
     pub(super) slots: usize,
     /// Whether lanes after the end of a row are left alone.
     pub(super) is_masked: bool,
+    /// The vectors between the current elements and those of this body.
+    pub(super) copy: usize,
     /// The vectors that the current instruction reads.
     pub(super) held: Vec<u8>,
 }
@@ -107,7 +109,7 @@ impl Emitter<'_> {
             Inst::Number(_) | Inst::Literal(_) => Some(memory(POOL, Register::None, self.pool[v] * SLOT)),
             Inst::Load(k) if !b.is_masked && b.uses[v].len() <= 1 => {
                 let base = self.pointer(k.into())?;
-                Some(memory(base, AT, 0))
+                Some(memory(base, AT, b.copy * self.target.width()))
             }
             _ => {
                 let slot = b.places[v].slot?;
@@ -134,7 +136,7 @@ impl Emitter<'_> {
         match inst {
             Inst::Load(k) => {
                 let base = self.pointer(k.into())?;
-                let at = memory(base, AT, 0);
+                let at = memory(base, AT, b.copy * self.target.width());
                 if !b.is_masked {
                     self.put(Instruction::with2(load, register, at))?;
                 } else if wide {
@@ -150,7 +152,8 @@ impl Emitter<'_> {
             }
             Inst::LoadBytes(k) => {
                 let base = self.pointer(k.into())?;
-                self.load_bytes(b, r, memory(base, BYTE, 0))?;
+                let from = b.copy * self.target.width() / self.target.size();
+                self.load_bytes(b, r, memory(base, BYTE, from))?;
             }
             Inst::Spread(k) => {
                 let base = self.pointer(k.into())?;

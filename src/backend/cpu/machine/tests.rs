@@ -360,7 +360,8 @@ fn half_types_are_rounded_as_casts_round() {
 
 #[test]
 fn sums_of_rows_have_the_bits_of_the_reduction() {
-    fn check<T: Tested + Ordered>(args: usize) {
+    // The last argument has bytes.
+    fn check<T: Tested + Ordered>(args: usize, sums: usize) {
         let product = (0..args).map(|k| format!("%{k} = x{k}\n")).collect::<String>()
             + "%30 = mul %0 %1 \n"
             + &(2..args).map(|k| format!("%{} = add %{} %{k}\n", k + 29, k + 28)).collect::<String>();
@@ -368,21 +369,27 @@ fn sums_of_rows_have_the_bits_of_the_reduction() {
         let square = "%0 = x0\n%1 = mul %0 %0\nreturn %1";
         let formulas = [Formula::parse(&product).unwrap(), Formula::parse(square).unwrap()];
         for (rows, n) in [(1, 64), (3, 192), (5, 1024)] {
-            let recipe =
-                Recipe { sums: [0, 1][..].into(), results: [0][..].into(), ..recipe(&formulas, args, 0) };
+            let recipe = Recipe {
+                sums: (2 - sums..2).collect(),
+                results: [0][..].into(),
+                bytes: 1 << (args - 1),
+                ..recipe(&formulas, args, 0)
+            };
             let Some(kernel) = made::<T>(&recipe) else { return };
-            let given: Vec<Vec<T>> = (0..args).map(|k| numbers(rows * n, k as u64 + 2)).collect();
-            let ins: Vec<In<T>> = given.iter().map(|v| In::Elements(v)).collect();
+            let given: Vec<Vec<T>> = (0..args - 1).map(|k| numbers(rows * n, k as u64 + 2)).collect();
+            let bytes: Vec<u8> = (0..rows * n).map(|i| (i * 37 % 256) as u8).collect();
+            let elements = given.iter().map(|v| In::Elements(v));
+            let ins: Vec<In<T>> = elements.chain([In::Bytes(&bytes)]).collect();
             let mut out = vec![T::lit(0.0); rows * n];
-            let mut lanes = vec![vec![T::lit(5.0); rows * LANES]; 2];
+            let mut lanes = vec![vec![T::lit(5.0); rows * LANES]; sums];
             let pool = kernel.pool::<T>(&[]).unwrap();
-            let [first, second] = &mut lanes[..] else { return };
-            let mut outs = [Out::Elements(&mut out), Out::Elements(first), Out::Elements(second)];
+            let accumulators = lanes.iter_mut().map(|lanes| Out::Elements(lanes));
+            let mut outs: Vec<Out<T>> = [Out::Elements(&mut out)].into_iter().chain(accumulators).collect();
             assert!(kernel.run(&ins, &mut outs, &pool, rows, n));
             assert!(!kernel.run(&ins, &mut outs, &pool, rows, n - 1));
             let squares: Vec<T> = given[0].iter().map(|v| *v * *v).collect();
             let sum = block_reduction::<T>(ReduceOp::Sum).unwrap();
-            for (lanes, elements) in lanes.iter().zip([&out, &squares]) {
+            for (lanes, elements) in lanes.iter().zip([&out, &squares].into_iter().skip(2 - sums)) {
                 let (mut wanted, mut got) = (vec![T::lit(0.0); rows], vec![T::lit(0.0); rows]);
                 sum.rows(elements, n, &mut wanted);
                 sum.rows(lanes, LANES, &mut got);
@@ -391,10 +398,13 @@ fn sums_of_rows_have_the_bits_of_the_reduction() {
         }
     }
     with_each_isa(|| {
-        check::<f32>(2);
+        // One sum is in registers, with AVX-512 two are.
+        check::<f32>(2, 1);
+        check::<f32>(2, 2);
+        check::<f64>(3, 1);
+        check::<f64>(3, 2);
         // Some pointers are not in registers.
-        check::<f32>(9);
-        check::<f64>(3);
+        check::<f32>(9, 2);
     });
 }
 

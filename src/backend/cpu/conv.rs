@@ -2,11 +2,12 @@
 //!
 //! One scheme serves all shapes: the source is copied to padded grids ([`phase_split`]), and register tiles ([`tile`])
 //! multiply the weights with contiguous runs of it. [`correlate`] computes outputs and input gradients, [`weight`] the
-//! weight gradient. [`mod@winograd`] computes in float32 what it computes faster. Work is divided according to the shape
+//! weight gradient. [`mod@winograd`] computes in float32 what it computes faster, and [`point`] has kernels of one element. Work is divided according to the shape
 //! alone, so that results do not depend on the number of threads.
 
 mod correlate;
 mod phase_split;
+mod point;
 mod tile;
 mod weight;
 mod winograd;
@@ -15,6 +16,7 @@ use crate::backend::conv::ConvShape;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use correlate::Correlation;
 use phase_split::PhaseSplitInput;
+use point::Points;
 pub use tile::ConvElem;
 pub use winograd::product as winograd;
 
@@ -42,6 +44,9 @@ impl ConvShape {
 
 /// The convolution of `x` with `w`, plus a `bias` per output channel.
 pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    if let Some(points) = Points::of(s) {
+        return points.forward(x, w, bias, out);
+    }
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + to) * c_in + from) * s.taps();
     Correlation::new(s, vec![PhaseSplitInput::forward(s)], c_in, c_out).run(x, w, &weight, bias, out);
@@ -49,6 +54,9 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
 
 /// The gradient of the input, from the gradient of the output.
 pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
+    if let Some(points) = Points::of(s) {
+        return points.backward_input(grad_out, w, grad_x);
+    }
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + from) * c_in + to) * s.taps();
     let (lattices, whole) = PhaseSplitInput::backward(s);
@@ -60,7 +68,10 @@ pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_
 
 /// The gradient of the weight, from the gradient of the output and the input.
 pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mut [T]) {
-    weight::backward(s, grad_out, x, grad_w);
+    match Points::of(s) {
+        Some(points) => points.backward_weight(grad_out, x, grad_w),
+        None => weight::backward(s, grad_out, x, grad_w),
+    }
 }
 
 /// The gradient of the bias: a sum per channel over images and positions.

@@ -160,6 +160,10 @@ fn pointwise_convolutions_match_the_definition() {
     check(&[
         shape(2, 24, 40, 1, [1, 6, 5], square(1, 1, 0, 1)),
         shape(2, 16, 8, 1, [1, 9, 8], square(1, 2, 0, 1)),
+        shape(3, 5, 70, 1, [2, 3, 7], square(1, 1, 0, 1)),
+        shape(5, 12, 20, 1, [1, 1, 1], square(1, 1, 0, 1)),
+        shape(1, 9, 4, 1, [1, 1, 1], square(1, 2, 0, 1)),
+        shape(2, 8, 12, 4, [1, 6, 5], square(1, 1, 0, 1)),
         shape(1, 3, 2, 1, [1, 4, 4], square(1, 3, 2, 1)),
     ]);
 }
@@ -215,6 +219,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
         shape(2, 32, 64, 1, [1, 14, 14], square(3, 1, 1, 1)),
         shape(9, 3, 8, 1, [1, 20, 20], square(3, 2, 1, 1)),
         shape(1, 16, 16, 16, [1, 40, 40], square(3, 1, 1, 1)),
+        shape(9, 64, 128, 1, [1, 14, 14], square(1, 1, 0, 1)),
+        shape(3, 128, 256, 1, [1, 28, 28], square(1, 1, 0, 1)),
     ];
     for s in shapes {
         let [x, w, bias, grad] = inputs(&s);
@@ -230,12 +236,14 @@ fn results_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn without_images_the_weight_and_bias_gradients_are_zero() {
-    let s = shape(0, 2, 3, 1, [1, 5, 5], square(3, 1, 1, 1));
-    let (mut grad_w, mut grad_b) = (vec![1f32; 54], vec![1f32; 3]);
-    forward::<f32>(&s, &[], &[0.0; 54], None, &mut []);
-    backward_weight::<f32>(&s, &[], &[], &mut grad_w);
-    backward_bias::<f32>(&s, &[], &mut grad_b);
-    assert!(grad_w.iter().chain(&grad_b).all(|&g| g == 0.0));
+    for (input, kernel) in [([1, 5, 5], 3), ([1, 5, 5], 1), ([1, 1, 1], 1)] {
+        let s = shape(0, 2, 3, 1, input, square(kernel, 1, kernel / 2, 1));
+        let (mut grad_w, mut grad_b) = (vec![1f32; 6 * s.taps()], vec![1f32; 3]);
+        forward::<f32>(&s, &[], &vec![0.0; 6 * s.taps()], None, &mut []);
+        backward_weight::<f32>(&s, &[], &[], &mut grad_w);
+        backward_bias::<f32>(&s, &[], &mut grad_b);
+        assert!(grad_w.iter().chain(&grad_b).all(|&g| g == 0.0));
+    }
 }
 
 #[test]

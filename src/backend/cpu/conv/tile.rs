@@ -5,9 +5,9 @@
 
 use std::marker::PhantomData;
 
+use crate::backend::cpu::matmul::GemmElem;
 use crate::backend::cpu::microkernel::prefetch;
 use crate::backend::cpu::simd::{Isa, IsaDispatch, isa};
-use crate::dtype::Real;
 
 /// The instruction set that a tile is compiled for, with its `a * b + c`: fused where the set supports it, otherwise
 /// rounded twice, since a fused operation would be a library call.
@@ -276,7 +276,7 @@ pub struct Tiles<T: 'static> {
 }
 
 /// An element type in which convolutions are computed: `f32` or `f64`.
-pub trait ConvElem: Real {
+pub trait ConvElem: GemmElem {
     #[doc(hidden)]
     fn fused_mul_add(self, b: Self, c: Self) -> Self;
     /// The register tiles for the instruction set in use.

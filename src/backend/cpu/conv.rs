@@ -2,10 +2,12 @@
 //!
 //! One scheme serves all shapes: the source is copied to padded grids ([`phase_split`]), and register tiles ([`tile`])
 //! multiply the weights with contiguous runs of it. [`correlate`] computes outputs and input gradients, [`weight`] the
-//! weight gradient. [`mod@winograd`] computes in float32 what it computes faster, and [`point`] has kernels of one element. Work is divided according to the shape
+//! weight gradient. [`mod@winograd`] computes in float32 what it computes faster, [`point`] has kernels of one element, and [`depthwise`] those
+//! of one channel. Work is divided according to the shape
 //! alone, so that results do not depend on the number of threads.
 
 mod correlate;
+mod depthwise;
 mod phase_split;
 mod point;
 mod tile;
@@ -15,6 +17,7 @@ mod winograd;
 use crate::backend::conv::ConvShape;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use correlate::Correlation;
+use depthwise::is_depthwise;
 use phase_split::PhaseSplitInput;
 use point::Points;
 pub use tile::ConvElem;
@@ -47,6 +50,9 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
     if let Some(points) = Points::of(s) {
         return points.forward(x, w, bias, out);
     }
+    if is_depthwise(s) {
+        return depthwise::correlate(s, vec![PhaseSplitInput::forward(s)], x, w, bias, out);
+    }
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + to) * c_in + from) * s.taps();
     Correlation::new(s, vec![PhaseSplitInput::forward(s)], c_in, c_out).run(x, w, &weight, bias, out);
@@ -63,6 +69,9 @@ pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_
     if !whole {
         grad_x.fill(T::ZERO);
     }
+    if is_depthwise(s) {
+        return depthwise::correlate(s, lattices, grad_out, w, None, grad_x);
+    }
     Correlation::new(s, lattices, c_out, c_in).run(grad_out, w, &weight, None, grad_x);
 }
 
@@ -70,6 +79,7 @@ pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_
 pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mut [T]) {
     match Points::of(s) {
         Some(points) => points.backward_weight(grad_out, x, grad_w),
+        None if is_depthwise(s) => depthwise::backward_weight(s, grad_out, x, grad_w),
         None => weight::backward(s, grad_out, x, grad_w),
     }
 }

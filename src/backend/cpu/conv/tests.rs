@@ -188,6 +188,15 @@ fn grouped_and_depthwise_convolutions_match_the_definition() {
         shape(2, 10, 10, 10, [1, 12, 12], square(3, 1, 1, 1)),
         shape(1, 5, 15, 5, [1, 10, 12], square(5, 2, 2, 1)),
         shape(1, 32, 32, 2, [1, 6, 6], square(3, 1, 1, 1)),
+        shape(3, 9, 9, 9, [1, 7, 7], square(3, 1, 1, 1)),
+        shape(1, 8, 8, 8, [1, 40, 37], square(3, 2, 1, 1)),
+        shape(2, 8, 8, 8, [1, 19, 21], square(5, 3, 2, 1)),
+        shape(1, 8, 8, 8, [1, 9, 20], square(3, 1, 2, 2)),
+        shape(1, 8, 8, 8, [1, 12, 11], square(2, 3, 0, 1)),
+        shape(2, 8, 8, 8, [4, 5, 6], geometry([2, 3, 3], [2, 1, 2], [1, 0, 1], [1, 1, 1])),
+        shape(1, 8, 8, 8, [1, 10, 18], geometry([1, 3, 3], [1, 2, 1], [0, 1, 1], [1, 1, 1])),
+        shape(1, 8, 8, 8, [1, 12, 18], geometry([1, 1, 3], [1, 2, 1], [0, 0, 1], [1, 1, 1])),
+        shape(0, 8, 8, 8, [1, 5, 5], square(3, 1, 1, 1)),
     ]);
 }
 
@@ -255,5 +264,16 @@ fn values_in_the_padding_of_a_row_do_not_leak_into_results() {
     forward(&s, &x, &[1.0; 9], None, &mut out);
     for (i, &v) in out.iter().enumerate() {
         assert_eq!(v, if i % 4 == 3 { f32::INFINITY } else { 9.0 });
+    }
+}
+
+#[test]
+fn infinities_beside_a_row_do_not_leak_into_the_gradient_of_a_depthwise_weight() {
+    let s = shape(1, 8, 8, 8, [1, 6, 6], square(3, 1, 0, 1));
+    let x: Vec<f32> = (0..288).map(|i| if i % 6 == 5 { f32::INFINITY } else { 1.0 }).collect();
+    let mut grad_w = vec![0f32; 72];
+    backward_weight(&s, &[1.0; 128], &x, &mut grad_w);
+    for (i, &v) in grad_w.iter().enumerate() {
+        assert_eq!(v, if i % 3 == 2 { f32::INFINITY } else { 16.0 });
     }
 }

@@ -5,9 +5,11 @@
 
 use std::marker::PhantomData;
 
+use super::depthwise::Segment;
 use crate::backend::cpu::matmul::GemmElem;
 use crate::backend::cpu::microkernel::prefetch;
 use crate::backend::cpu::simd::{Isa, IsaDispatch, isa};
+use crate::multiversion;
 
 /// The instruction set that a tile is compiled for, with its `a * b + c`: fused where the set supports it, otherwise
 /// rounded twice, since a fused operation would be a library call.
@@ -57,6 +59,8 @@ pub trait Lanes: Copy {
     fn add_scaled<M: MulAdd>(&mut self, a: Self::Elem, b: &Self);
     /// `self += a * b` lane by lane.
     fn add_product<M: MulAdd>(&mut self, a: &Self, b: &Self);
+    /// The first `len` lanes from the beginning of `s`, and zeros.
+    fn first(s: &[Self::Elem], len: usize) -> Self;
 }
 
 impl<T: ConvElem, const L: usize> Lanes for [T; L] {
@@ -91,6 +95,20 @@ impl<T: ConvElem, const L: usize> Lanes for [T; L] {
         for l in 0..L {
             self[l] = M::mul_add(a[l], b[l], self[l]);
         }
+    }
+
+    #[inline(always)]
+    fn first(s: &[T], len: usize) -> Self {
+        let mut v = [T::ZERO; L];
+        match s.first_chunk::<L>() {
+            Some(all) => {
+                for l in 0..L {
+                    v[l] = if l < len { all[l] } else { T::ZERO };
+                }
+            }
+            None => v[..len].copy_from_slice(&s[..len]),
+        }
+        v
     }
 }
 
@@ -241,6 +259,62 @@ macro_rules! dot_tile {
     };
 }
 
+/// A vector of results for each segment of a plane, from its grid; offsets and weights are those of taps.
+type SegmentsRun<T> =
+    fn(grid: &[T], segments: &[Segment], offsets: &[usize], weights: &[T], init: T, out: &mut [T]);
+
+/// Adds the products of `grads` with the grid at each of some shifts to `sums`, a vector per shift. Lanes beyond the end of a
+/// segment get the product of zero with what follows in the grid.
+type ShiftsRun<T> =
+    fn(grads: &[T], grid: &[T], segments: &[Segment], offsets: &[usize; SHIFTS], sums: &mut [T]);
+
+/// Shifts whose sums are in registers together: those of a kernel of 3 x 3.
+pub const SHIFTS: usize = 9;
+
+multiversion! { version = IsaDispatch::of(M::ISA);
+    fn segments[V: Lanes, M: MulAdd](
+        _kind: Kind<V, M>, grid: &[V::Elem], segments: &[Segment], offsets: &[usize], weights: &[V::Elem], init: V::Elem,
+        out: &mut [V::Elem]
+    ) {
+        let load = |at: usize| &V::vectors(&grid[at..at + V::LEN])[0];
+        let (fours, rest) = segments.as_chunks::<4>();
+        let (out, out_of_rest) = V::vectors_mut(out).as_chunks_mut::<4>();
+        for (&[s, t, u, v], out) in fours.iter().zip(out) {
+            let [mut a, mut b, mut c, mut d] = [V::splat(init); 4];
+            for (&offset, &w) in offsets.iter().zip(weights) {
+                a.add_scaled::<M>(w, load(s.at + offset));
+                b.add_scaled::<M>(w, load(t.at + offset));
+                c.add_scaled::<M>(w, load(u.at + offset));
+                d.add_scaled::<M>(w, load(v.at + offset));
+            }
+            *out = [a, b, c, d];
+        }
+        for (s, out) in rest.iter().zip(out_of_rest) {
+            let mut a = V::splat(init);
+            for (&offset, &w) in offsets.iter().zip(weights) {
+                a.add_scaled::<M>(w, load(s.at + offset));
+            }
+            *out = a;
+        }
+    }
+}
+
+multiversion! { version = IsaDispatch::of(M::ISA);
+    fn shifts[V: Lanes, M: MulAdd](
+        _kind: Kind<V, M>, grads: &[V::Elem], grid: &[V::Elem], segments: &[Segment], offsets: &[usize; SHIFTS],
+        sums: &mut [V::Elem]
+    ) {
+        let sums = &mut V::vectors_mut(sums).as_chunks_mut::<SHIFTS>().0[0];
+        let mut acc = *sums;
+        for s in segments {
+            let g = &V::first(&grads[s.to..], s.len);
+            let x: [&V; SHIFTS] = offsets.map(|offset| &V::vectors(&grid[s.at + offset..][..V::LEN])[0]);
+            across!(acc, add_product::<M>, g, x, [0 1 2 3 4 5 6 7 8]);
+        }
+        *sums = acc;
+    }
+}
+
 // For 32 registers: about 24 accumulators, enough to hide the latency at two multiply-adds per cycle.
 pixel_tile!(pixel_8x3, 8 x 3 [0 1 2]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7);
 pixel_tile!(pixel_6x4, 6 x 4 [0 1 2 3]: a 0, b 1, c 2, d 3, e 4, f 5);
@@ -273,6 +347,8 @@ pub struct Tiles<T: 'static> {
     pub channel: &'static [CorrelationTile<T>],
     pub outer: &'static [OuterTile<T>],
     pub dot: &'static [DotTile<T>],
+    pub segments: SegmentsRun<T>,
+    pub shifts: ShiftsRun<T>,
 }
 
 /// An element type in which convolutions are computed: `f32` or `f64`.
@@ -315,6 +391,14 @@ macro_rules! tile {
             },
         }
     };
+    (segments $V:ty, $M:ty) => {
+        |grid, at, offsets, weights, init, out| {
+            segments(PhantomData::<($V, $M)>, grid, at, offsets, weights, init, out)
+        }
+    };
+    (shifts $V:ty, $M:ty) => {
+        |grads, grid, at, offsets, sums| shifts(PhantomData::<($V, $M)>, grads, grid, at, offsets, sums)
+    };
 }
 
 macro_rules! narrow_tiles {
@@ -330,6 +414,8 @@ macro_rules! narrow_tiles {
             channel: &[tile!($V, $M, channel_10x1 10 1), tile!($V, $M, channel_6x2 6 2)],
             outer: &[outer!($V, $M, outer_6x2 6 2)],
             dot: &[tile!(dot $V, $M, dot_2x4 2 4), tile!(dot $V, $M, dot_1x8 1 8)],
+            segments: tile!(segments $V, $M),
+            shifts: tile!(shifts $V, $M),
         }
     };
 }
@@ -356,6 +442,8 @@ static WIDE: Tiles<f32> = Tiles {
         tile!(dot [f32; 16], Fused512, dot_4x5 4 5),
         tile!(dot [f32; 16], Fused512, dot_1x8 1 8),
     ],
+    segments: tile!(segments [f32; 16], Fused512),
+    shifts: tile!(shifts [f32; 16], Fused512),
 };
 
 macro_rules! conv_elem {

@@ -1,0 +1,187 @@
+//! Depthwise convolutions: each channel has a kernel of its own.
+//!
+//! Note [Depthwise convolutions] Channels share nothing, and a plane is multiplied with a few weights only, so that what surrounds the
+//! multiplications decides. The rows of results are divided into segments of one vector; a tile keeps four of them in
+//! registers over all taps. The last segment of a row is stored as a whole vector where that only writes what later segments
+//! write again. Grids (Note [Phase-split input]) are zeroed once for many planes, as each plane fills the same elements. The gradient of
+//! a weight is summed per lane over all images of its channel; lanes beyond the end of a row add zero times what follows it, so
+//! that a gradient that is not finite is computed again without these.
+
+use super::ConvShape;
+use super::phase_split::{PhaseSplitInput, SLACK};
+use super::tile::{ConvElem, SHIFTS};
+use crate::backend::cpu::parallel::for_chunks_mut;
+
+/// The fewest channels: work is divided by channels.
+const FEWEST: usize = 8;
+/// Minimum number of multiply-adds per work item.
+const GRAIN: usize = 1 << 17;
+/// Segments whose results are computed before they are stored.
+const BLOCK: usize = 32;
+/// The most lanes of a vector.
+const LANES: usize = 16;
+
+/// At most a vector of consecutive results of a row.
+#[derive(Clone, Copy)]
+pub struct Segment {
+    /// The position of the first in the grid.
+    pub at: usize,
+    /// The first in a plane of results.
+    pub to: usize,
+    pub len: usize,
+}
+
+pub fn is_depthwise(s: &ConvShape) -> bool {
+    s.groups == s.c_in && s.c_in == s.c_out && s.groups >= FEWEST
+}
+
+/// What is computed from one grid.
+struct Plan {
+    lattice: PhaseSplitInput,
+    segments: Vec<Segment>,
+    /// By tap: its index in the kernel, and its shift in the grid.
+    kernel: Vec<usize>,
+    offsets: Vec<usize>,
+}
+
+impl Plan {
+    fn new(s: &ConvShape, lattice: PhaseSplitInput, lanes: usize) -> Plan {
+        let (kernel, offsets) = lattice.taps(s, 1).into_iter().unzip();
+        let [depth, height, width] = &lattice.axes;
+        let mut segments = Vec::new();
+        for d in 0..depth.count {
+            for h in 0..height.count {
+                let at = (d * height.extent + h) * width.extent;
+                let row = (depth.first + d * depth.stride) * height.target + height.first + h * height.stride;
+                let to = row * width.target + width.first;
+                segments.extend((0..width.count).step_by(lanes).map(|w| Segment {
+                    at: at + w,
+                    to: to + w * width.stride,
+                    len: lanes.min(width.count - w),
+                }));
+            }
+        }
+        Plan { lattice, segments, kernel, offsets }
+    }
+
+    /// Whether results are all elements of a plane in order.
+    fn is_dense(&self) -> bool {
+        self.lattice.axes.iter().all(|a| a.stride == 1 && a.first == 0 && a.count == a.target)
+    }
+
+    fn grid<T: ConvElem>(&self) -> Vec<T> {
+        vec![T::ZERO; self.lattice.pitch(1) + SLACK]
+    }
+
+    /// The results of a plane, from its grid. `is_dense`: what follows a segment may be written too.
+    fn run<T: ConvElem>(&self, grid: &[T], weights: &[T], init: T, is_dense: bool, out: &mut [T]) {
+        let (lanes, stride) = (T::tiles().lanes, self.lattice.axes[2].stride);
+        let mut results = [T::ZERO; BLOCK * LANES];
+        for segments in self.segments.chunks(BLOCK) {
+            let results = &mut results[..segments.len() * lanes];
+            (T::tiles().segments)(grid, segments, &self.offsets, weights, init, results);
+            for (segment, results) in segments.iter().zip(results.chunks_exact(lanes)) {
+                let out = &mut out[segment.to..];
+                if stride > 1 {
+                    let out = out.iter_mut().step_by(stride);
+                    out.zip(&results[..segment.len]).for_each(|(o, r)| *o = *r);
+                } else if is_dense && out.len() >= lanes {
+                    out[..lanes].copy_from_slice(results);
+                } else {
+                    out[..segment.len].copy_from_slice(&results[..segment.len]);
+                }
+            }
+        }
+    }
+
+    /// Adds the gradient of a tap's weight from one plane, in order.
+    fn add_in_order<T: ConvElem>(&self, tap: usize, g: &[T], grid: &[T], sum: &mut T) {
+        for s in &self.segments {
+            let x = &grid[s.at + self.offsets[tap]..];
+            g[s.to..][..s.len].iter().zip(x).for_each(|(g, x)| *sum += *g * *x);
+        }
+    }
+}
+
+/// Outputs, or with the lattices of the backward pass gradients of inputs, from planes of `source`. Results that no lattice has are
+/// left alone.
+pub fn correlate<T: ConvElem>(
+    s: &ConvShape,
+    lattices: Vec<PhaseSplitInput>,
+    source: &[T],
+    w: &[T],
+    bias: Option<&[T]>,
+    out: &mut [T],
+) {
+    let Some(first) = lattices.first() else { return };
+    let (from, to, taps) = (first.source_plane(), first.target_plane(), s.taps());
+    if out.is_empty() {
+        return;
+    }
+    let plans: Vec<Plan> = lattices.into_iter().map(|l| Plan::new(s, l, T::tiles().lanes)).collect();
+    // Otherwise a segment could write to a row that is already done, or that has no result.
+    let is_dense = plans.len() == 1 && plans[0].is_dense();
+    let planes = GRAIN.div_ceil(to * taps);
+    for_chunks_mut(out, planes * to, |chunk, out| {
+        let mut grids: Vec<Vec<T>> = plans.iter().map(Plan::grid).collect();
+        let mut weights = Vec::with_capacity(taps);
+        for i in 0..out.len() / to {
+            let plane = chunk * planes + i;
+            let channel = plane % s.groups;
+            let init = bias.map_or(T::ZERO, |b| b[channel]);
+            let w = &w[channel * taps..][..taps];
+            for (plan, grid) in plans.iter().zip(&mut grids) {
+                plan.lattice.fill(&source[plane * from..][..from], grid, 0, 1);
+                weights.clear();
+                weights.extend(plan.kernel.iter().map(|k| w[*k]));
+                // The next planes of the chunk are written after this one.
+                let out = if is_dense { &mut out[i * to..] } else { &mut out[i * to..(i + 1) * to] };
+                plan.run(grid, &weights, init, is_dense, out);
+            }
+        }
+    });
+}
+
+/// The gradient of the weight.
+pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mut [T]) {
+    let (taps, lanes) = (s.taps(), T::tiles().lanes);
+    if grad_w.is_empty() {
+        return;
+    }
+    let plan = Plan::new(s, PhaseSplitInput::forward(s), lanes);
+    let (from, to) = (s.input_plane(), s.output_plane());
+    // Shifts are summed so many at a time; those that fill up the last ones are computed in vain.
+    let mut offsets = plan.offsets.clone();
+    offsets.resize(taps.next_multiple_of(SHIFTS), 0);
+    let channels = GRAIN.div_ceil((s.n * to * taps).max(1));
+    for_chunks_mut(grad_w, channels * taps, |chunk, out| {
+        let mut grid = plan.grid();
+        let mut sums = vec![T::ZERO; offsets.len() * lanes];
+        for (i, out) in out.chunks_mut(taps).enumerate() {
+            let planes = || (0..s.n).map(|image| image * s.groups + chunk * channels + i);
+            sums.fill(T::ZERO);
+            for plane in planes() {
+                plan.lattice.fill(&x[plane * from..][..from], &mut grid, 0, 1);
+                let g = &grad_out[plane * to..][..to];
+                for (offsets, sums) in
+                    offsets.as_chunks::<SHIFTS>().0.iter().zip(sums.chunks_mut(SHIFTS * lanes))
+                {
+                    (T::tiles().shifts)(g, &grid, &plan.segments, offsets, sums);
+                }
+            }
+            for (k, sums) in plan.kernel.iter().zip(sums.chunks(lanes)) {
+                out[*k] = sums.iter().copied().sum();
+            }
+            if out.iter().all(|v| v.to_f64().is_finite()) {
+                continue;
+            }
+            out.fill(T::ZERO);
+            for plane in planes() {
+                plan.lattice.fill(&x[plane * from..][..from], &mut grid, 0, 1);
+                for (tap, k) in plan.kernel.iter().enumerate() {
+                    plan.add_in_order(tap, &grad_out[plane * to..][..to], &grid, &mut out[*k]);
+                }
+            }
+        }
+    });
+}

@@ -8,8 +8,8 @@
 //! that a gradient that is not finite is computed again without these.
 
 use super::ConvShape;
-use super::phase_split::{PhaseSplitInput, SLACK};
-use super::tile::{ConvElem, SHIFTS};
+use super::phase_split::{PhaseSplitInput, Row, SLACK};
+use super::tile::{ConvElem, SEGMENTS, SHIFTS};
 use crate::backend::cpu::parallel::for_chunks_mut;
 
 /// The fewest channels: work is divided by channels.
@@ -38,7 +38,11 @@ pub fn is_depthwise(s: &ConvShape) -> bool {
 /// What is computed from one grid.
 struct Plan {
     lattice: PhaseSplitInput,
+    rows: Vec<Row>,
+    /// The last one is repeated until they fill a tile.
     segments: Vec<Segment>,
+    /// Segments without repetitions.
+    count: usize,
     /// By tap: its index in the kernel, and its shift in the grid.
     kernel: Vec<usize>,
     offsets: Vec<usize>,
@@ -61,7 +65,11 @@ impl Plan {
                 }));
             }
         }
-        Plan { lattice, segments, kernel, offsets }
+        let count = segments.len();
+        while let Some(last) = segments.last().filter(|_| !segments.len().is_multiple_of(SEGMENTS)) {
+            segments.push(*last);
+        }
+        Plan { rows: lattice.rows(), lattice, segments, count, kernel, offsets }
     }
 
     /// Whether results are all elements of a plane in order.
@@ -73,10 +81,23 @@ impl Plan {
         vec![T::ZERO; self.lattice.pitch(1) + SLACK]
     }
 
+    fn fill<T: ConvElem>(&self, source: &[T], grid: &mut [T]) {
+        for row in &self.rows {
+            self.lattice.copy(source, grid, *row);
+        }
+    }
+
     /// The results of a plane, from its grid. `is_dense`: what follows a segment may be written too.
-    fn run<T: ConvElem>(&self, grid: &[T], weights: &[T], init: T, is_dense: bool, out: &mut [T]) {
+    fn run<T: ConvElem>(
+        &self,
+        grid: &[T],
+        weights: &[T],
+        init: T,
+        is_dense: bool,
+        results: &mut [T],
+        out: &mut [T],
+    ) {
         let (lanes, stride) = (T::tiles().lanes, self.lattice.axes[2].stride);
-        let mut results = [T::ZERO; BLOCK * LANES];
         for segments in self.segments.chunks(BLOCK) {
             let results = &mut results[..segments.len() * lanes];
             (T::tiles().segments)(grid, segments, &self.offsets, weights, init, results);
@@ -96,7 +117,7 @@ impl Plan {
 
     /// Adds the gradient of a tap's weight from one plane, in order.
     fn add_in_order<T: ConvElem>(&self, tap: usize, g: &[T], grid: &[T], sum: &mut T) {
-        for s in &self.segments {
+        for s in &self.segments[..self.count] {
             let x = &grid[s.at + self.offsets[tap]..];
             g[s.to..][..s.len].iter().zip(x).for_each(|(g, x)| *sum += *g * *x);
         }
@@ -125,18 +146,19 @@ pub fn correlate<T: ConvElem>(
     for_chunks_mut(out, planes * to, |chunk, out| {
         let mut grids: Vec<Vec<T>> = plans.iter().map(Plan::grid).collect();
         let mut weights = Vec::with_capacity(taps);
+        let mut results = [T::ZERO; BLOCK * LANES];
         for i in 0..out.len() / to {
             let plane = chunk * planes + i;
             let channel = plane % s.groups;
             let init = bias.map_or(T::ZERO, |b| b[channel]);
             let w = &w[channel * taps..][..taps];
             for (plan, grid) in plans.iter().zip(&mut grids) {
-                plan.lattice.fill(&source[plane * from..][..from], grid, 0, 1);
+                plan.fill(&source[plane * from..][..from], grid);
                 weights.clear();
                 weights.extend(plan.kernel.iter().map(|k| w[*k]));
                 // The next planes of the chunk are written after this one.
                 let out = if is_dense { &mut out[i * to..] } else { &mut out[i * to..(i + 1) * to] };
-                plan.run(grid, &weights, init, is_dense, out);
+                plan.run(grid, &weights, init, is_dense, &mut results, out);
             }
         }
     });
@@ -161,12 +183,12 @@ pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad
             let planes = || (0..s.n).map(|image| image * s.groups + chunk * channels + i);
             sums.fill(T::ZERO);
             for plane in planes() {
-                plan.lattice.fill(&x[plane * from..][..from], &mut grid, 0, 1);
+                plan.fill(&x[plane * from..][..from], &mut grid);
                 let g = &grad_out[plane * to..][..to];
                 for (offsets, sums) in
                     offsets.as_chunks::<SHIFTS>().0.iter().zip(sums.chunks_mut(SHIFTS * lanes))
                 {
-                    (T::tiles().shifts)(g, &grid, &plan.segments, offsets, sums);
+                    (T::tiles().shifts)(g, &grid, &plan.segments[..plan.count], offsets, sums);
                 }
             }
             for (k, sums) in plan.kernel.iter().zip(sums.chunks(lanes)) {
@@ -177,7 +199,7 @@ pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad
             }
             out.fill(T::ZERO);
             for plane in planes() {
-                plan.lattice.fill(&x[plane * from..][..from], &mut grid, 0, 1);
+                plan.fill(&x[plane * from..][..from], &mut grid);
                 for (tap, k) in plan.kernel.iter().enumerate() {
                     plan.add_in_order(tap, &grad_out[plane * to..][..to], &grid, &mut out[*k]);
                 }

@@ -219,8 +219,32 @@ impl PhaseSplitInput {
     /// Copies one channel of image `image` of `images` into the channel's grids, `grid`. The padding is not written;
     /// the caller has zeroed it.
     pub fn fill<T: Real>(&self, source: &[T], grid: &mut [T], image: usize, images: usize) {
+        self.for_each_row(|phase, row| {
+            self.copy(source, &mut grid[(phase * images + image) * self.cell()..], row);
+        });
+    }
+
+    /// The rows of the source in the grids of a single image.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        self.for_each_row(|phase, row| rows.push(Row { to: phase * self.cell() + row.to, ..row }));
+        rows
+    }
+
+    /// Copies a row.
+    pub fn copy<T: Real>(&self, source: &[T], grid: &mut [T], row: Row) {
+        let (step, to) = (self.axes[2].step, &mut grid[row.to..][..row.len]);
+        let from = &source[row.from..];
+        if step == 1 {
+            to.copy_from_slice(&from[..row.len]);
+        } else {
+            to.iter_mut().zip(from.iter().step_by(step)).for_each(|(to, from)| *to = *from);
+        }
+    }
+
+    /// Calls `f` with each phase and the rows of the source in its grid.
+    fn for_each_row(&self, mut f: impl FnMut(usize, Row)) {
         let [depth, height, width] = &self.axes;
-        let cell = self.cell();
         let mut phase = 0;
         for fd in 0..depth.phases.len() {
             let (ds, d0) = depth.inside(fd);
@@ -228,21 +252,11 @@ impl PhaseSplitInput {
                 let (hs, h0) = height.inside(fh);
                 for fw in 0..width.phases.len() {
                     let (ws, w0) = width.inside(fw);
-                    let grid = &mut grid[(phase * images + image) * cell..][..cell];
                     for (i, d) in ds.clone().enumerate() {
-                        for (j, h) in hs.clone().enumerate() {
-                            let to = (d * height.extent + h) * width.extent;
-                            let from =
-                                ((d0 + i * depth.step) * height.source + h0 + j * height.step) * width.source;
-                            let to = &mut grid[to + ws.start..to + ws.end];
-                            let from = &source[from..from + width.source];
-                            if width.step == 1 {
-                                to.copy_from_slice(&from[w0..w0 + to.len()]);
-                            } else if !to.is_empty() {
-                                for (t, &f) in to.iter_mut().zip(from[w0..].iter().step_by(width.step)) {
-                                    *t = f;
-                                }
-                            }
+                        for (j, h) in hs.clone().enumerate().filter(|_| !ws.is_empty()) {
+                            let row = (d0 + i * depth.step) * height.source + h0 + j * height.step;
+                            let to = (d * height.extent + h) * width.extent + ws.start;
+                            f(phase, Row { to, from: row * width.source + w0, len: ws.len() });
                         }
                     }
                     phase += 1;
@@ -250,4 +264,12 @@ impl PhaseSplitInput {
             }
         }
     }
+}
+
+/// Elements of a row of the source in a grid: where they begin there and in the source, and how many they are.
+#[derive(Clone, Copy)]
+pub struct Row {
+    to: usize,
+    from: usize,
+    len: usize,
 }

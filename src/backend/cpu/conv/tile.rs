@@ -259,7 +259,7 @@ macro_rules! dot_tile {
     };
 }
 
-/// A vector of results for each segment of a plane, from its grid; offsets and weights are those of taps.
+/// A vector of results for each segment of a plane, whole tiles of them, from its grid; offsets and weights are those of taps.
 type SegmentsRun<T> =
     fn(grid: &[T], segments: &[Segment], offsets: &[usize], weights: &[T], init: T, out: &mut [T]);
 
@@ -267,6 +267,9 @@ type SegmentsRun<T> =
 /// segment get the product of zero with what follows in the grid.
 type ShiftsRun<T> =
     fn(grads: &[T], grid: &[T], segments: &[Segment], offsets: &[usize; SHIFTS], sums: &mut [T]);
+
+/// Segments that a tile keeps in registers.
+pub const SEGMENTS: usize = 4;
 
 /// Shifts whose sums are in registers together: those of a kernel of 3 x 3.
 pub const SHIFTS: usize = 9;
@@ -277,10 +280,9 @@ multiversion! { version = IsaDispatch::of(M::ISA);
         out: &mut [V::Elem]
     ) {
         let load = |at: usize| &V::vectors(&grid[at..at + V::LEN])[0];
-        let (fours, rest) = segments.as_chunks::<4>();
-        let (out, out_of_rest) = V::vectors_mut(out).as_chunks_mut::<4>();
-        for (&[s, t, u, v], out) in fours.iter().zip(out) {
-            let [mut a, mut b, mut c, mut d] = [V::splat(init); 4];
+        let out = V::vectors_mut(out).as_chunks_mut::<SEGMENTS>().0;
+        for (&[s, t, u, v], out) in segments.as_chunks::<SEGMENTS>().0.iter().zip(out) {
+            let [mut a, mut b, mut c, mut d] = [V::splat(init); SEGMENTS];
             for (&offset, &w) in offsets.iter().zip(weights) {
                 a.add_scaled::<M>(w, load(s.at + offset));
                 b.add_scaled::<M>(w, load(t.at + offset));
@@ -288,13 +290,6 @@ multiversion! { version = IsaDispatch::of(M::ISA);
                 d.add_scaled::<M>(w, load(v.at + offset));
             }
             *out = [a, b, c, d];
-        }
-        for (s, out) in rest.iter().zip(out_of_rest) {
-            let mut a = V::splat(init);
-            for (&offset, &w) in offsets.iter().zip(weights) {
-                a.add_scaled::<M>(w, load(s.at + offset));
-            }
-            *out = a;
         }
     }
 }

@@ -91,6 +91,13 @@ def _write_file(self: UntypedStorage, f: Any, is_real_file: bool, save_size: boo
     f.flush()
 
 
+def _filename(self: UntypedStorage) -> Any:
+    """The path of the file that writes to this memory change, or None: see `from_file`."""
+    from .storage import filename_of
+
+    return filename_of(self)
+
+
 def __copy__(self: UntypedStorage) -> UntypedStorage:  # noqa: N807
     """A copy with its own memory."""
     return self.clone()
@@ -119,4 +126,5 @@ def install() -> None:
         *map(_cast, _CASTS),
     ):
         setattr(UntypedStorage, method.__name__, method)
+    UntypedStorage.filename = property(_filename)  # type: ignore[attr-defined]
     UntypedStorage.share_memory_ = _share_memory_  # type: ignore[method-assign]

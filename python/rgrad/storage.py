@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import os
 import sys
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -484,5 +486,31 @@ def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedSt
     with open(filename, "r+b" if shared else "rb") as file:
         if nbytes == 0:
             return _C.empty(0, dtype=_C.uint8).untyped_storage()
-        mapped = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
-    return _C.frombuffer(mapped, dtype=_C.uint8).untyped_storage()
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        mapped = _mapping_type()(file.fileno(), nbytes, access=access)
+    storage = _C.frombuffer(mapped, dtype=_C.uint8).untyped_storage()
+    if shared:
+        mapped.path = os.fspath(filename)
+        _mapped[storage.data_ptr()] = mapped
+    return storage
+
+
+# The mappings of files whose writes others see, by address. A mapping lives as long as its storage.
+_mapped: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+@functools.cache
+def _mapping_type() -> Any:
+    """A class of mappings with attributes."""
+    import mmap
+
+    class FileMapping(mmap.mmap):
+        path: Any
+
+    return FileMapping
+
+
+def filename_of(storage: UntypedStorage) -> Any:
+    """The path of the file that writes to a storage change, or None if there is none."""
+    mapped = _mapped.get(storage.data_ptr()) if _mapped and storage.device.type == "cpu" else None
+    return mapped.path if mapped is not None else None

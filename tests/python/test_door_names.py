@@ -107,6 +107,9 @@ def test_a_file_can_be_a_storage(tmp_path):
     shared = torch.UntypedStorage.from_file(str(file), shared=True, nbytes=4)
     shared[1] = 7
     assert shared.nbytes() == 4 and file.read_bytes()[:2] == b"\x00\x07"
+    assert shared.filename == str(file) and storage.filename is None
+    assert torch.from_file(str(file), True, 4, dtype=torch.uint8).untyped_storage().filename == str(file)
+    assert torch.zeros(2).untyped_storage().filename is None
     with pytest.raises(RuntimeError, match="is smaller"):
         torch.UntypedStorage.from_file(str(file), False, 9)
     with pytest.raises(FileNotFoundError):
@@ -247,6 +250,35 @@ def test_modules_are_converted_as_the_program_asks(setting):
     kept = module.weight
     module.float()
     assert module.weight is kept
+
+
+@pytest.mark.parametrize("setting", ["overwrite", "swap"])
+def test_gradients_are_converted_like_their_parameters(setting):
+    switch = getattr(torch.__future__, f"set_{setting}_module_params_on_conversion")
+    module = torch.nn.Linear(2, 2, bias=False)
+    module.weight.grad = grad = torch.ones(2, 2)
+    number = grad._cdata
+    switch(True)
+    try:
+        module.float()
+        assert module.weight.grad is grad and grad._cdata == number
+        module.double()
+    finally:
+        switch(False)
+    found = module.weight.grad
+    assert found.dtype == torch.float64 and found.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert (found is grad) == (setting == "swap") and found._cdata != number
+
+
+def test_parameters_of_the_meta_device_are_replaced_by_those_with_memory():
+    with torch.device("meta"):
+        module = torch.nn.Linear(2, 2)
+    before = module.weight
+    module.to_empty(device="cpu")
+    assert module.weight is not before and before.is_meta and module.weight.device.type == "cpu"
+    assert isinstance(module.weight, torch.nn.Parameter) and module.weight.requires_grad
+    with pytest.raises(NotImplementedError, match=r"Please use torch.nn.Module.to_empty\(\) instead"):
+        module.to("meta").to("cpu")
 
 
 def test_reports_of_the_machine_and_the_build():

@@ -43,6 +43,8 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for name, t in (("t1", t1), ("t2", t2)):
         if weakref.getweakrefs(t):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
+    # Tensors get these numbers when they are asked for them: only numbers that exist are exchanged.
+    _ = t1._cdata, t2._cdata
     slots, others = ({s: getattr(t, s) for s in _slots(type(t)) if hasattr(t, s)} for t in (t1, t2))
     if _slots(type(t1)) != _slots(type(t2)):
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")

@@ -392,7 +392,8 @@ class Module(HookMixin, StateMixin):
         """Replaces every parameter's data, every gradient's data and every buffer by the result of ``fn``.
 
         Parameters keep their identity, so that optimizers made before keep working, unless
-        `rgrad.__future__.set_overwrite_module_params_on_conversion` asked for new ones.
+        `rgrad.__future__.set_overwrite_module_params_on_conversion` asked for new ones, or `fn` gives memory to a
+        parameter without any or takes it away: those of the meta device are others.
         """
         if recurse:
             for module in self.children():
@@ -401,19 +402,18 @@ class Module(HookMixin, StateMixin):
             for name, parameter in self._parameters.items():
                 if parameter is None:
                     continue
-                grad = parameter.grad
+                grad, made = parameter.grad, fn(parameter)
                 if conversion.get_swap_module_params_on_conversion():
                     parameter.grad = None
-                    rgrad.utils.swap_tensors(parameter, Parameter(fn(parameter), parameter.requires_grad))
-                elif conversion.get_overwrite_module_params_on_conversion():
-                    parameter = Parameter(fn(parameter), parameter.requires_grad)
+                    rgrad.utils.swap_tensors(parameter, Parameter(made, parameter.requires_grad))
+                elif _replaces(parameter, made):
+                    parameter = Parameter(made, parameter.requires_grad)
                     self._parameters[name] = parameter
                 else:
                     # The parameter itself, so that its version counts what `fn` writes.
-                    parameter.data = fn(parameter)
+                    parameter.data = made
                 if grad is not None:
-                    grad.data = fn(grad)
-                    parameter.grad = grad
+                    parameter.grad = _converted_grad(grad, fn(grad))
             for name, buffer in self._buffers.items():
                 if buffer is not None:
                     self._buffers[name] = fn(buffer)
@@ -457,7 +457,10 @@ class Module(HookMixin, StateMixin):
             except NotImplementedError as error:
                 if not tensor.is_meta:
                     raise
-                raise NotImplementedError(f"{error} Use Module.to_empty() for a module without values.") from None
+                raise NotImplementedError(
+                    f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                    "from meta to a different device."
+                ) from None
 
         return self._apply(convert)
 
@@ -598,6 +601,24 @@ class Module(HookMixin, StateMixin):
         # A state pickled by PyTorch has hooks and no flag. See Note [The hook flag].
         if any(attributes[hooks] for hooks in _CALL_HOOKS):
             attributes["_has_hooks"] = True
+
+
+def _replaces(tensor: _C.Tensor, made: _C.Tensor) -> bool:
+    """Whether a module takes a converted tensor itself, instead of giving its data to the one that it has."""
+    return conversion.get_overwrite_module_params_on_conversion() or tensor.is_meta != made.is_meta
+
+
+def _converted_grad(grad: _C.Tensor, made: _C.Tensor) -> _C.Tensor:
+    """The gradient after a conversion: the same object, unless parameters are replaced too."""
+    if made is grad:
+        return grad
+    if conversion.get_swap_module_params_on_conversion():
+        rgrad.utils.swap_tensors(grad, made)
+        return grad
+    if _replaces(grad, made):
+        return made.requires_grad_(grad.requires_grad)
+    grad.data = made
+    return grad
 
 
 def _typename(value: Any) -> str:

@@ -251,3 +251,20 @@ def test_a_storage_that_was_sent_shares_its_memory_with_tensors_and_receivers(st
     assert received._cdata == storage._cdata == whole.untyped_storage()._cdata == row.untyped_storage()._cdata
     storage[4] = -1.0
     assert received[4] == whole[1, 1] == row[1] == -1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no names there")
+def test_a_thread_has_the_name_that_it_was_given():
+    import threading
+
+    seen = []
+
+    def run():
+        mp._set_thread_name("a name of more than 15 bytes")
+        seen.append(mp._get_thread_name())
+
+    before = mp._get_thread_name()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == ["a name of more "] and mp._get_thread_name() == before

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -239,6 +240,28 @@ def set_sharing_strategy(new_strategy: str) -> None:
         refuse(f"torch.multiprocessing.set_sharing_strategy({new_strategy!r})", "this system cannot share like that")
     _shared.strategy = new_strategy
 
+
+def _set_thread_name(name: str) -> None:
+    """Gives the calling thread a name that the system's tools show; nothing happens where threads have none.
+
+    Args:
+        name: of which the system keeps the first 15 bytes.
+    """
+    if os.path.isdir(_THREADS):
+        with open(f"{_THREADS}/{threading.get_native_id()}/comm", "wb") as file:
+            file.write(name.encode()[:15])
+
+
+def _get_thread_name() -> str:
+    """The name that the system has for the calling thread; empty where threads have none."""
+    if not os.path.isdir(_THREADS):
+        return ""
+    with open(f"{_THREADS}/{threading.get_native_id()}/comm", "rb") as file:
+        return file.read().decode(errors="replace").rstrip("\n")
+
+
+# The threads of this process, on Linux.
+_THREADS = "/proc/self/task"
 
 init_reductions()
 

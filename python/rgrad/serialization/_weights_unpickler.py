@@ -461,11 +461,11 @@ class WeightsUnpickler:
         elif full in _safe_globals:
             self._push(_safe_globals[full])
         else:
-            full = full.removeprefix("builtins.")
+            short = str(name)[:300].rpartition(".")[2]
             raise pickle.UnpicklingError(
                 f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
-                f"`torch.serialization.add_safe_globals([{full}])` or the "
-                f"`torch.serialization.safe_globals([{full}])` context manager to allowlist this global if you trust "
+                f"`torch.serialization.add_safe_globals([{short}])` or the "
+                f"`torch.serialization.safe_globals([{short}])` context manager to allowlist this global if you trust "
                 "this class/function."
             )
 

@@ -254,6 +254,40 @@ def test_workers_keep_the_order_over_several_passes(kind, persistent):
     assert lists(loader) == expected
 
 
+class Waiting(Squares):
+    def __getitem__(self, index):
+        time.sleep(0.4 if index == 0 else 0.0)
+        return index
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_a_slow_sample_holds_up_no_other_worker_if_the_order_does_not_matter(kind):
+    loader = DataLoader(
+        Waiting(9), batch_size=None, num_workers=2, worker_type=kind, in_order=False, prefetch_factor=1
+    )
+    for _ in range(2):
+        assert list(loader) == [1, 2, 3, 4, 5, 6, 7, 8, 0]
+    next(iter(loader))
+    stream = DataLoader(Stream(9), batch_size=2, num_workers=2, worker_type=kind, in_order=False)
+    found = lists(stream)
+    assert sorted(itertools.chain.from_iterable(found)) == sorted(
+        itertools.chain.from_iterable(lists(DataLoader(Stream(9), batch_size=2, num_workers=2, worker_type=kind)))
+    )
+    with pytest.raises(KeyError, match="no such picture"):
+        list(DataLoader(Failing(8), num_workers=2, worker_type=kind, in_order=False))
+    slow = DataLoader(Waiting(2), num_workers=2, worker_type=kind, in_order=False, timeout=0.1)
+    with pytest.raises(RuntimeError, match="timed out after 0.1 seconds"):
+        list(slow)
+
+
+def test_what_describes_a_worker_cannot_be_changed():
+    info = _workers.WorkerInfo(0, 2, 7, None)
+    for name in ("id", "other"):
+        with pytest.raises(RuntimeError, match="Cannot assign attributes to WorkerInfo objects"):
+            setattr(info, name, 1)
+    assert "id=0, num_workers=2, seed=7, dataset=None" in repr(info)
+
+
 def test_spawned_workers_work_too():
     loader = DataLoader(Squares(4), batch_size=2, num_workers=1, multiprocessing_context="spawn")
     assert lists(loader) == [[0, 1], [4, 9]]

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 import rgrad
 from rgrad import _C
 
+from ._distance import scalar_type
 from ._ntuple import _pair
 from ._windows import laid_like
 
@@ -123,8 +124,11 @@ def interpolate(
         return _filtered(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
     if mode == "lanczos":
         raise ValueError("Lanczos mode requires antialias=True")
-    if isinstance(size, (tuple, list)) and any(isinstance(n, float) for n in size):
+    if isinstance(size, (tuple, list)) and any(isinstance(n, (float, Tensor)) for n in size):
         _refuse_fractions(size)
+    if mode in ("nearest", "nearest-exact") and not (input.is_floating_point() or input.dtype == rgrad.uint8):
+        kernel = f"upsample_{mode.replace('-', '_')}{input.dim() - 2}d"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_type(input)}'")
     return _C._nn.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
 
 

@@ -3,8 +3,8 @@
 Note [Workers]
 ~~~~~~~~~~~~~~
 Every worker has its own pipe (or pair of queues) and answers its tasks in order, so the loader knows which worker has
-the next batch and waits only for that one. Answers need not be reordered, and there is no shared lock that a dying
-worker could keep locked.
+the next batch and waits only for that one, or for any of them if `in_order` is False. Answers need not be reordered,
+and there is no shared lock that a dying worker could keep locked.
 
 * Inside a worker process, one thread only reads tasks. The loader can therefore always send without blocking: it
   never waits for a worker that itself waits for the loader to receive a large batch.
@@ -28,7 +28,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -42,9 +42,9 @@ _ORPHAN_CHECK = MP_STATUS_CHECK_INTERVAL = 5.0
 _local = threading.local()
 
 
-@dataclass(frozen=True)
+@dataclass
 class WorkerInfo:
-    """Describes a worker.
+    """Describes a worker. Its attributes can't be set.
 
     Attributes:
         id: its number, from 0.
@@ -61,6 +61,14 @@ class WorkerInfo:
     dataset: Any
     rng: None = None
     worker_method: str = "multiprocessing"
+
+    def __post_init__(self) -> None:
+        self.__dict__["_complete"] = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_complete" in self.__dict__:
+            raise RuntimeError("Cannot assign attributes to WorkerInfo objects")
+        super().__setattr__(name, value)
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -323,6 +331,16 @@ class ProcessWorker:
             return pickle.loads(data)
         raise self._gone()
 
+    @staticmethod
+    def ready(workers: Iterable[ProcessWorker], timeout: float | None) -> ProcessWorker:
+        """Waits for the first of some workers that has answered or ended; raises TimeoutError if none does."""
+        waited: dict[Any, ProcessWorker] = {}
+        for worker in workers:
+            waited[worker.connection] = waited[worker.process.sentinel] = worker
+        for found in multiprocessing.connection.wait(list(waited), timeout):
+            return waited[found]
+        raise TimeoutError
+
     def _gone(self) -> WorkerGone:
         # The pipe is closed shortly before the process has an exit code.
         self.process.join(1)
@@ -354,9 +372,15 @@ class ProcessWorker:
 
 
 class ThreadWorker:
-    """The loader's side of a worker thread, which shares the dataset and returns batches without copying."""
+    """The loader's side of a worker thread, which shares the dataset and returns batches without copying.
 
-    def __init__(self, job: ThreadJob) -> None:
+    Args:
+        job: its job.
+        arrived: counts the answers of all workers of a loader, for `ready`.
+    """
+
+    def __init__(self, job: ThreadJob, arrived: threading.Semaphore) -> None:
+        self.arrived = arrived
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.stopped = threading.Event()
@@ -368,12 +392,14 @@ class ThreadWorker:
 
         def reply(epoch: int, answer: Any) -> None:
             answers.put((epoch, answer))
+            arrived.release()
 
         def main() -> None:
             try:
                 _serve(job, receive, reply)
             finally:
                 answers.put(None)
+                arrived.release()
 
         name = f"DataLoader worker {job.info.id}"
         self.thread = threading.Thread(target=main, name=name, daemon=True)
@@ -392,6 +418,16 @@ class ThreadWorker:
         if answer is None:
             raise WorkerGone(self.thread.name)
         return answer
+
+    @staticmethod
+    def ready(workers: Iterable[ThreadWorker], timeout: float | None) -> ThreadWorker:
+        """Waits for the first of some workers that has answered or ended; raises TimeoutError if none does."""
+        waiting = [*workers]
+        while waiting[0].arrived.acquire(timeout=timeout):
+            for worker in waiting:
+                if not worker.answers.empty():
+                    return worker
+        raise TimeoutError
 
     @staticmethod
     def end(workers: list[ThreadWorker]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import multiprocessing
 import os
 import signal
+import threading
 import warnings
 import weakref
 from collections import deque
@@ -115,7 +117,8 @@ class DataLoader(Generic[T]):
         prefetch_factor: number of batches that each worker prefetches; 2 by default.
         persistent_workers: keep the workers between passes.
         pin_memory_device: accepted, like `pin_memory`.
-        in_order: accepted; batches are always in order.
+        in_order: whether batches come in the order of the sampler; else a batch comes when its worker has it, and
+            that worker gets the next one, so that a slow sample holds up no other worker.
         worker_type: "process", as in PyTorch, or "thread": no copies; best for datasets that release the GIL.
 
     Example:
@@ -348,6 +351,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader: Any) -> None:
         super().__init__(_without_iterator(loader) if loader.persistent_workers else loader)
         self._timeout = loader.timeout or None
+        self._ordered = getattr(loader, "in_order", True)
         self._epoch = 0
         self._workers: list[Any] = []
         threads = getattr(loader, "worker_type", "process") == "thread"
@@ -356,13 +360,14 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._finalizer = weakref.finalize(self, end, self._workers)
         context = loader.multiprocessing_context or multiprocessing.get_context()
         make_fetcher = _fetcher_maker(loader)
+        arrived = threading.Semaphore(0)
         try:
             for number in range(loader.num_workers):
                 method = "thread" if threads else "multiprocessing"
                 seed = self._base_seed + number
                 info = WorkerInfo(number, loader.num_workers, seed, loader.dataset, worker_method=method)
                 if threads:
-                    self._workers.append(ThreadWorker(ThreadJob(info, make_fetcher, loader.worker_init_fn)))
+                    self._workers.append(ThreadWorker(ThreadJob(info, make_fetcher, loader.worker_init_fn), arrived))
                 else:
                     job = Job(info, make_fetcher, loader.worker_init_fn)
                     self._workers.append(ProcessWorker(context, job, self._workers))
@@ -395,16 +400,21 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         for _ in range((self._loader.prefetch_factor or 1) * len(self._workers)):
             self._dispatch()
 
-    def _dispatch(self) -> None:
-        """Sends the next batch's index to the next worker in turn."""
+    def _dispatch(self, answered: Any = None) -> None:
+        """Sends the next batch's index to the next worker in turn, or if batches come in any order to the one that has
+        answered.
+        """
         if not self._active:
             return
         try:
             index = next(self._indices)
         except StopIteration:
             return
-        worker = self._active[0]
-        self._active.rotate(-1)
+        if answered in self._active and not self._ordered:
+            worker = answered
+        else:
+            worker = self._active[0]
+            self._active.rotate(-1)
         worker.put((self._epoch, index))
         self._outstanding.append(worker)
 
@@ -414,25 +424,40 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 if not self._loader.persistent_workers:
                     self._finalizer()
                 raise StopIteration
-            worker = self._outstanding.popleft()
+            worker = self._next_worker()
             answer = self._receive(worker)
             if isinstance(answer, Exhausted):
                 if worker in self._active:
                     self._active.remove(worker)
                     self._dispatch()
                 continue
-            self._dispatch()
+            self._dispatch(worker)
             if isinstance(answer, WorkerError):
                 answer.reraise()
             return answer
 
+    def _next_worker(self) -> Any:
+        """The worker with the next batch, or with any batch if their order does not matter."""
+        if self._ordered:
+            return self._outstanding.popleft()
+        with self._ending():
+            worker = type(self._outstanding[0]).ready(self._outstanding, self._timeout)
+        self._outstanding.remove(worker)
+        return worker
+
     def _receive(self, worker: Any) -> Any:
         """Returns the worker's next answer of this epoch."""
-        try:
+        with self._ending():
             while True:
                 epoch, answer = worker.get(self._timeout)
                 if epoch == self._epoch:
                     return answer
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Ends the workers where waiting for one fails, with the error that users see."""
+        try:
+            yield
         except TimeoutError:
             self._finalizer()
             raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds") from None

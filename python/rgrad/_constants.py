@@ -6,8 +6,8 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from rgrad import _C
 from rgrad._absent import absent_class
+from rgrad._core_names import StorageBase as StorageBase
 from rgrad._tensor import LIBRARIES
 
 _COMPLEX = "there are no complex tensors"
@@ -25,8 +25,6 @@ DispatchKeySet = absent_class("torch.DispatchKeySet", "rgrad has no dispatcher w
 FunctionSchema = absent_class("torch.FunctionSchema", "signatures of operations are text here")
 TensorType = absent_class("torch.TensorType", "functions run as Python")
 
-# Any storage is one of bytes below.
-StorageBase = _C.UntypedStorage
 
 has_lapack = LIBRARIES["has_lapack"]
 has_mkl = LIBRARIES["has_mkl"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from rgrad import _C
 from rgrad._absent import absent_class
 
@@ -140,6 +142,55 @@ class _DisablePythonDispatcher:
     """The opposite of `_EnablePythonDispatcher`."""
 
 
+class _KindOfStorage(type):
+    """The type of `StorageBase`: every storage of bytes is one."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type.__instancecheck__(_C.UntypedStorage if cls.__name__ == "StorageBase" else cls, instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return type.__subclasscheck__(_C.UntypedStorage if cls.__name__ == "StorageBase" else cls, subclass)
+
+
+class StorageBase(_C.UntypedStorage, metaclass=_KindOfStorage):  # type: ignore[misc]
+    """The base class of storages, for classes of a program's own: it has no objects itself."""
+
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> StorageBase:
+        if cls is StorageBase:
+            raise RuntimeError("Cannot directly construct StorageBase; subclass it and then construct that")
+        return super().__new__(cls, *args, **kwargs)
+
+
+def _set_fwd_grad_enabled(mode: bool) -> None:
+    """Sets whether tensors may have tangents; `rgrad.autograd.forward_ad` has it for a block.
+
+    Args:
+        mode: whether they may.
+    """
+    from rgrad.autograd import forward_ad
+
+    entered: list[Any] = vars(_thread).setdefault("without_tangents", [])
+    if mode:
+        while entered:
+            entered.pop().__exit__()
+    elif not entered:
+        block = forward_ad._set_fwd_grad_enabled(False)
+        block.__enter__()
+        entered.append(block)
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether tensors may have tangents."""
+    from rgrad.autograd import forward_ad
+
+    return forward_ad._is_fwd_grad_enabled()
+
+
+_thread = threading.local()
+
+
 def _dispatch_find_schema_or_throw(name: str, overload: str) -> Any:
     """The form of an operation, such as "aten::sin", that `_dispatch_call_boxed` calls."""
     from rgrad import ops
@@ -171,7 +222,7 @@ def install() -> None:
     _C._nn.__getattr__ = _of_networks  # type: ignore[attr-defined, method-assign]
     _C.Generator.__reduce__ = _reduce_generator  # type: ignore[method-assign, assignment]
     _C.Generator.__setstate__ = _set_generator  # type: ignore[attr-defined]
-    for made in (_DisableFuncTorch, _DisablePythonDispatcher, _EnablePythonDispatcher):
+    for made in (_DisableFuncTorch, _DisablePythonDispatcher, _EnablePythonDispatcher, StorageBase):
         setattr(_C, made.__name__, made)
     for function in (
         _get_tracing_state,
@@ -188,5 +239,7 @@ def install() -> None:
         _dispatch_find_schema_or_throw,
         _dispatch_call_boxed,
         _dispatch_isTensorSubclassLike,
+        _is_fwd_grad_enabled,
+        _set_fwd_grad_enabled,
     ):
         setattr(_C, function.__name__, function)

@@ -1,5 +1,7 @@
-"""`use_deterministic_algorithms` and related functions. Of the settings only `fill_uninitialized_memory` changes what
-operations do: their algorithms are deterministic anyway.
+"""`use_deterministic_algorithms` and related functions.
+
+Algorithms here are deterministic anyway. What the settings change is `fill_uninitialized_memory`, and that `max_unpool`
+is refused, as in PyTorch: which of several values for one position its result has is left open.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from rgrad import _C
 
 
 class _Deterministic:
-    """The stored settings. Every operation here is deterministic anyway."""
+    """The stored settings."""
 
     enabled = False
     warn_only = False
@@ -27,10 +29,21 @@ def set_fill_uninitialized_memory(mode: bool) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Requests deterministic algorithms, which all operations here use anyway.
+    """Requests deterministic algorithms, which operations here use anyway.
 
     While they are requested, `empty` and functions like it fill their result, unless
-    `utils.deterministic.fill_uninitialized_memory` is False.
+    `utils.deterministic.fill_uninitialized_memory` is False. `nn.functional.max_unpool1d` and its like, whose result is
+    left open where an index occurs twice, raise.
+
+    Args:
+        mode: whether they are requested.
+        warn_only: whether operations warn instead.
+
+    >>> import rgrad as torch
+    >>> torch.use_deterministic_algorithms(True)
+    >>> torch.are_deterministic_algorithms_enabled()
+    True
+    >>> torch.use_deterministic_algorithms(False)
     """
     for text, value in (("'mode' (position 1)", mode), ("'warn_only'", warn_only)):
         if not isinstance(value, bool):
@@ -50,6 +63,29 @@ def are_deterministic_algorithms_enabled() -> bool:
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether `use_deterministic_algorithms` requested warnings rather than errors."""
     return _Deterministic.warn_only
+
+
+def alert_not_deterministic(operation: str) -> None:
+    """Raises, or warns, if deterministic algorithms are requested of an operation that leaves its result open.
+
+    Args:
+        operation: PyTorch's name of it.
+
+    Raises:
+        RuntimeError: they are requested, and not with `warn_only`.
+    """
+    if not _Deterministic.enabled:
+        return
+    what = f"{operation} does not have a deterministic implementation, but you set "
+    if _Deterministic.warn_only:
+        import warnings  # imported here, so that importing the package stays fast
+
+        warnings.warn(f"{what}'torch.use_deterministic_algorithms(True, warn_only=True)'.", stacklevel=3)
+    else:
+        raise RuntimeError(
+            f"{what}'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this operation, "
+            "or you can use the 'warn_only=True' option, if that's acceptable for your application."
+        )
 
 
 _DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}

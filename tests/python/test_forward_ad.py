@@ -457,3 +457,20 @@ def test_a_jvp_gives_no_tangent_to_what_has_no_gradient_and_writes_where_forward
             Fixed.apply(x)
         with pytest.raises(RuntimeError, match="jvp function must modify the corresponding gradient inplace"):
             Unwritten.apply(x)
+
+
+def test_tangents_are_switched_off_until_they_are_switched_on():
+    core = torch._C
+    try:
+        core._set_fwd_grad_enabled(False)
+        core._set_fwd_grad_enabled(False)
+        assert not fwAD._is_fwd_grad_enabled() and not core._is_fwd_grad_enabled()
+        with fwAD._set_fwd_grad_enabled(True):
+            assert core._is_fwd_grad_enabled()
+        assert not core._is_fwd_grad_enabled()
+    finally:
+        core._set_fwd_grad_enabled(True)
+    assert fwAD._is_fwd_grad_enabled()
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(torch.ones(2), torch.ones(2))
+        assert fwAD.unpack_dual(dual * 2).tangent.tolist() == [2.0, 2.0]

@@ -89,6 +89,23 @@ def test_determinism_is_what_was_asked_for():
         torch.set_deterministic_debug_mode(7)
 
 
+def test_unpooling_is_refused_or_warns_where_determinism_was_asked_for():
+    pooled, places = torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 2, 2, dtype=torch.int64)
+    unpool = torch.nn.MaxUnpool2d(2)
+    try:
+        torch.use_deterministic_algorithms(True)
+        with pytest.raises(RuntimeError, match="^max_unpooling2d_forward_out does not have a deterministic implem"):
+            unpool(pooled, places)
+        with pytest.raises(RuntimeError, match="^max_unpooling3d_forward_out does not"):
+            torch.nn.MaxUnpool3d(2)(pooled.unsqueeze(0), places.unsqueeze(0))
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        with pytest.warns(UserWarning, match="^max_unpooling2d_forward_out does not"):
+            assert unpool(pooled, places).sum() == 1
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert unpool(pooled, places).sum() == 1
+
+
 def test_layouts_and_memory_formats_are_closed_sets_of_constants():
     assert isinstance(torch.strided, torch.layout) and isinstance(torch.channels_last, torch.memory_format)
     assert torch.ones(1).layout is torch.strided

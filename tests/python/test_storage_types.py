@@ -263,3 +263,25 @@ def test_every_use_of_a_storage_with_a_dtype_may_warn():
 
 def test_a_storage_has_as_many_elements_as_a_number_of_numpy_says():
     assert len(torch.FloatStorage(np.int16(3))) == 3 and len(torch.IntStorage(np.array([4, 5]))) == 2
+
+
+def test_a_program_has_classes_of_storages():
+    base = torch._C.StorageBase
+    assert isinstance(torch.ones(1).untyped_storage(), base) and issubclass(torch.UntypedStorage, base)
+    assert not isinstance(torch.ones(1), base) and not issubclass(torch.TypedStorage, base)
+    with pytest.raises(RuntimeError, match="Cannot directly construct StorageBase"):
+        base()
+    ended = []
+
+    class Named(base):
+        __slots__ = ("name",)
+
+        def __del__(self):
+            ended.append(self.name)
+
+    storage = Named(torch.UntypedStorage([1, 2]))
+    storage.name = "first"
+    assert storage.tolist() == [1, 2] and isinstance(storage, torch.UntypedStorage)
+    assert not isinstance(torch.UntypedStorage(1), Named)
+    del storage
+    assert ended == ["first"]

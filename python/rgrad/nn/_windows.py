@@ -8,6 +8,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad._determinism import alert_not_deterministic
 
 from ._distance import scalar_type
 from ._ntuple import _pair, _single, _triple
@@ -218,6 +219,7 @@ def _max_unpool(
     step = kernel if stride is None else expand(stride)
     # PyTorch unpools one dimension as two, and the messages are those of two.
     seen, ranks = (3, (4, 5)) if spatial == 3 else (2, (3, 4))
+    alert_not_deterministic(f"max_unpooling{seen}d_forward_out")
     if input.dim() - spatial + seen not in ranks:
         raise RuntimeError(
             f"Input to max_unpooling{seen}d should be a {ranks[0]}d or {ranks[1]}d Tensor, but got a tensor with "

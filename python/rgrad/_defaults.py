@@ -26,8 +26,8 @@ def set_default_device(device: Any) -> None:
 def set_default_tensor_type(t: Any) -> None:
     """Sets the default dtype by a tensor type or its name, such as "torch.DoubleTensor"."""
     warnings.warn(
-        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
-        "torch.set_default_device() as alternatives.",
+        "torch.set_default_tensor_type() is deprecated: torch.set_default_dtype() and torch.set_default_device() set "
+        "what it sets.",
         stacklevel=2,
     )
     name = t.rpartition(".")[2] if isinstance(t, str) else getattr(t, "__name__", None)

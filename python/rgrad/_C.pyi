@@ -3003,6 +3003,7 @@ ScriptFunction: Any
 ScriptList: Any
 ScriptMethod: Any
 ScriptModule: Any
+StorageBase: Any
 TensorBase: Any
 Value: Any
 _ConvBackend: Any
@@ -3078,6 +3079,7 @@ _is_batched: Any
 _is_checkpoint_valid: Any
 _is_compiling: Any
 _is_deferring: Any
+_is_fwd_grad_enabled: Any
 _is_torch_function_enabled: Any
 _is_torch_function_mode_enabled: Any
 _is_vmap_fallback_enabled: Any
@@ -3127,6 +3129,7 @@ _set_current_gpu: Any
 _set_default_device: Any
 _set_deterministic_fill_uninitialized_memory: Any
 _set_fills_uninitialized: Any
+_set_fwd_grad_enabled: Any
 _set_grad_enabled: Any
 _set_inference_mode: Any
 _set_mkldnn_enabled: Any

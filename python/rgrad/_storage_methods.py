@@ -98,6 +98,10 @@ def _filename(self: UntypedStorage) -> Any:
     return filename_of(self)
 
 
+def _fix_weakref(self: UntypedStorage) -> None:
+    """Does nothing: a weak reference to a storage is valid as long as the storage."""
+
+
 def __copy__(self: UntypedStorage) -> UntypedStorage:  # noqa: N807
     """A copy with its own memory."""
     return self.clone()
@@ -122,6 +126,7 @@ def install() -> None:
         _share_fd_cpu_,
         _share_filename_cpu_,
         _write_file,
+        _fix_weakref,
         __copy__,
         *map(_cast, _CASTS),
     ):

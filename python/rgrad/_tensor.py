@@ -81,6 +81,13 @@ def storage(self: Tensor) -> Any:
     return of_tensor(self)
 
 
+def _typed_storage(self: Tensor) -> Any:
+    """As `storage`, without its warning."""
+    from .storage import TypedStorage
+
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+
 def pinverse(self: Tensor, rcond: float = 1e-15) -> Tensor:
     """The pseudo-inverse of each matrix; see `rgrad.pinverse`."""
     from . import linalg
@@ -210,6 +217,7 @@ def install() -> None:
         map_,
         map2_,
         storage,
+        _typed_storage,
         pinverse,
         storage_type,
         is_shared,

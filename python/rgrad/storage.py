@@ -66,6 +66,10 @@ class TypedStorage:
         self._untyped_storage = storage
         self.dtype = dtype or _C.get_default_dtype()
 
+    @property
+    def _dtype(self) -> _C.dtype:
+        return self.dtype
+
     def _elements(self) -> Tensor:
         return _C.empty(0, dtype=self.dtype, device=self.device).set_(self._untyped_storage)
 
@@ -274,6 +278,15 @@ for _name in _CASTS:
     setattr(TypedStorage, _name, _cast(_name))
 
 
+# The names by which programs avoid the warning that PyTorch's public ones give.
+for _name, _public in {
+    **{f"_{name}": name for name in ("data_ptr", "element_size", "is_shared", "nbytes", "pickle_storage_type")},
+    **{f"_{name}": name for name in ("resize_", "share_memory_", "size")},
+    **{f"_{name}": f"__{name}__" for name in ("deepcopy", "getitem", "setitem")},
+}.items():
+    setattr(TypedStorage, _name, getattr(TypedStorage, _public))
+
+
 class storagetype:
     """The type of `rgrad.FloatStorage` and similar names: creates storages of one dtype and checks for them.
 
@@ -285,9 +298,11 @@ class storagetype:
     def __init__(self, name: str, dtype: _C.dtype) -> None:
         self.__name__ = self.__qualname__ = name
         self.__module__ = "rgrad"
-        self.dtype = dtype
+        self.dtype = self._dtype = dtype
 
-    def __call__(self, *data: Any, wrap_storage: UntypedStorage | None = None, **others: Any) -> TypedStorage:
+    def __call__(
+        self, *data: Any, wrap_storage: UntypedStorage | None = None, _internal: bool = False, **others: Any
+    ) -> TypedStorage:
         function = f"{self!r}.__new__"
         for name in others:
             if name in ("device", "dtype"):

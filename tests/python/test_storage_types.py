@@ -285,3 +285,19 @@ def test_a_program_has_classes_of_storages():
     assert not isinstance(torch.UntypedStorage(1), Named)
     del storage
     assert ended == ["first"]
+
+
+def test_storages_have_the_names_that_give_no_warning():
+    t = torch.arange(3, dtype=torch.float32)
+    storage = t._typed_storage()
+    assert (storage._size(), storage._nbytes(), storage._element_size(), storage._dtype) == (3, 12, 4, torch.float32)
+    assert storage._data_ptr() == t.data_ptr() and storage._pickle_storage_type() == "FloatStorage"
+    storage._setitem(slice(0, 2), 7.0)
+    assert t.tolist() == [7.0, 7.0, 2.0] and storage._getitem(2) == 2.0 and not storage._is_shared()
+    other = storage._deepcopy({})
+    other._setitem(0, 1.0)
+    assert t[0] == 7.0 and torch.FloatStorage._dtype == torch.float32
+    grown = torch.FloatStorage(2, _internal=True)
+    grown._resize_(5)
+    assert grown._size() == 5 and grown._share_memory_() is grown
+    assert torch.UntypedStorage(1)._fix_weakref() is None

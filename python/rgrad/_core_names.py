@@ -90,7 +90,8 @@ def _set_mkldnn_enabled(enabled: bool) -> None:
     """Stores the setting of `rgrad.backends.mkldnn`: there is one implementation of each operation."""
     from rgrad.backends import mkldnn
 
-    mkldnn.enabled = enabled
+    # Also where `backends.disable_global_flags` leaves the setting to blocks.
+    vars(mkldnn)["enabled"] = enabled
 
 
 def _reduce_generator(self: _C.Generator) -> tuple[Any, ...]:

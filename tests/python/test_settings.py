@@ -159,6 +159,8 @@ for module, name in ((backends, "fp32_precision"), (backends.cudnn, "benchmark")
         assert "not allowed to set torch.backends" in str(error) and "flags()" in str(error), error
     else:
         raise SystemExit(f"{name} was set")
+torch._C._set_mkldnn_enabled(True)
+assert backends.mkldnn.enabled and torch._C._get_mkldnn_enabled()
 with backends.cudnn.flags(benchmark=False):
     assert backends.cudnn.benchmark is False
 with backends.flags(fp32_precision="ieee"):

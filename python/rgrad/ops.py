@@ -23,7 +23,7 @@ class _OpNamespace(types.ModuleType):
         found = _operation.operations.get(f"{self._of}::{name}")
         if found is not None:
             return _operation.packet(found)
-        tables = {"aten": _aten.packet, "prim": _aten.property_packet}
+        tables = {"aten": _aten.packet, "prim": _aten.property_packet, "profiler": _of_profiler}
         own = tables[self._of](name) if self._of in tables else None
         if own is None:
             raise AttributeError(f"'_OpNamespace' '{self._of}' object has no attribute '{name}'")
@@ -31,6 +31,21 @@ class _OpNamespace(types.ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted(name.split("::")[1] for name in _operation.operations if name.startswith(f"{self._of}::"))
+
+
+def _of_profiler(name: str) -> Any:
+    """The operations that begin and end a block with a name in profiles; None for other names."""
+
+    def enter(name: str, args: str | None = None) -> Any:
+        from rgrad.profiler import record_function
+
+        return record_function(name, args).__enter__()
+
+    def leave(record: Any) -> None:
+        record.__exit__(None, None, None)
+
+    known = {"_record_function_enter": enter, "_record_function_enter_new": enter, "_record_function_exit": leave}
+    return known.get(name)
 
 
 _namespaces: dict[str, _OpNamespace] = {}

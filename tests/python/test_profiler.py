@@ -131,3 +131,17 @@ def test_the_older_profile_shows_its_events_by_the_names_of_operations():
     assert prof.table() == str(prof) and "aten::linear" in str(prof)
     assert prof.self_cpu_time_total == pytest.approx(prof.total_average().self_cpu_time_total)
     assert "<FunctionEvent id=1 name=outer" in repr(prof)
+
+
+def test_a_block_has_a_name_by_the_operations_of_the_profiler():
+    operations = torch.ops.profiler
+    for enter in (operations._record_function_enter, operations._record_function_enter_new):
+        with torch.profiler.profile() as prof:
+            record = enter("named block")
+            torch.ones(2) + 1
+            operations._record_function_exit(record)
+            torch.ones(2) * 2
+        events = {event.key: event.count for event in prof.key_averages()}
+        assert events["named block"] == 1 and events["aten::mul"] == 1
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        _ = operations.other

@@ -1548,6 +1548,7 @@ class Tensor:
     _is_view: Any
     _make_wrapper_subclass: Any
     _takes_part: Any
+    _typed_storage: Any
     ccol_indices: Any
     cdouble: Any
     cfloat: Any

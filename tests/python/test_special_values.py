@@ -16,10 +16,10 @@ def test_an_incomplete_gamma_function_is_known_beside_nan_where_one_argument_dec
     assert torch.special.gammaincc(a, x).nan_to_num(nan=-1).tolist() == [1, 0, -1, -1]
 
 
-@pytest.mark.parametrize(("mode", "dims"), [("bilinear", 3), ("bicubic", 2)])
-def test_half_pictures_are_sampled_with_one_rounding(mode: str, dims: int):
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_half_pictures_are_sampled_with_one_rounding(mode: str):
     torch.manual_seed(0)
-    x, grid = torch.randn(1, 2, *[5] * dims).half(), (torch.rand(1, *[3] * dims, dims) * 2 - 1).half()
+    x, grid = torch.randn(1, 2, 5, 5, 5).half(), (torch.rand(1, 3, 3, 3, 3) * 2 - 1).half()
     found = torch.nn.functional.grid_sample(x, grid, mode=mode, align_corners=False)
     exact = torch.nn.functional.grid_sample(x.float(), grid.float(), mode=mode, align_corners=False)
     assert torch.equal(found, exact.half())

@@ -146,8 +146,6 @@ def grid_sample(
         warnings.warn(_ALIGN_WARNING, stacklevel=2)
         align_corners = False
     _check_grid(input, grid)
-    if mode == "bicubic" and input.dim() != 4:
-        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if input.dtype in (rgrad.float16, rgrad.bfloat16):
         # One rounding at the end, rather than one per step.
         return grid_sample(input.float(), grid.float(), mode, padding_mode, align_corners).to(input.dtype)

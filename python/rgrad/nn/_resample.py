@@ -124,7 +124,7 @@ def interpolate(
         return _filtered(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
     if mode == "lanczos":
         raise ValueError("Lanczos mode requires antialias=True")
-    if isinstance(size, (tuple, list)) and any(isinstance(n, (float, Tensor)) for n in size):
+    if isinstance(size, (tuple, list)) and any(isinstance(n, float) for n in size):
         _refuse_fractions(size)
     if mode in ("nearest", "nearest-exact") and not (input.is_floating_point() or input.dtype == rgrad.uint8):
         kernel = f"upsample_{mode.replace('-', '_')}{input.dim() - 2}d"

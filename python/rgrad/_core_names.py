@@ -91,7 +91,7 @@ def _set_mkldnn_enabled(enabled: bool) -> None:
     from rgrad.backends import mkldnn
 
     # Also where `backends.disable_global_flags` leaves the setting to blocks.
-    vars(mkldnn)["enabled"] = enabled
+    mkldnn.__dict__["enabled"] = enabled
 
 
 def _reduce_generator(self: _C.Generator) -> tuple[Any, ...]:

@@ -83,8 +83,7 @@ def alert_not_deterministic(operation: str) -> None:
         warnings.warn(f"{what}'torch.use_deterministic_algorithms(True, warn_only=True)'.", stacklevel=3)
     else:
         raise RuntimeError(
-            f"{what}'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this operation, "
-            "or you can use the 'warn_only=True' option, if that's acceptable for your application."
+            f"{what}'torch.use_deterministic_algorithms(True)'. Call it with determinism off, or set warn_only=True."
         )
 
 

@@ -458,8 +458,7 @@ class Module(HookMixin, StateMixin):
                 if not tensor.is_meta:
                     raise
                 raise NotImplementedError(
-                    f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
-                    "from meta to a different device."
+                    f"{error} Please use torch.nn.Module.to_empty() instead: a module of the meta device has no values."
                 ) from None
 
         return self._apply(convert)

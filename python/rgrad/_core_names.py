@@ -192,6 +192,16 @@ def _is_fwd_grad_enabled() -> bool:
 _thread = threading.local()
 
 
+def _is_alias_of(first: _C.Tensor, second: _C.Tensor) -> bool:
+    """Whether two tensors use the same storage.
+
+    Args:
+        first: a tensor.
+        second: another.
+    """
+    return first.untyped_storage() == second.untyped_storage()
+
+
 def _dispatch_find_schema_or_throw(name: str, overload: str) -> Any:
     """The form of an operation, such as "aten::sin", that `_dispatch_call_boxed` calls."""
     from rgrad import ops
@@ -240,6 +250,7 @@ def install() -> None:
         _dispatch_find_schema_or_throw,
         _dispatch_call_boxed,
         _dispatch_isTensorSubclassLike,
+        _is_alias_of,
         _is_fwd_grad_enabled,
         _set_fwd_grad_enabled,
     ):

@@ -187,3 +187,21 @@ def test_a_made_tensor_is_on_the_default_device_if_no_other_is_given():
     assert make_tensor(2, dtype=torch.float32).device.type == "cpu"
     with pytest.raises(TypeError, match="complex64, of which rgrad has no tensors"):
         make_tensor(2, dtype=torch.complex64)
+
+
+def test_integers_of_dtypes_that_are_not_promoted_are_compared():
+    close, wide = torch.testing.assert_close, (torch.uint16, torch.uint32, torch.uint64)
+    for dtype in wide:
+        for other in (torch.int64, torch.uint8, *wide):
+            close(torch.tensor([3, 4], dtype=other), torch.tensor([3, 4]).to(dtype), check_dtype=False)
+            with pytest.raises(AssertionError, match="not equal"):
+                close(torch.tensor([3, 5], dtype=other), torch.tensor([3, 4]).to(dtype), check_dtype=False)
+    largest = torch.tensor([-1]).view(torch.uint64)
+    with pytest.raises(AssertionError, match="not equal"):
+        close(largest, torch.tensor([-1]), check_dtype=False)
+
+
+def test_tensors_of_one_storage_are_aliases():
+    t = torch.ones(2, 3)
+    assert torch._C._is_alias_of(t, t[1]) and torch._C._is_alias_of(t.t(), t.detach())
+    assert not torch._C._is_alias_of(t, t.clone())

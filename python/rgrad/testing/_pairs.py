@@ -256,6 +256,20 @@ def scalars_differ(actual: Any, expected: Any, absolute: Any, relative: Any, rto
     return differ("Scalars", [f"Expected {expected} but got {actual}."], "", absolute, relative, rtol, atol)
 
 
+_WIDE_UNSIGNED = (rgrad.uint16, rgrad.uint32, rgrad.uint64)
+
+
+def _common_dtype(a: Tensor, b: Tensor) -> Any:
+    """The dtype in which two tensors are compared: also of integers that operations do not promote."""
+    kinds = (a.dtype, b.dtype)
+    integral = not any(t.is_floating_point() or t.dtype == rgrad.bool for t in (a, b))
+    if kinds[0] == kinds[1] or not integral or not any(kind in _WIDE_UNSIGNED for kind in kinds):
+        return rgrad.promote_types(*kinds)
+    # As int64 a number from 2 ** 63 on is negative.
+    too_large = any(t.dtype == rgrad.uint64 and bool((t.view(rgrad.int64) < 0).any()) for t in (a, b))
+    return rgrad.float64 if too_large else rgrad.int64
+
+
 def _largest(difference: Tensor) -> tuple[Any, tuple[int, ...]]:
     """The largest element and its index."""
     at = int(difference.argmax())
@@ -354,7 +368,7 @@ class TensorLikePair(Pair):
         rtol, atol = self.rtol, self.atol
         with rgrad.no_grad():
             a, e = self.actual.detach().cpu(), self.expected.detach().cpu()
-            common = rgrad.promote_types(a.dtype, e.dtype)
+            common = _common_dtype(a, e)
             if a.dtype != e.dtype:
                 a, e = a.to(common), e.to(common)
             close = rgrad.isclose(a, e, rtol=rtol, atol=atol, equal_nan=self.equal_nan)

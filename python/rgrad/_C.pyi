@@ -3076,6 +3076,7 @@ _handle_torch_function: Any
 _has_torch_function: Any
 _increment_version: Any
 _infer_size: Any
+_is_alias_of: Any
 _is_batched: Any
 _is_checkpoint_valid: Any
 _is_compiling: Any

@@ -323,3 +323,9 @@ def test_the_order_of_dims_is_checked_against_the_given_formats():
 )
 def test_parts_as_copies_are_contiguous(copy):
     assert copy(last(*IMAGE)).is_contiguous()
+
+
+@pytest.mark.parametrize("pad", [(1, 2, 0, 1, 2, 1), (0, 1, 2, 0, 1, 1, 1, 2)])
+def test_channels_and_batches_of_channels_last_are_padded_like_others(pad):
+    x = torch.randn(2, 3, 4, 5)
+    assert torch.equal(F.pad(x.contiguous(memory_format=torch.channels_last), pad), F.pad(x, pad))

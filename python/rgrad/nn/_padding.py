@@ -51,6 +51,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         dim = input.dim() - 1 - place
         before, after = pad[2 * place], pad[2 * place + 1]
         _check_reach(input, dim, before, after, mode)
+        # The channels are the last dimension now, and what followed them is one place earlier.
         at = dim if not moved or dim == 0 else input.dim() - 1 if dim == 1 else dim - 1
         result = _pad_dimension(result, at, before, after, mode)
     return result.movedim(-1, 1) if moved else result

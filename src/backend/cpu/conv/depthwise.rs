@@ -35,7 +35,7 @@ pub fn is_depthwise(s: &ConvShape) -> bool {
     s.groups == s.c_in && s.c_in == s.c_out && s.groups >= FEWEST
 }
 
-/// What is computed from one grid.
+/// The geometry of a depthwise correlation over one phase-split grid.
 struct Plan {
     lattice: PhaseSplitInput,
     rows: Vec<Row>,

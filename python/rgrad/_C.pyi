@@ -3121,6 +3121,7 @@ _reset_peak_memory: Any
 _result_type: Any
 _safetensors_index: Any
 _safetensors_save: Any
+_saved_tensors_hooks_depth: Any
 _select_conv_backend: Any
 _set_anomaly_enabled: Any
 _set_autocast: Any

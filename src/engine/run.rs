@@ -10,7 +10,7 @@ use crate::backend::defer;
 use crate::bail;
 use crate::device::Device;
 use crate::error::{Result, check_interrupt};
-use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad_enabled};
+use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, PushesUndone, anomaly, grad_enabled};
 use crate::ops::{arith, interpreter, reduce};
 use crate::tensor::Tensor;
 
@@ -50,7 +50,7 @@ fn run_here(
         Goal::Into(wanted) => (Some(wanted), None),
         Goal::Return(wanted) => (Some(wanted), Some(wanted)),
     };
-    let _mode = ModeGuard::grad(options.create_graph);
+    let (_mode, _hooks) = (ModeGuard::grad(options.create_graph), PushesUndone::from_now_on());
     let mut task = GraphTask::new();
     task.discover(&roots);
     let mut found: Vec<Option<Tensor>> = vec![None; returned.map_or(0, <[Edge]>::len)];

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -21,6 +20,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
+use crate::storage::in_turn::{InTurn, drop_in_turn};
 use crate::storage::shared::shared;
 use crate::tensor::Tensor;
 
@@ -520,40 +520,19 @@ impl Clone for GradFn {
     }
 }
 
-thread_local! {
-    static DRAINING: Cell<bool> = const { Cell::new(false) };
-    static CONDEMNED: RefCell<Vec<Arc<Node>>> = const { RefCell::new(Vec::new()) };
-}
+thread_local!(static CONDEMNED: InTurn<Arc<Node>> = const { InTurn::new() });
 
-// Note [Dropping a long graph] A node owns the nodes of its inputs, through edges and saved tensors, so a naive drop
-// of a chain of a million nodes would recurse a million levels deep. All owning pointers to nodes are GradFns. While a
-// GradFn drops its node, the GradFns inside that node only append their nodes to a thread-local list, and the
-// outermost drop then empties the list in a loop.
+// Note [Dropping a long graph] A node owns the nodes of its inputs, through edges and saved tensors. All owning pointers to
+// nodes are GradFns, so that these are the links of Note [Dropping a long chain].
 impl Drop for GradFn {
     fn drop(&mut self) {
         // If another handle is dropped at the same moment, one of the two drops frees the node, and the GradFns inside
         // it then take care of the nodes below.
-        if self.0.as_ref().is_some_and(|node| Arc::strong_count(node) == 1) {
-            self.drop_last();
+        if self.0.as_ref().is_some_and(|node| Arc::strong_count(node) == 1)
+            && let Some(node) = self.0.take()
+        {
+            drop_in_turn(&CONDEMNED, node);
         }
-    }
-}
-
-impl GradFn {
-    #[inline(never)]
-    fn drop_last(&mut self) {
-        let outermost = DRAINING.try_with(|d| !d.replace(true)).unwrap_or(false);
-        let mut node = self.0.take();
-        if !outermost {
-            // The list may be gone while the thread ends; the node is then dropped recursively.
-            let _ = CONDEMNED.try_with(|c| c.borrow_mut().extend(node.take()));
-            return;
-        }
-        while node.is_some() {
-            drop(node);
-            node = CONDEMNED.try_with(|c| c.borrow_mut().pop()).ok().flatten();
-        }
-        let _ = DRAINING.try_with(|d| d.set(false));
     }
 }
 

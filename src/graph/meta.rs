@@ -9,6 +9,7 @@ use super::held::{GcVisitor, visit_hook};
 use super::hooks::{Handle, Hooks, PostAccumulateHook, TensorHook};
 use super::sync::{Guarded, change_shared};
 use crate::dtype::DType;
+use crate::storage::in_turn::{InTurn, drop_in_turn};
 use crate::tensor::Tensor;
 
 // How operations treat the tensor: no grad required, a leaf that requires grad, or a recorded result.
@@ -56,6 +57,23 @@ pub struct LeafHooks {
 
 /// Data whose type only the binding knows.
 pub type HostData = dyn Any + Send + Sync;
+
+/// A gradient, and hooks, which may have its object.
+type Owned = (Option<Tensor>, Option<Arc<LeafHooks>>);
+
+thread_local!(static OWNED: InTurn<Owned> = const { InTurn::new() });
+
+/// The gradient of a gradient and so on: see Note [Dropping a long chain].
+impl Drop for AutogradMeta {
+    #[inline]
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let owned = (state.grad.take(), state.hooks.take());
+        if owned.0.is_some() || owned.1.is_some() {
+            drop_in_turn(&OWNED, owned);
+        }
+    }
+}
 
 impl AutogradMeta {
     pub(crate) fn new() -> AutogradMeta {

@@ -35,6 +35,6 @@ pub use mode::{
 };
 pub use recompute::{Operands, Recipe, keep};
 pub use saved::{
-    SavedTensor, check_saved, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,
-    saved_tensor_hooks_active, with_saved, without_hooks,
+    PushesUndone, SavedTensor, check_saved, forbid_saved_tensor_hooks, hook_depth, pop_saved_tensor_hooks,
+    push_saved_tensor_hooks, saved_tensor_hooks_active, with_saved, without_hooks,
 };

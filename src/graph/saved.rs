@@ -505,6 +505,29 @@ pub fn pop_saved_tensor_hooks() {
     }
 }
 
+/// Undoes the pushes of this thread that come after it when dropped, as hooks that backward calls may enter contexts that they
+/// do not leave.
+pub struct PushesUndone(usize);
+
+impl PushesUndone {
+    pub fn from_now_on() -> PushesUndone {
+        PushesUndone(hook_depth())
+    }
+}
+
+impl Drop for PushesUndone {
+    fn drop(&mut self) {
+        while hook_depth() > self.0 {
+            pop_saved_tensor_hooks();
+        }
+    }
+}
+
+/// The number of hook pairs of this thread.
+pub fn hook_depth() -> usize {
+    if PAIRS.load(Ordering::Relaxed) == 0 { 0 } else { HOOKS.with_borrow(Vec::len) }
+}
+
 /// While a message is set, pushing hooks fails with it. Returns the previous message.
 ///
 /// # Errors

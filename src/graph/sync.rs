@@ -46,6 +46,17 @@ impl<T> Guarded<T> {
         f(&mut self.lock())
     }
 
+    /// The value of what nobody else has.
+    #[cfg(not(loom))]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
+    #[cfg(loom)]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// As [`Guarded::with`]; None while another thread holds the lock.
     pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.try_lock().map(|mut value| f(&mut value))

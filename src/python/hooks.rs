@@ -326,6 +326,12 @@ pub fn pop_saved_tensors_hooks() {
     graph::pop_saved_tensor_hooks();
 }
 
+/// The number of pairs of saved tensor hooks of this thread.
+#[pyfunction(name = "_saved_tensors_hooks_depth")]
+pub fn saved_tensors_hooks_depth() -> usize {
+    graph::hook_depth()
+}
+
 /// While the message is not None, pushing hooks on this thread fails with it; returns the previous message.
 #[pyfunction(name = "_set_saved_tensors_hooks_error")]
 #[pyo3(signature = (message))]

@@ -69,7 +69,8 @@ mod _C {
     use super::function::record_function;
     #[pymodule_export]
     use super::hooks::{
-        PyHookHandle, pop_saved_tensors_hooks, push_saved_tensors_hooks, set_saved_tensors_hooks_error,
+        PyHookHandle, pop_saved_tensors_hooks, push_saved_tensors_hooks, saved_tensors_hooks_depth,
+        set_saved_tensors_hooks_error,
     };
     #[pymodule_export]
     use super::interop::{as_tensor, from_numpy, tensor};

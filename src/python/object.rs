@@ -252,6 +252,21 @@ unsafe fn contents(py: Python<'_>, obj: *mut ffi::PyObject) -> *mut PyTensor {
     }
 }
 
+/// Whether the Rust part of an object has been written.
+///
+/// Note [Objects that are being made] A class that a program calls allocates its object, which the collector then knows, and with
+/// Python 3.11 its dict before `__new__` gets to write the tensor. The allocation of the dict may start a collection, or
+/// fail and free the object: both find zeros in place of a tensor.
+///
+/// # Safety
+/// `obj` is an object of the class or of a subclass.
+#[inline(always)]
+unsafe fn is_made(py: Python<'_>, obj: *mut ffi::PyObject) -> bool {
+    const { assert!(size_of::<Tensor>() == size_of::<*const ()>()) };
+    // SAFETY: a tensor is one pointer, which is not null; zeros are read as a null pointer.
+    unsafe { !(&raw const (*contents(py, obj)).tensor).cast::<*const ()>().read().is_null() }
+}
+
 /// The address of an object's dict pointer, which is null until an attribute is set.
 ///
 /// # Safety
@@ -348,12 +363,19 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
         if has_weakrefs(obj) {
             ffi::PyObject_ClearWeakRefs(obj);
         }
+        let is_made = is_made(Python::assume_attached(), obj);
         if has_dict(obj) {
-            let _ = Python::try_attach(|py| keep_attributes(py, obj));
+            let _ = Python::try_attach(|py| {
+                if is_made {
+                    keep_attributes(py, obj)
+                }
+            });
             clear_dict(obj);
         }
         let me = contents(Python::assume_attached(), obj);
-        if !anything_held() && !anything_borrowed() {
+        if !is_made {
+            // Nothing to drop: see Note [Objects that are being made].
+        } else if !anything_held() && !anything_borrowed() {
             std::ptr::drop_in_place(me);
         } else {
             // Dropping the tensor may free Python objects. At interpreter shutdown it may be skipped.
@@ -423,7 +445,9 @@ unsafe extern "C" fn clear(obj: *mut ffi::PyObject) -> c_int {
     unsafe {
         clear_dict(obj);
         let _ = Python::try_attach(|py| {
-            if let Ok(nothing) = Tensor::empty([0], crate::dtype::DType::F32) {
+            if is_made(py, obj)
+                && let Ok(nothing) = Tensor::empty([0], crate::dtype::DType::F32)
+            {
                 let old = (*contents(py, obj)).tensor.replace(py, nothing);
                 old.set_host(null_mut());
             }
@@ -441,7 +465,11 @@ unsafe extern "C" fn traverse(obj: *mut ffi::PyObject, visit: ffi::visitproc, ar
         if done == 0 && !dict.is_null() {
             done = visit(dict, arg);
         }
-        let t = (*contents(Python::assume_attached(), obj)).tensor.peek();
+        let py = Python::assume_attached();
+        if !is_made(py, obj) {
+            return done;
+        }
+        let t = (*contents(py, obj)).tensor.peek();
         if done == 0 && anything_held() && (t.meta().is_some() || t.base().is_some()) {
             let mut held = GcVisitor::default();
             held.tensor(t);

@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering,
 use std::sync::{Arc, OnceLock};
 
 use super::alloc;
+use super::in_turn::{InTurn, drop_in_turn};
 use super::shared::OnceShared;
 use crate::device::Device;
 use crate::dtype::Element;
@@ -575,6 +576,8 @@ impl Drop for Storage {
     }
 }
 
+thread_local!(static OWNERS: InTurn<Box<Owner>> = const { InTurn::new() });
+
 fn release(p: NonNull<Header>) {
     // SAFETY: the last handle is gone, so nobody else accesses the header; owner and counter are moved out once and
     // the block is freed once.
@@ -588,7 +591,8 @@ fn release(p: NonNull<Header>) {
         if !owner.is_null() {
             let owner = Box::from_raw(owner);
             let borrowed = matches!(*owner, Owner::Other(_)) && device == Device::Cpu;
-            drop(owner);
+            // The owner may be an array over the memory of a tensor over the memory of an array, and so on.
+            drop_in_turn(&OWNERS, owner);
             BORROWED.fetch_sub(borrowed as usize, Ordering::Relaxed);
         }
     }

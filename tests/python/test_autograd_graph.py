@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -560,3 +562,56 @@ def test_a_collection_that_asks_for_a_node_may_come_while_the_object_of_another_
     gc.set_threshold(*threshold)
     gc.collect()
     assert node.name() == "MulBackward0" and y.grad_fn is node and asked == ["ExpBackward0"]
+
+
+def test_a_collection_may_come_while_an_object_of_a_class_is_made():
+    x = torch.ones(3, requires_grad=True)
+    x.register_hook(lambda g: g)
+
+    class Special(torch.Tensor):
+        pass
+
+    threshold = gc.get_threshold()
+    gc.collect()
+    try:
+        gc.set_threshold(50)
+        # They are kept, so that their dicts are new ones.
+        kept = [torch.nn.Parameter(torch.ones(3)) for _ in range(3000)]
+        kept += [Special([1.0]) for _ in range(3000)]
+        kept += [torch.ones(1).as_subclass(Special) for _ in range(3000)]
+    finally:
+        gc.set_threshold(*threshold)
+    assert len(kept) == 9000 and all(k.sum().item() in (1.0, 3.0) for k in kept)
+
+
+LONG_CHAINS = {
+    "gradients of gradients": """
+tensors = [torch.ones(1) for _ in range(100_000)]
+for a, b in zip(tensors, tensors[1:]):
+    a.grad = b
+head = tensors[0]
+del tensors, a, b
+del head
+""",
+    "arrays over memory of tensors": """
+t = torch.ones(3)
+for _ in range(100_000):
+    t = torch.from_numpy(t.numpy())
+assert t.sum() == 3
+del t
+""",
+    "tensors over memory of tensors by DLPack": """
+t = torch.ones(3)
+for _ in range(100_000):
+    t = torch.from_dlpack(t)
+del t
+""",
+}
+
+
+@pytest.mark.parametrize("program", LONG_CHAINS.values(), ids=LONG_CHAINS)
+def test_long_chains_are_dropped_without_recursion(program):
+    done = subprocess.run(
+        [sys.executable, "-c", f"import rgrad as torch{program}print('survived')"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr

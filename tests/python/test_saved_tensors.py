@@ -290,3 +290,18 @@ def test_leaving_a_block_that_was_not_entered_has_no_effect():
         assert torch.autograd.graph.innermost_saved_tensors_hooks() is block
     block.__exit__()
     assert torch.autograd.graph.innermost_saved_tensors_hooks() is None
+
+
+def test_hooks_that_backward_enters_end_with_it():
+    x = torch.ones(3, requires_grad=True)
+    product = x * x
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: t * 10, lambda t: t)
+
+    def enter(grad):
+        hooks.__enter__()
+        return grad
+
+    product.register_hook(enter)
+    product.sum().backward()
+    y = x * 2
+    assert (y * y).grad_fn._saved_self.tolist() == [2.0, 2.0, 2.0]

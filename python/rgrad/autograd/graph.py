@@ -83,11 +83,12 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if self._of_program:
             refuse_hooks()
+        blocks = entered_blocks()
         _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
-        _entered.__dict__.setdefault("blocks", []).append(self)
+        blocks.append(self)
 
     def __exit__(self, *exc: object) -> None:
-        if blocks := getattr(_entered, "blocks", None):
+        if blocks := entered_blocks():
             blocks.pop()
         _C._pop_saved_tensors_hooks()
 
@@ -96,14 +97,21 @@ class saved_tensors_hooks:
 _entered = threading.local()
 
 
+def entered_blocks() -> list[saved_tensors_hooks]:
+    """The blocks that this thread is in; those that were entered in a backward have ended with it."""
+    blocks = _entered.__dict__.setdefault("blocks", [])
+    del blocks[_C._saved_tensors_hooks_depth() :]
+    return blocks
+
+
 def hooks_of_programs() -> bool:
     """Whether this thread is in a block with hooks of a program."""
-    return any(block._of_program for block in getattr(_entered, "blocks", ()))
+    return any(block._of_program for block in entered_blocks())
 
 
 def innermost_saved_tensors_hooks() -> saved_tensors_hooks | None:
     """The block whose hooks get what operations of this thread save now."""
-    blocks = getattr(_entered, "blocks", None)
+    blocks = entered_blocks()
     return blocks[-1] if blocks else None
 
 

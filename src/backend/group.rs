@@ -29,6 +29,8 @@ pub struct Fusion {
     pub parts: bool,
     /// Pointwise operations on the result of a reduction of all elements.
     pub totals: bool,
+    /// Pointwise operations that compute in int32 or int64.
+    pub integers: bool,
 }
 
 /// How many results a call has.

@@ -125,6 +125,24 @@ impl Formula {
         self.steps.iter().map(|s| if let Step::Param(k) = s { k + 1 } else { 0 }).max().unwrap_or(0)
     }
 
+    /// Whether the first result is 0 or 1 for all arguments that are, in any type.
+    pub fn keeps_truths(&self) -> bool {
+        let mut kept: Vec<bool> = Vec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            let all = |of: &[usize]| of.iter().all(|k| kept.get(*k) == Some(&true));
+            kept.push(match step {
+                Step::Arg(_) => true,
+                Step::Param(_) => false,
+                Step::Lit(v) => *v == 0.0 || *v == 1.0,
+                Step::Do(p, _) if p.is_truth() => true,
+                Step::Do(Prim::Select, [_, yes, no]) => all(&[*yes, *no]),
+                Step::Do(Prim::Mul | Prim::Maximum | Prim::Minimum, [a, b, _]) => all(&[*a, *b]),
+                Step::Do(..) => false,
+            });
+        }
+        self.results.first().is_some_and(|r| kept[*r])
+    }
+
     /// Whether argument `k` is read.
     pub fn reads(&self, k: usize) -> bool {
         self.steps.contains(&Step::Arg(k))

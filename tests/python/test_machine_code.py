@@ -99,9 +99,7 @@ def channels(x, bias):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 def test_rows_that_are_apart_in_memory_and_broadcast_rows_are_used_where_they_lie(isa, program, dtype):
     x, bias = (data(68, 1002, seed=1) * 50).to(dtype), data(1002, seed=2).to(dtype)
-    assert all(
-        same(a, b) for a, b in zip(flat(torch.compile(program)(x, bias)), flat(program(x, bias)), strict=True)
-    )
+    assert all(same(a, b) for a, b in zip(flat(torch.compile(program)(x, bias)), flat(program(x, bias)), strict=True))
 
 
 def digest() -> str:
@@ -202,3 +200,40 @@ def test_pieces_of_a_result_as_long_as_a_block_are_written_where_they_belong(isa
 
     x = data(35, n)
     assert all(same(a, b) for a, b in zip(torch.compile(pieces)(x), pieces(x), strict=True))
+
+
+INTEGERS = {
+    "arithmetic": lambda x, y: (x * y - 3) + (-x).abs() * (x - y),
+    "bits": lambda x, y: ((x | y) & ~x) ^ (y << 2) ^ (x >> (y & 7)),
+    "shifts by all counts": lambda x, y: (x << y) + (x >> y),
+    "conditions": lambda x, y: (torch.where((x > 0) & (y < 7) | ~(x <= y), x, -y).clamp(-5, 20), (x == y) ^ (y > 3)),
+    "quotients": lambda x, y: (x // y.clamp(min=1) + x % y.clamp(min=1)) * 3,
+    "in place": lambda x, y: x.add_(y).mul_(3).masked_fill_(y > 5, 7),
+    "other types": lambda x, y: ((x.float() * 0.5).to(x.dtype) + y, (x.to(torch.int32) + 1).to(torch.int64) * y),
+    "booleans": lambda x, y: ((x > 0) & (y > 0) | (x == 3)).float().sum(),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.uint8])
+@pytest.mark.parametrize("program", INTEGERS.values(), ids=INTEGERS)
+def test_integers_have_the_values_of_eager_kernels(isa, program, dtype):
+    generator = torch.Generator().manual_seed(3)
+    bounds = torch.iinfo(dtype)
+    x, y = (torch.randint(bounds.min, bounds.max, (40_003,), generator=generator, dtype=dtype) for _ in range(2))
+    x[::3] = x[::3] % 40
+    y[::2] = y[::2] % 70
+    wanted = flat(program(x.clone(), y.clone()))
+    got = flat(torch.compile(program)(x.clone(), y.clone()))
+    assert all(same(a, b) for a, b in zip(got, wanted, strict=True))
+
+
+@pytest.mark.own_region
+def test_masks_and_integers_are_computed_in_groups():
+    f, i = data(), torch.arange(100_000)
+    kept = []
+    lines = groups(log_of(lambda: kept.append(torch.where((f > 0) & ~(f > 1) | (f < -1), f * 2, f))))
+    assert len(lines) == 1 and "1 of 8 results stored" in lines[0]
+    lines = groups(log_of(lambda: kept.append(torch.where((i > 3) & (i < 99), i * i + 1, -i))))
+    assert len(lines) == 1 and "int64 elements, 1 of 7 results stored" in lines[0]
+    lines = groups(log_of(lambda: kept.append((f > 0) & (f < 1) | (f == 3))))
+    assert len(lines) == 1 and "1 of 5 results stored" in lines[0]

@@ -103,7 +103,7 @@ impl Backend for Cpu {
     }
 
     fn fusion(&self) -> Fusion {
-        Fusion { reductions: true, softmax: true, parts: true, totals: false }
+        Fusion { reductions: true, softmax: true, parts: true, totals: false, integers: true }
     }
 
     fn known(&self, question: Question, x: View) -> Result<Option<bool>> {

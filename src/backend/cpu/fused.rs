@@ -17,17 +17,15 @@ use smallvec::SmallVec;
 
 use super::copy::{GRAIN, StridedCursor, Writer};
 use super::machine::{In, Kernel, LANES, Out, Pool};
-use super::math::Math;
 use super::output::{Cells, Output, Rows, write_one};
 use super::parallel::{for_chunks_mut, parallel_for};
 use super::pointwise::{OperandAccess, OperandCursor};
-use super::reduce::Ordered;
 use crate::backend::View;
 use crate::backend::group::{Call, Group, GroupOperand, Level, Work};
 use crate::backend::pointwise::Operand;
-use crate::dtype::{Bool8, DType, Real};
+use crate::dtype::{Bool8, DType};
 use crate::error::{Error, Result};
-use crate::formula::ARGS;
+use crate::formula::{ARGS, Int};
 use parts::Sunk;
 use program::{Buffer, Code, Extent, Fill, Grouped, Instruction, Place, Program};
 use rowwise::Rowwise;
@@ -41,14 +39,13 @@ pub fn run(group: &Group) -> Result<bool> {
     match group.compute {
         DType::F32 => run_as::<f32>(group),
         DType::F64 => run_as::<f64>(group),
+        DType::I32 => run_as::<Int<i32>>(group),
+        DType::I64 => run_as::<Int<i64>>(group),
         _ => Ok(false),
     }
 }
 
-fn run_as<T: Grouped>(group: &Group) -> Result<bool>
-where
-    T::Stored: Real + Ordered + Math,
-{
+fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     let sunk = Sunk::of(group);
     let operands = sunk.as_ref().map(|sunk| sunk.operands(group));
     let group = &match (&sunk, &operands) {
@@ -88,7 +85,7 @@ where
     for (call, view) in group.results.iter().filter(|(call, _)| group.calls[*call].level == Level::Total) {
         if let Some(k) = program.totals.iter().position(|(at, _)| at == call) {
             let mut of: Vec<T> = runs.iter().skip(k).step_by(count).copied().collect();
-            let total = T::total(&program.totals[k].1, &mut of);
+            let total = program.totals[k].1.total(&mut of);
             write_one::<T::Stored>(*view, bytemuck::cast(total))?;
         }
     }
@@ -446,12 +443,12 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                     part.copy_from_slice(&row[from..from + part.len()]);
                 }
             }
-            Code::Sum(r) => T::rows(r, ins[0], LANES, out),
-            Code::Reduce(r) => T::rows(r, ins[0], program.n, out),
-            Code::Run(k) => runs[*k] = T::run(&program.totals[*k].1, ins[0]),
+            Code::Sum(r) => r.rows(ins[0], LANES, out),
+            Code::Reduce(r) => r.rows(ins[0], program.n, out),
+            Code::Run(k) => runs[*k] = program.totals[*k].1.run(ins[0]),
             Code::Softmax(rows) => rows([ins[0]], program.n, out),
             Code::SoftmaxBackward(rows) => rows([ins[0], ins[1]], program.n, out),
-            Code::Round(to) => T::round(*to, ins[0], out),
+            Code::Round(_, round) => round(ins[0], out),
         }
         self.truth = truth;
     }

@@ -31,7 +31,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::formula::Formula;
-use crate::formula::record::Prim;
+use crate::formula::record::{Prim, Step};
 use crate::layout::Layout;
 use crate::storage::{Access, Storage};
 
@@ -84,6 +84,49 @@ impl Deferred {
         if waits { self.settled() } else { Ok(self.now) }
     }
 
+    /// The dtypes of elements that groups compute in.
+    fn groups(&self, dtype: DType) -> bool {
+        match dtype {
+            DType::F32 | DType::F64 => true,
+            DType::I32 | DType::I64 => self.now.fusion().integers,
+            _ => false,
+        }
+    }
+
+    /// How a pointwise operation is queued; None if it cannot be.
+    fn form<'f>(
+        &self,
+        program: &Program<'f>,
+        compute: DType,
+        operands: &[Operand],
+        params: &[Scalar],
+        out: View,
+    ) -> Option<Form<'f>> {
+        let Program { kernel, formula, .. } = *program;
+        let is_boolean = |o: &Operand| match o {
+            Operand::View(v) => v.dtype == DType::Bool,
+            Operand::Number(s) => matches!(s, Scalar::Bool(_) | Scalar::Int(0 | 1)),
+            Operand::Unread => true,
+        };
+        if out.dtype == DType::Bool && params.is_empty() && operands.iter().all(is_boolean) {
+            let form = of_booleans(kernel, formula());
+            if form.is_some() {
+                return form;
+            }
+        }
+        // Narrow integers would be wrapped where they are stored, and so would have to be read again.
+        let exact = match kernel {
+            Kernel::Same { .. } if compute.is_float() => true,
+            Kernel::Same { .. } => out.dtype == compute,
+            Kernel::Truth { .. } => true,
+        };
+        (exact && self.groups(compute) && kernel.computes(compute)).then(|| Form {
+            kernel,
+            formula: formula(),
+            compute,
+        })
+    }
+
     fn push(
         &self,
         name: &'static str,
@@ -94,6 +137,26 @@ impl Deferred {
     ) -> Result<()> {
         push(Entry { name, work, compute, ins, out: Held::of(out) })
     }
+}
+
+/// A pointwise operation as it is queued.
+struct Form<'f> {
+    kernel: Kernel,
+    formula: &'f Formula,
+    compute: DType,
+}
+
+/// An operation on booleans in a form that computes it in any dtype, on zeros and ones.
+fn of_booleans<'f>(kernel: Kernel, formula: &'f Formula) -> Option<Form<'f>> {
+    const ALL: [DType; 4] = [DType::F32, DType::F64, DType::I32, DType::I64];
+    // Of bits, which numbers of floating point have no loops for.
+    let (kernel, formula) = match formula.steps() {
+        [Step::Arg(0), Step::Arg(1), Step::Do(Prim::BitAnd, [0, 1, _])] => step(Prim::And)?,
+        [Step::Arg(0), Step::Arg(1), Step::Do(Prim::BitOr, [0, 1, _])] => step(Prim::Or)?,
+        _ => (kernel, formula),
+    };
+    let any = formula.keeps_truths() && ALL.into_iter().all(|dtype| kernel.computes(dtype));
+    any.then_some(Form { kernel, formula, compute: DType::Bool })
 }
 
 fn held(v: View) -> In {
@@ -157,12 +220,13 @@ impl Backend for Deferred {
             return self.now.pointwise(program, compute, operands, params, out);
         }
         let views = operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None });
-        let floats = matches!(compute, DType::F32 | DType::F64) && program.kernel.computes(compute);
         let reads = operands.iter().any(|o| !matches!(o, Operand::Unread));
-        if !floats || !reads || !is_worth(out.layout.numel(), views.chain([out])) {
+        let worth = reads && is_worth(out.layout.numel(), views.chain([out]));
+        let form = if worth { self.form(program, compute, operands, params, out) } else { None };
+        let Some(Form { kernel, formula, compute }) = form else {
             return if waits { self.settled()? } else { self.now }
                 .pointwise(program, compute, operands, params, out);
-        }
+        };
         let ins = operands
             .iter()
             .map(|o| match o {
@@ -171,8 +235,7 @@ impl Backend for Deferred {
                 Operand::Unread => In::Unread,
             })
             .collect();
-        let formula = kept((program.formula)());
-        let work = Work::Map { kernel: program.kernel, formula, params: SmallVec::from_slice(params) };
+        let work = Work::Map { kernel, formula: kept(formula), params: SmallVec::from_slice(params) };
         self.push(program.name, work, compute, ins, out)?;
         Ok(true)
     }
@@ -180,16 +243,15 @@ impl Backend for Deferred {
     fn copy(&self, src: View, out: View) -> Result<()> {
         let same = src.storage.same(out.storage);
         let exact = matches!(src.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::Bool | DType::U8);
-        let floats = matches!(out.dtype, DType::F32 | DType::F64) || out.dtype.is_half() && exact;
-        if !floats || same || !is_worth(out.layout.numel(), [src, out].into_iter()) {
+        let groups = self.groups(out.dtype) || out.dtype.is_half() && exact;
+        if !groups || same || !is_worth(out.layout.numel(), [src, out].into_iter()) {
             return self.free(&[src], out)?.copy(src, out);
         }
         self.push("copy_", Work::Copy, out.dtype.wide(), smallvec![held(src)], out)
     }
 
     fn fill(&self, out: View, value: Scalar) -> Result<()> {
-        let floats = matches!(out.dtype, DType::F32 | DType::F64);
-        if !floats || !is_worth(out.layout.numel(), [out].into_iter()) {
+        if !self.groups(out.dtype) || !is_worth(out.layout.numel(), [out].into_iter()) {
             return self.free(&[], out)?.fill(out, value);
         }
         self.push("fill_", Work::Copy, out.dtype, smallvec![In::Number(value)], out)
@@ -241,8 +303,8 @@ impl Backend for Deferred {
     }
 
     fn fill_masked(&self, out: View, mask: View, value: Scalar) -> Result<()> {
-        let floats = matches!(out.dtype, DType::F32 | DType::F64);
-        match step(Prim::Select).filter(|(kernel, _)| floats && kernel.computes(out.dtype)) {
+        let groups = self.groups(out.dtype);
+        match step(Prim::Select).filter(|(kernel, _)| groups && kernel.computes(out.dtype)) {
             Some((kernel, formula)) if is_worth(out.layout.numel(), [out, mask].into_iter()) => {
                 let work = Work::Map { kernel, formula: kept(formula), params: SmallVec::new() };
                 let ins = smallvec![held(mask), In::Number(value), held(out)];

@@ -24,6 +24,7 @@ pub struct Planned {
     pub entries: Vec<usize>,
     /// By entry.
     pub levels: Vec<Level>,
+    /// As of an entry.
     pub compute: DType,
     pub numel: usize,
     /// Elements per row; 0 if there are no rows.
@@ -106,6 +107,14 @@ pub fn plan(entries: &[Entry], fusion: impl Fn(Device) -> Fusion) -> Plan {
     planner.plan
 }
 
+/// The dtype that entries of two dtypes compute in together: booleans do in any.
+fn common(a: DType, b: DType) -> Option<DType> {
+    match (a, b) {
+        (DType::Bool, other) | (other, DType::Bool) => Some(other),
+        _ => (a == b).then_some(a),
+    }
+}
+
 fn id(v: &Held) -> usize {
     v.storage.id()
 }
@@ -183,7 +192,7 @@ impl Entry {
     fn is_exact(&self) -> bool {
         let truth = matches!(self.work, Work::Map { kernel: Kernel::Truth { .. }, .. });
         match self.out.dtype {
-            DType::Bool => truth,
+            DType::Bool => truth || self.compute == DType::Bool,
             dtype => !truth && (dtype == self.compute || self.rounded().is_some()),
         }
     }
@@ -236,6 +245,7 @@ impl Planner<'_> {
         let joined = candidates.into_iter().find_map(|g| Some((g, self.fit_in(at, g, &writers, fusion)?)));
         let (group, Fit { level, n, part }) = joined.unwrap_or_else(|| self.open(at, fusion));
         let planned = &mut self.plan.groups[group];
+        planned.compute = common(planned.compute, e.compute).unwrap_or(planned.compute);
         planned.n = planned.n.max(n);
         planned.part = planned.part.max(part);
         planned.has_total |= level == Level::Total;
@@ -272,7 +282,7 @@ impl Planner<'_> {
     fn fit_in(&self, at: usize, g: usize, writers: &[(usize, usize)], fusion: Fusion) -> Option<Fit> {
         let (e, group) = (&self.entries[at], &self.plan.groups[g]);
         if group.closed
-            || group.compute != e.compute
+            || common(group.compute, e.compute).is_none()
             || group.entries.len() >= MOST
             || writers.iter().any(|(_, w)| self.group_of[*w].0 > g)
             || e.out.storage.device() != self.entries[group.entries[0]].out.storage.device()

@@ -67,7 +67,7 @@ pub enum Work {
 pub struct Entry {
     pub name: &'static str,
     pub work: Work,
-    /// The dtype that it computes in.
+    /// The dtype that it computes in; bool if it takes and makes booleans, with the same results in any dtype.
     pub compute: DType,
     pub ins: SmallVec<[In; 3]>,
     pub out: Held,

@@ -10,7 +10,8 @@ use super::queue::{Entry, Held, In, Work};
 use crate::backend::View;
 use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work as Computed};
 use crate::backend::interface::{Backend, of_now};
-use crate::backend::pointwise::{Operand, Program};
+use crate::backend::pointwise::{Operand, Program, compute_type};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::storage::Storage;
 
@@ -245,7 +246,7 @@ fn fuse(
         calls.push(Call { name: e.name, work, level, rounded: e.rounded(), args });
     }
     backend.fused(&Group {
-        compute: group.compute,
+        compute: if group.compute == DType::Bool { DType::F32 } else { group.compute },
         numel: group.numel,
         n: group.n,
         part: group.part,
@@ -288,8 +289,9 @@ fn alone<'m>(backend: &dyn Backend, e: &'m Entry, view: &dyn Fn(&'m Held) -> Vie
         (Work::Map { kernel, formula, params }, ..) => {
             let formula = || &**formula;
             let program = Program { name: e.name, kernel: *kernel, formula: &formula };
-            let done = backend.pointwise(&program, e.compute, &operands, params, out)?;
-            crate::ensure!(done, crate::error::Error::DtypeNotImplemented { op: e.name, dtype: e.compute });
+            let compute = compute_type(e.compute);
+            let done = backend.pointwise(&program, compute, &operands, params, out)?;
+            crate::ensure!(done, crate::error::Error::DtypeNotImplemented { op: e.name, dtype: compute });
             Ok(())
         }
         (Work::Copy, [Operand::Number(s)], _) => backend.fill(out, *s),

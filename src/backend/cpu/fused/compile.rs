@@ -25,7 +25,7 @@ pub(super) fn compile<T: Grouped>(program: &mut Program<T>, formulas: &[Option<&
         .iter()
         .zip(formulas)
         .map(|(i, f)| {
-            let is_round = matches!(i.code, Code::Round(_)) && T::Stored::DTYPE == DType::F32;
+            let is_round = matches!(i.code, Code::Round(..)) && T::Stored::DTYPE == DType::F32;
             is_round || f.is_some_and(|f| T::is_compiled(f))
         })
         .collect();
@@ -271,7 +271,7 @@ impl<T: Grouped> Fusion<'_, T> {
                 });
             }
             let work = match (&instructions[i].code, self.formulas[i]) {
-                (Code::Round(to), _) => Work::Round(*to),
+                (Code::Round(to, _), _) => Work::Round(*to),
                 (_, Some(formula)) => Work::Formula(formula, draft.numbers.len()),
                 _ => return None,
             };

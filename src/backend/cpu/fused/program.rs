@@ -15,22 +15,21 @@ use crate::backend::cpu::reduce::{BlockReduction, RUN, block_reduction};
 use crate::backend::cpu::softmax;
 use crate::backend::group::{Group, GroupOperand, LONGEST_ROW, Level, Value, Work};
 use crate::backend::pointwise::Loop;
+use crate::backend::reduce::ReduceOp;
 use crate::backend::softmax::Kind;
 use crate::dtype::{Bool8, DType, Element, Scalar};
-use crate::formula::{ARGS, Formula};
+use crate::formula::{ARGS, Formula, Int};
 use crate::layout::collapse;
 
 use super::compile::compile;
 
 /// A type that groups are computed in.
 pub(super) trait Grouped: Interpreted {
-    fn reduction(op: crate::backend::reduce::ReduceOp) -> Option<BlockReduction<Self::Stored>>;
+    fn reduction(op: ReduceOp) -> Option<Reduction<Self>>;
     fn softmax(kind: Kind) -> Option<Rows<Self, 1>>;
     fn softmax_backward(kind: Kind) -> Option<Rows<Self, 2>>;
-    fn round(to: DType, x: &[Self], out: &mut [Self]);
-    fn total(r: &BlockReduction<Self::Stored>, runs: &mut [Self]) -> Self;
-    fn run(r: &BlockReduction<Self::Stored>, x: &[Self]) -> Self;
-    fn rows(r: &BlockReduction<Self::Stored>, x: &[Self], n: usize, out: &mut [Self]);
+    /// What rounds to a half type.
+    fn rounding(to: DType) -> Option<Rounding<Self>>;
     /// Whether machine code can be made of a formula.
     fn is_compiled(formula: &Formula) -> bool;
     /// The machine code of a recipe; see [`machine::kernel`].
@@ -42,41 +41,24 @@ pub(super) trait Grouped: Interpreted {
 /// A kernel of whole rows: inputs, length of a row, output.
 type Rows<T, const N: usize> = fn([&[T]; N], usize, &mut [T]);
 
-macro_rules! floats {
-    ($($t:ty)*) => { $(impl Grouped for $t {
-        fn reduction(op: crate::backend::reduce::ReduceOp) -> Option<BlockReduction<$t>> {
-            block_reduction(op)
-        }
-        fn softmax(kind: Kind) -> Option<Rows<$t, 1>> {
-            Some(match kind {
-                Kind::Softmax => |[x], n, out| softmax::softmax_rows(x, n, out),
-                Kind::LogSoftmax => |[x], n, out| softmax::log_softmax_rows(x, n, out),
-            })
-        }
-        fn softmax_backward(kind: Kind) -> Option<Rows<$t, 2>> {
-            Some(match kind {
-                Kind::Softmax => |[g, y], n, out| softmax::softmax_backward_rows(g, y, n, out),
-                Kind::LogSoftmax => |[g, y], n, out| softmax::log_softmax_backward_rows(g, y, n, out),
-            })
-        }
+type Rounding<T> = fn(&[T], &mut [T]);
+
+/// A reduction of rows and of runs, with the kernel of the operation.
+pub(super) trait Reduces<T>: Sync {
+    fn is_sum(&self) -> bool;
+    /// As [`BlockReduction::total`].
+    fn total(&self, runs: &mut [T]) -> T;
+    fn run(&self, x: &[T]) -> T;
+    fn rows(&self, x: &[T], n: usize, out: &mut [T]);
+}
+
+pub(super) type Reduction<T> = Box<dyn Reduces<T>>;
+
+macro_rules! grouped {
+    (@machine $t:ty) => {
         fn with_spare<R>(f: impl FnOnce(&mut Vec<Vec<$t>>) -> R) -> Option<R> {
             thread_local!(static SPARE: RefCell<Vec<Vec<$t>>> = const { RefCell::new(Vec::new()) });
             SPARE.try_with(|spare| f(&mut spare.borrow_mut())).ok()
-        }
-        fn round(to: DType, x: &[$t], out: &mut [$t]) {
-            match to {
-                DType::F16 => round_through::<$t, f16>(x, out),
-                _ => round_through::<$t, bf16>(x, out),
-            }
-        }
-        fn total(r: &BlockReduction<$t>, runs: &mut [$t]) -> $t {
-            r.total(runs)
-        }
-        fn run(r: &BlockReduction<$t>, x: &[$t]) -> $t {
-            r.run(x)
-        }
-        fn rows(r: &BlockReduction<$t>, x: &[$t], n: usize, out: &mut [$t]) {
-            r.rows(x, n, out);
         }
         fn is_compiled(formula: &Formula) -> bool {
             machine::is_compiled::<$t>(formula)
@@ -84,9 +66,67 @@ macro_rules! floats {
         fn machine(recipe: &Recipe) -> Option<Arc<Kernel>> {
             machine::kernel::<$t>(recipe)
         }
+    };
+    (floats $($t:ty)*) => { $(
+        impl Reduces<$t> for BlockReduction<$t> {
+            fn is_sum(&self) -> bool {
+                BlockReduction::is_sum(self)
+            }
+            fn total(&self, runs: &mut [$t]) -> $t {
+                BlockReduction::total(self, runs)
+            }
+            fn run(&self, x: &[$t]) -> $t {
+                BlockReduction::run(self, x)
+            }
+            fn rows(&self, x: &[$t], n: usize, out: &mut [$t]) {
+                BlockReduction::rows(self, x, n, out);
+            }
+        }
+        impl Grouped for $t {
+            fn reduction(op: ReduceOp) -> Option<Reduction<$t>> {
+                Some(Box::new(block_reduction::<$t>(op)?))
+            }
+            fn softmax(kind: Kind) -> Option<Rows<$t, 1>> {
+                Some(match kind {
+                    Kind::Softmax => |[x], n, out| softmax::softmax_rows(x, n, out),
+                    Kind::LogSoftmax => |[x], n, out| softmax::log_softmax_rows(x, n, out),
+                })
+            }
+            fn softmax_backward(kind: Kind) -> Option<Rows<$t, 2>> {
+                Some(match kind {
+                    Kind::Softmax => |[g, y], n, out| softmax::softmax_backward_rows(g, y, n, out),
+                    Kind::LogSoftmax => |[g, y], n, out| softmax::log_softmax_backward_rows(g, y, n, out),
+                })
+            }
+            fn rounding(to: DType) -> Option<Rounding<$t>> {
+                match to {
+                    DType::F16 => Some(round_through::<$t, f16>),
+                    DType::BF16 => Some(round_through::<$t, bf16>),
+                    _ => None,
+                }
+            }
+            grouped! { @machine $t }
+        }
+    )* };
+    // Pointwise operations alone.
+    (integers $($t:ty)*) => { $(impl Grouped for $t {
+        fn reduction(_: ReduceOp) -> Option<Reduction<$t>> {
+            None
+        }
+        fn softmax(_: Kind) -> Option<Rows<$t, 1>> {
+            None
+        }
+        fn softmax_backward(_: Kind) -> Option<Rows<$t, 2>> {
+            None
+        }
+        fn rounding(_: DType) -> Option<Rounding<$t>> {
+            None
+        }
+        grouped! { @machine $t }
     })* };
 }
-floats!(f32 f64);
+grouped! { floats f32 f64 }
+grouped! { integers Int<i32> Int<i64> }
 
 /// Rounds numbers to those that a narrower type has.
 fn round_through<T: Element, H: Element>(x: &[T], out: &mut [T]) {
@@ -185,15 +225,15 @@ pub(super) enum Code<T: Grouped> {
     Repeat,
     /// A part of each row.
     Part(usize),
-    Reduce(BlockReduction<T::Stored>),
+    Reduce(Reduction<T>),
     /// The end of a sum of rows, from the accumulators of machine code.
-    Sum(BlockReduction<T::Stored>),
+    Sum(Reduction<T>),
     /// Into the list of runs of a total.
     Run(usize),
     Softmax(Rows<T, 1>),
     SoftmaxBackward(Rows<T, 2>),
     /// To the values of a half type.
-    Round(DType),
+    Round(DType, Rounding<T>),
     /// Several of these in one loop.
     Machine(Arc<Kernel>, Pool),
 }
@@ -254,7 +294,7 @@ pub(super) struct Program<T: Grouped> {
     pub(super) buffers: Vec<Buffer>,
     /// By call.
     pub(super) places: Vec<Place>,
-    pub(super) totals: Vec<(usize, BlockReduction<T::Stored>)>,
+    pub(super) totals: Vec<(usize, Reduction<T>)>,
     /// By operand, the elements from one row to the next, if machine code can use it where it lies.
     pub(super) strides: Vec<Option<usize>>,
     /// By operand, the type of its elements if they are bytes that machine code can use where they lie.
@@ -429,7 +469,7 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
             }
         };
         Some(match call.rounded {
-            Some(to) => self.push(Code::Round(to), smallvec![place], smallvec![], extent),
+            Some(to) => self.push(Code::Round(to, T::rounding(to)?), smallvec![place], smallvec![], extent),
             None => place,
         })
     }

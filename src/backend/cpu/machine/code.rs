@@ -23,6 +23,18 @@ pub enum Two {
     Xor,
     AddBits,
     SubBits,
+    /// The product of integers, which wraps; of 8 bytes with AVX-512 alone.
+    MulBits,
+    /// The product of the lower halves of integers of 8 bytes, without signs.
+    MulHalves,
+    /// The lesser integer, and the greater; of 8 bytes with AVX-512 alone.
+    MinBits,
+    MaxBits,
+    /// The first shifted by the second, without sign; 0 if that is not less than the number of bits.
+    ShiftLeft,
+    ShiftRight,
+    /// To the right, filled with the sign; of 8 bytes with AVX-512 alone.
+    ShiftSigned,
     /// The first if it is less, as `Max` the first if it is greater, else the second.
     Min,
     Max,
@@ -32,7 +44,8 @@ pub enum Two {
 
 impl Two {
     pub const fn commutes(self) -> bool {
-        matches!(self, Two::Add | Two::Mul | Two::And | Two::Or | Two::Xor | Two::AddBits)
+        use Two::{Add, AddBits, And, MaxBits, MinBits, Mul, MulBits, MulHalves, Or, Xor};
+        matches!(self, Add | Mul | And | Or | Xor | AddBits | MulBits | MulHalves | MinBits | MaxBits)
     }
 }
 
@@ -63,6 +76,9 @@ pub enum Compare {
     Less,
     LessOrEqual,
     Equal,
+    /// Of integers.
+    LessBits,
+    EqualBits,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -202,6 +218,11 @@ pub(super) fn record<R>(is_512: bool, f: impl FnOnce() -> R) -> (R, Vec<Inst>) {
     (result, TAPE.with_borrow_mut(|tape| std::mem::take(&mut tape.insts)))
 }
 
+/// Whether instructions are recorded for AVX-512.
+pub(super) fn is_512() -> bool {
+    TAPE.with_borrow(|tape| tape.is_512)
+}
+
 /// A vector of numbers of type `T`.
 pub struct Sym<T>(pub(super) Index, PhantomData<T>);
 
@@ -266,7 +287,7 @@ macro_rules! sym {
                 }
             }
             fn scaled(self, n: Self) -> Option<Self> {
-                TAPE.with_borrow(|tape| tape.is_512).then(|| self.two(Two::Scale, n))
+                is_512().then(|| self.two(Two::Scale, n))
             }
             fn abs(self) -> Self {
                 self.two(Two::And, Sym::of($t::from_bits($bits::MAX >> 1)))

@@ -1,6 +1,7 @@
-//! From formulas to instructions.
+//! From formulas to instructions: what all types share, and floating point.
 
 use super::code::{Code, Index, Inst, Logic, One, Sym, Truth, Two, push, record};
+use super::integers;
 use super::recipe::{Recipe, Source, Work};
 use crate::backend::cpu::math;
 use crate::backend::cpu::math::lanes::Lanes;
@@ -13,14 +14,15 @@ const MOST: usize = 1024;
 
 /// A type that machine code computes in.
 pub trait Compiled: bytemuck::Pod {
-    const IS_DOUBLE: bool;
+    const IS_INTEGER: bool;
     /// The elementary functions that are emitted.
     const FUNCTIONS: &'static [Prim];
     fn literal(v: f64) -> u64;
-    /// One of `FUNCTIONS`.
-    fn function(p: Prim, x: Sym<Self>) -> Option<Sym<Self>>;
+    /// A step of a formula, but for those of booleans alone; None if it has no machine code.
+    fn step(p: Prim, of: [Index; 3]) -> Option<Index>;
     /// The nearest number of a half type.
-    fn round(to: DType, x: Sym<Self>) -> Option<Sym<Self>>;
+    fn round(to: DType, x: Index) -> Option<Index>;
+    fn equal(x: Index, y: Index) -> Truth;
 }
 
 /// Rounds to even, on the bits; NaN keeps its upper bits, with the one that makes it quiet.
@@ -33,37 +35,42 @@ fn round_bf16(x: Sym<f32>) -> Sym<f32> {
 }
 
 macro_rules! compiled {
-    ($($t:ident $is_double:literal |$to:ident, $x:ident| $round:expr; $($p:ident $f:ident)*;)*) => { $(impl Compiled for $t {
-        const IS_DOUBLE: bool = $is_double;
+    ($($t:ident |$to:ident, $x:ident| $round:expr; $($p:ident $f:ident)*;)*) => { $(impl Compiled for $t {
+        const IS_INTEGER: bool = false;
         const FUNCTIONS: &'static [Prim] = &[$(Prim::$p),*];
         fn literal(v: f64) -> u64 {
             u64::from((v as $t).to_bits())
         }
-        fn function(p: Prim, x: Sym<$t>) -> Option<Sym<$t>> {
+        fn step(p: Prim, of: [Index; 3]) -> Option<Index> {
             match p {
-                $(Prim::$p => Some(math::$f(x)),)*
-                _ => None,
+                $(Prim::$p => Some(math::$f(Sym::<$t>::at(of[0])).0),)*
+                _ => prim::<$t>(p, of),
             }
         }
-        fn round($to: DType, $x: Sym<$t>) -> Option<Sym<$t>> {
-            $round
+        fn round($to: DType, x: Index) -> Option<Index> {
+            let $x = Sym::<$t>::at(x);
+            let rounded: Option<Sym<$t>> = $round;
+            Some(rounded?.0)
+        }
+        fn equal(x: Index, y: Index) -> Truth {
+            Sym::<$t>::at(x).equal(Sym::at(y))
         }
     })* };
 }
 compiled! {
-    f32 false
-        |to, x| match to {
+    f32 |to, x| match to {
             DType::F16 => Some(x.one(One::RoundHalf)),
             DType::BF16 => Some(round_bf16(x)),
             _ => None,
         };
         Exp exp_f32 Exp2 exp2_f32 Expm1 expm1_f32 Log log_f32 Log1p log1p_f32 Tanh tanh_f32 Erf erf_f32
         NormalCdf normal_cdf_f32;
-    f64 true |_to, _x| None; Exp exp_f64 Log log_f64;
+    f64 |_to, _x| None; Exp exp_f64 Log log_f64;
 }
 
 /// Whether machine code can be made of each step of a formula.
 pub fn is_compiled<T: Compiled>(formula: &Formula) -> bool {
+    let is_simple = if T::IS_INTEGER { integers::is_simple } else { is_simple };
     let has =
         |s: &Step| if let Step::Do(p, _) = s { is_simple(*p) || T::FUNCTIONS.contains(p) } else { true };
     formula.steps().len() <= MOST && formula.steps().iter().all(has)
@@ -97,10 +104,7 @@ const fn is_simple(p: Prim) -> bool {
 }
 
 /// The instructions of a recipe; None if a step has none.
-pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code>
-where
-    Sym<T>: Lanes<Bool = Truth>,
-{
+pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code> {
     let length = |(work, _): &(Work, _)| if let Work::Formula(f, _) = work { f.steps().len() } else { 1 };
     if recipe.args > u64::BITS as usize || recipe.steps.iter().map(length).sum::<usize>() > MOST {
         return None;
@@ -112,15 +116,15 @@ where
                 Source::Step(k) => values.get(k).copied(),
                 Source::Argument(k) if recipe.rows >> k & 1 == 1 => Some(push(Inst::Spread(k as Index))),
                 Source::Argument(k) if recipe.bytes >> k & 1 == 1 => {
-                    let bytes = Sym::<T>::at(push(Inst::LoadBytes(k as Index)));
-                    Some(if recipe.truths >> k & 1 == 1 { truth(bytes).0 } else { bytes.0 })
+                    let bytes = push(Inst::LoadBytes(k as Index));
+                    Some(if recipe.truths >> k & 1 == 1 { truth::<T>(bytes) } else { bytes })
                 }
                 Source::Argument(k) => Some(push(Inst::Load(k as Index))),
                 Source::Number(k) => Some(push(Inst::Number(k as Index))),
             };
             values.push(match *work {
                 Work::Formula(formula, number) => apply::<T>(formula, number, |k| of(operands.get(k)?))?,
-                Work::Round(to) => T::round(to, Sym::at(of(operands.first()?)?))?.0,
+                Work::Round(to) => T::round(to, of(operands.first()?)?)?,
             });
         }
         let found =
@@ -136,39 +140,44 @@ fn apply<T: Compiled>(
     formula: &Formula,
     number: usize,
     operand: impl Fn(usize) -> Option<Index>,
-) -> Option<Index>
-where
-    Sym<T>: Lanes<Bool = Truth>,
-{
+) -> Option<Index> {
     let mut places: Vec<Index> = Vec::with_capacity(formula.steps().len());
     for step in formula.steps() {
         places.push(match *step {
             Step::Arg(k) => operand(k)?,
             Step::Param(k) => push(Inst::Number((number + k) as Index)),
-            Step::Lit(v) => push(Inst::Literal(T::literal(v))),
-            Step::Do(p, of) => prim::<T>(p, of.map(|k| places.get(k).copied().unwrap_or_default()))?,
+            Step::Lit(v) => literal::<T>(v),
+            Step::Do(p, of) => {
+                let of = of.map(|k| places.get(k).copied().unwrap_or_default());
+                match p {
+                    Prim::Not => push(Inst::Not(of[0])),
+                    Prim::And => push(Inst::Logic(Logic::And, of[0], of[1])),
+                    Prim::Or => push(Inst::Logic(Logic::Or, of[0], of[1])),
+                    _ => T::step(p, of)?,
+                }
+            }
         });
     }
     let result = *places.get(*formula.results().first()?)?;
-    if !formula.is_truth(0) {
-        return Some(result);
-    }
-    Some(Sym::select(Truth(result), literal::<T>(1.0), literal(0.0)).0)
+    Some(if formula.is_truth(0) { one_or_zero::<T>(Truth(result)) } else { result })
 }
 
-fn literal<T: Compiled>(v: f64) -> Sym<T> {
-    Sym::at(push(Inst::Literal(T::literal(v))))
+fn literal<T: Compiled>(v: f64) -> Index {
+    push(Inst::Literal(T::literal(v)))
+}
+
+fn one_or_zero<T: Compiled>(c: Truth) -> Index {
+    push(Inst::Select(c.0, literal::<T>(1.0), literal::<T>(0.0)))
 }
 
 /// 1 for bytes that are not 0, as the compiled loops read booleans.
-fn truth<T: Compiled>(bytes: Sym<T>) -> Sym<T>
-where
-    Sym<T>: Lanes<Bool = Truth>,
-{
-    Sym::select(bytes.equal(literal(0.0)), literal(0.0), literal(1.0))
+fn truth<T: Compiled>(bytes: Index) -> Index {
+    let is_zero = T::equal(bytes, literal::<T>(0.0));
+    push(Inst::Select(is_zero.0, literal::<T>(0.0), literal::<T>(1.0)))
 }
 
-fn prim<T: Compiled>(p: Prim, [a, b, c]: [Index; 3]) -> Option<Index>
+/// A step of numbers of floating point.
+fn prim<T>(p: Prim, [a, b, c]: [Index; 3]) -> Option<Index>
 where
     Sym<T>: Lanes<Bool = Truth>,
 {
@@ -183,9 +192,6 @@ where
         Prim::Lt => x.less(y).0,
         Prim::Le => x.less_or_equal(y).0,
         Prim::Eq => x.equal(y).0,
-        Prim::Not => push(Inst::Not(a)),
-        Prim::And => push(Inst::Logic(Logic::And, a, b)),
-        Prim::Or => push(Inst::Logic(Logic::Or, a, b)),
         Prim::Select => Sym::<T>::select(Truth(a), y, Sym::at(c)).0,
         // The first, if it is greater or no number.
         Prim::Maximum => or_nan(x, Sym::select(y.less(x), x, y)).0,
@@ -196,7 +202,7 @@ where
         Prim::Trunc => x.one(One::Trunc).0,
         Prim::Round => x.one(One::RoundEven).0,
         Prim::Sqrt => x.one(One::Sqrt).0,
-        _ => T::function(p, x)?.0,
+        _ => return None,
     })
 }
 

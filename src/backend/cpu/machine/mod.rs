@@ -12,6 +12,7 @@
 
 mod code;
 mod emit;
+mod integers;
 mod kernel;
 mod lower;
 mod opcodes;
@@ -24,12 +25,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use rustc_hash::FxHashMap;
 
 use crate::backend::simd::{Isa, isa};
-use code::{Sym, Truth};
 pub use kernel::{Kernel, Pool};
 pub use lower::{Compiled, is_compiled};
 pub use recipe::{In, LANES, Out, Recipe, Source, Work};
 
-use super::math::lanes::Lanes;
 use opcodes::Target;
 
 /// Kernels that are kept. Programs have some dozens; those that make up formulas would otherwise fill the memory.
@@ -47,16 +46,15 @@ pub fn is_enabled() -> bool {
 }
 
 /// The kernel of a recipe; None if there is none.
-pub fn kernel<T: Compiled>(recipe: &Recipe) -> Option<Arc<Kernel>>
-where
-    Sym<T>: Lanes<Bool = Truth>,
-{
+pub fn kernel<T: Compiled>(recipe: &Recipe) -> Option<Arc<Kernel>> {
     if !is_enabled() {
         return None;
     }
-    let target = Target { is_double: T::IS_DOUBLE, is_512: isa() >= Isa::Avx512 };
+    let is_double = size_of::<T>() == 8;
+    let target = Target { is_double, is_integer: T::IS_INTEGER, is_512: isa() >= Isa::Avx512 };
     let mut key = recipe.words();
-    key.push(u64::from(target.is_double) | u64::from(target.is_512) << 1);
+    let Target { is_double, is_integer, is_512 } = target;
+    key.push(u64::from(is_double) | u64::from(is_integer) << 1 | u64::from(is_512) << 2);
     let kernels = KERNELS.get_or_init(Default::default);
     if let Some(known) = kernels.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return known.clone();
@@ -70,10 +68,7 @@ where
     kernel
 }
 
-fn make<T: Compiled>(recipe: &Recipe, target: Target) -> Option<Kernel>
-where
-    Sym<T>: Lanes<Bool = Truth>,
-{
+fn make<T: Compiled>(recipe: &Recipe, target: Target) -> Option<Kernel> {
     let code = lower::lower::<T>(recipe, target.is_512)?;
     let (bytes, literals) = emit::emit(&code, target, recipe)?;
     Kernel::new(&bytes, target, recipe, literals)

@@ -10,7 +10,9 @@ pub type Codes = [Op; 4];
 /// What instructions are emitted for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Target {
+    /// Whether elements have 8 bytes.
     pub is_double: bool,
+    pub is_integer: bool,
     pub is_512: bool,
 }
 
@@ -72,6 +74,19 @@ pub const COMPARE: Codes = [
     Op::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
     Op::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae,
 ];
+/// The first greater than the second with AVX2; with AVX-512 by a predicate.
+pub const GREATER_BITS: Codes = [
+    Op::VEX_Vpcmpgtd_ymm_ymm_ymmm256,
+    Op::VEX_Vpcmpgtq_ymm_ymm_ymmm256,
+    Op::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8,
+    Op::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8,
+];
+pub const EQUAL_BITS: Codes = [
+    Op::VEX_Vpcmpeqd_ymm_ymm_ymmm256,
+    Op::VEX_Vpcmpeqq_ymm_ymm_ymmm256,
+    Op::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8,
+    Op::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8,
+];
 pub const BLEND: Codes = [
     Op::VEX_Vblendvps_ymm_ymm_ymmm256_ymm,
     Op::VEX_Vblendvpd_ymm_ymm_ymmm256_ymm,
@@ -119,6 +134,36 @@ pub fn two_codes(two: Two) -> Codes {
         Two::SubBits => codes!(
             VEX_Vpsubd_ymm_ymm_ymmm256 EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32,
             VEX_Vpsubq_ymm_ymm_ymmm256 EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64
+        ),
+        // Of integers of 8 bytes, recorded for AVX-512 alone.
+        Two::MulBits => codes!(
+            VEX_Vpmulld_ymm_ymm_ymmm256 EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32,
+            INVALID EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64
+        ),
+        Two::MinBits => codes!(
+            VEX_Vpminsd_ymm_ymm_ymmm256 EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32,
+            INVALID EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64
+        ),
+        Two::MaxBits => codes!(
+            VEX_Vpmaxsd_ymm_ymm_ymmm256 EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32,
+            INVALID EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64
+        ),
+        Two::ShiftSigned => codes!(
+            VEX_Vpsravd_ymm_ymm_ymmm256 EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32,
+            INVALID EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64
+        ),
+        // Recorded for 8 bytes alone.
+        Two::MulHalves => codes!(
+            INVALID INVALID,
+            VEX_Vpmuludq_ymm_ymm_ymmm256 EVEX_Vpmuludq_zmm_k1z_zmm_zmmm512b64
+        ),
+        Two::ShiftLeft => codes!(
+            VEX_Vpsllvd_ymm_ymm_ymmm256 EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32,
+            VEX_Vpsllvq_ymm_ymm_ymmm256 EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64
+        ),
+        Two::ShiftRight => codes!(
+            VEX_Vpsrlvd_ymm_ymm_ymmm256 EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32,
+            VEX_Vpsrlvq_ymm_ymm_ymmm256 EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64
         ),
         Two::Min => codes!(
             VEX_Vminps_ymm_ymm_ymmm256 EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,

@@ -9,7 +9,7 @@ use iced_x86::{Code as Op, Instruction, MemoryOperand, Register};
 
 use super::code::{Index, Inst};
 use super::emit::{AT, BYTE, Emitter, HEAD, POINTERS, POOL, ROW, SCRATCH, SLOT, memory, word};
-use super::opcodes::{LOAD, LOAD_SOME, SPREAD, STORE};
+use super::opcodes::{LOAD, LOAD_SOME, SPREAD, STORE, Target};
 
 /// Where a value is.
 #[derive(Clone, Copy, Default)]
@@ -175,15 +175,18 @@ impl Emitter<'_> {
     fn load_bytes(&mut self, b: &Body, r: u8, at: MemoryOperand) -> Option<()> {
         let (full, half, quarter) =
             (self.register(r), Register::YMM0 + u32::from(r), Register::XMM0 + u32::from(r));
-        let (whole, widen, convert) = match (self.target.is_512, self.target.is_double) {
+        let Target { is_512, is_double, is_integer } = self.target;
+        let (whole, widen, convert) = match (is_512, is_double) {
+            (true, true) if is_integer => (full, Op::EVEX_Vpmovzxbq_zmm_k1z_xmmm64, None),
+            (false, true) if is_integer => (full, Op::VEX_Vpmovzxbq_ymm_xmmm32, None),
             (true, false) => {
-                (full, Op::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, Op::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er)
+                (full, Op::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, Some(Op::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er))
             }
             (true, true) => {
-                (half, Op::EVEX_Vpmovzxbd_ymm_k1z_xmmm64, Op::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er)
+                (half, Op::EVEX_Vpmovzxbd_ymm_k1z_xmmm64, Some(Op::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er))
             }
-            (false, false) => (full, Op::VEX_Vpmovzxbd_ymm_xmmm64, Op::VEX_Vcvtdq2ps_ymm_ymmm256),
-            (false, true) => (quarter, Op::VEX_Vpmovzxbd_xmm_xmmm32, Op::VEX_Vcvtdq2pd_ymm_xmmm128),
+            (false, false) => (full, Op::VEX_Vpmovzxbd_ymm_xmmm64, Some(Op::VEX_Vcvtdq2ps_ymm_ymmm256)),
+            (false, true) => (quarter, Op::VEX_Vpmovzxbd_xmm_xmmm32, Some(Op::VEX_Vcvtdq2pd_ymm_xmmm128)),
         };
         let is_masked = b.is_masked && self.target.is_512;
         self.put(Instruction::with2(widen, whole, at).map(|mut i| {
@@ -193,7 +196,10 @@ impl Emitter<'_> {
             }
             i
         }))?;
-        self.put(Instruction::with2(convert, full, whole))
+        match convert.filter(|_| !is_integer) {
+            Some(convert) => self.put(Instruction::with2(convert, full, whole)),
+            None => Some(()),
+        }
     }
 
     /// Ends the hold on operands, and frees those that nothing uses after instruction `i`: its result may replace them.

@@ -4,7 +4,7 @@ use iced_x86::{Code as Op, Instruction, Register};
 
 use super::code::{Compare, Inst, Logic, One};
 use super::emit::{Emitter, POOL, SLOT, memory};
-use super::opcodes::{BLEND, COMPARE, one_codes, shift_codes, two_codes};
+use super::opcodes::{BLEND, COMPARE, EQUAL_BITS, GREATER_BITS, one_codes, shift_codes, two_codes};
 use super::registers::Body;
 
 impl Emitter<'_> {
@@ -61,12 +61,16 @@ impl Emitter<'_> {
                 self.put(Instruction::with3(target.pick(shift_codes(shift)), out, x, u32::from(by)))
             }
             Inst::Compare(compare, x, y) => {
-                let predicate = match compare {
-                    Compare::Less => 0x11,
-                    Compare::LessOrEqual => 0x12,
-                    Compare::Equal => 0x00,
+                let (x, y) = (x.into(), y.into());
+                let (op, predicate) = match compare {
+                    Compare::Less => (COMPARE, Some(0x11)),
+                    Compare::LessOrEqual => (COMPARE, Some(0x12)),
+                    Compare::Equal => (COMPARE, Some(0x00)),
+                    Compare::LessBits if target.is_512 => (GREATER_BITS, Some(1)),
+                    Compare::EqualBits => (EQUAL_BITS, target.is_512.then_some(0)),
+                    Compare::LessBits => return self.binary(b, target.pick(GREATER_BITS), i, y, x, None),
                 };
-                self.binary(b, target.pick(COMPARE), i, x.into(), y.into(), Some(predicate))
+                self.binary(b, target.pick(op), i, x, y, predicate)
             }
             Inst::Logic(logic, x, y) => self.logic(b, i, logic, x.into(), y.into()),
             Inst::Not(x) => {

@@ -9,26 +9,96 @@ use crate::backend::reduce::ReduceOp;
 use crate::backend::simd::{best_isa, force_isa};
 use crate::dtype::{DType, Real};
 use crate::formula::record::{Prim, Step};
-use crate::formula::{Arith, Formula, Num};
+use crate::formula::{Arith, Bits, Formula, Int, Num};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
 /// What the tests need of a type.
-trait Tested: Compiled + Num<Bool = bool> + Math + Real {
+trait Tested: Compiled + Arith<Bool = bool> + std::fmt::Debug {
+    /// Steps of numbers and their operands, but for elementary functions.
+    const STEPS: &'static [(Prim, usize)];
+    /// Steps that are drawn with one operand.
+    const OF_ONE: &'static [Prim];
+    /// Its bits, of which all NaN have the same.
     fn bits(self) -> u64;
     fn make(recipe: &Recipe) -> Option<Arc<Kernel>>;
+    /// A number that 64 bits stand for.
+    fn draw(bits: u64) -> Self;
+    /// A step that other types lack.
+    fn own(p: Prim, x: Self, y: Self) -> Self;
 }
+
 macro_rules! tested {
-    ($($t:ident)*) => { $(impl Tested for $t {
+    (floats $($t:ident)*) => { $(impl Tested for $t {
+        const STEPS: &'static [(Prim, usize)] = &[
+            (Prim::Add, 2), (Prim::Sub, 2), (Prim::Mul, 2), (Prim::Div, 2), (Prim::Neg, 1), (Prim::Abs, 1),
+            (Prim::Maximum, 2), (Prim::Minimum, 2), (Prim::TruncDiv, 2), (Prim::Floor, 1), (Prim::Ceil, 1),
+            (Prim::Trunc, 1), (Prim::Round, 1), (Prim::Sqrt, 1),
+        ];
+        const OF_ONE: &'static [Prim] = Self::FUNCTIONS;
         fn bits(self) -> u64 {
             if self.is_nan() { u64::MAX } else { u64::from(self.to_bits()) }
         }
         fn make(recipe: &Recipe) -> Option<Arc<Kernel>> {
             kernel::<$t>(recipe)
         }
+        fn draw(bits: u64) -> Self {
+            let unit = (bits >> 11) as f64 / (1u64 << 53) as f64;
+            let scale = [1.0, 4.0, 30.0, 1e-3, 200.0][(bits % 5) as usize];
+            Self::lit((unit - 0.5) * scale)
+        }
+        fn own(p: Prim, x: Self, y: Self) -> Self {
+            match p {
+                Prim::Div => x / y,
+                Prim::TruncDiv => x.trunc_div(y),
+                Prim::Exp => x.m_exp(),
+                Prim::Exp2 => x.m_exp2(),
+                Prim::Expm1 => x.m_expm1(),
+                Prim::Log => x.m_log(),
+                Prim::Log1p => x.m_log1p(),
+                Prim::Tanh => x.m_tanh(),
+                Prim::Erf => x.m_erf(),
+                Prim::NormalCdf => x.m_normal_cdf(),
+                Prim::Floor => x.m_floor(),
+                Prim::Ceil => x.m_ceil(),
+                Prim::Trunc => x.m_trunc(),
+                Prim::Round => x.m_round_even(),
+                Prim::Sqrt => Num::sqrt(x),
+                _ => unreachable!("{p:?} has no machine code"),
+            }
+        }
+    })* };
+    (integers $($t:ident)*) => { $(impl Tested for Int<$t> {
+        const STEPS: &'static [(Prim, usize)] = &[
+            (Prim::Add, 2), (Prim::Sub, 2), (Prim::Mul, 2), (Prim::Neg, 1), (Prim::Abs, 1), (Prim::Maximum, 2),
+            (Prim::Minimum, 2), (Prim::BitAnd, 2), (Prim::BitOr, 2), (Prim::BitXor, 2), (Prim::Shl, 2),
+            (Prim::Shr, 2),
+        ];
+        const OF_ONE: &'static [Prim] = &[Prim::Neg, Prim::Abs];
+        fn bits(self) -> u64 {
+            self.0 as u64
+        }
+        fn make(recipe: &Recipe) -> Option<Arc<Kernel>> {
+            kernel::<Int<$t>>(recipe)
+        }
+        fn draw(bits: u64) -> Self {
+            // Small ones too, of both signs, as counts of shifts.
+            Int((bits as i64 >> [58, 40, 33, 8, 0][(bits % 5) as usize]) as $t)
+        }
+        fn own(p: Prim, x: Self, y: Self) -> Self {
+            match p {
+                Prim::BitAnd => x.bit_and(y),
+                Prim::BitOr => x.bit_or(y),
+                Prim::BitXor => x.bit_xor(y),
+                Prim::Shl => x.shl(y),
+                Prim::Shr => x.shr(y),
+                _ => unreachable!("{p:?} has no machine code"),
+            }
+        }
     })* };
 }
-tested! { f32 f64 }
+tested! { floats f32 f64 }
+tested! { integers i32 i64 }
 
 /// The kernel of a recipe; None only where there is no machine code at all.
 fn made<T: Tested>(recipe: &Recipe) -> Option<Arc<Kernel>> {
@@ -78,26 +148,11 @@ fn evaluate<T: Tested>(formula: &Formula, args: &[T], params: &[T]) -> Vec<T> {
                     Prim::Add => value = x + y,
                     Prim::Sub => value = x - y,
                     Prim::Mul => value = x * y,
-                    Prim::Div => value = x / y,
                     Prim::Neg => value = -x,
                     Prim::Abs => value = Arith::abs(x),
                     Prim::Maximum => value = x.maximum(y),
                     Prim::Minimum => value = x.minimum(y),
-                    Prim::TruncDiv => value = x.trunc_div(y),
-                    Prim::Exp => value = x.m_exp(),
-                    Prim::Exp2 => value = x.m_exp2(),
-                    Prim::Expm1 => value = x.m_expm1(),
-                    Prim::Log => value = x.m_log(),
-                    Prim::Log1p => value = x.m_log1p(),
-                    Prim::Tanh => value = x.m_tanh(),
-                    Prim::Erf => value = x.m_erf(),
-                    Prim::NormalCdf => value = x.m_normal_cdf(),
-                    Prim::Floor => value = x.m_floor(),
-                    Prim::Ceil => value = x.m_ceil(),
-                    Prim::Trunc => value = x.m_trunc(),
-                    Prim::Round => value = x.m_round_even(),
-                    Prim::Sqrt => value = Num::sqrt(x),
-                    _ => unreachable!("{p:?} has no machine code"),
+                    _ => value = T::own(p, x, y),
                 }
             }
         }
@@ -115,9 +170,7 @@ fn numbers<T: Tested>(count: usize, mut seed: u64) -> Vec<T> {
     let mut all: Vec<T> = special.map(T::lit).collect();
     while all.len() < count {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let unit = (seed >> 11) as f64 / (1u64 << 53) as f64;
-        let scale = [1.0, 4.0, 30.0, 1e-3, 200.0][(seed % 5) as usize];
-        all.push(T::lit((unit - 0.5) * scale));
+        all.push(T::draw(seed));
     }
     let by = (seed % 7) as usize;
     all.rotate_left(by);
@@ -165,25 +218,8 @@ fn with_each_isa(f: impl Fn()) {
     force_isa(best_isa());
 }
 
-const NUMBERS: &[(Prim, usize)] = &[
-    (Prim::Add, 2),
-    (Prim::Sub, 2),
-    (Prim::Mul, 2),
-    (Prim::Div, 2),
-    (Prim::Neg, 1),
-    (Prim::Abs, 1),
-    (Prim::Maximum, 2),
-    (Prim::Minimum, 2),
-    (Prim::TruncDiv, 2),
-    (Prim::Floor, 1),
-    (Prim::Ceil, 1),
-    (Prim::Trunc, 1),
-    (Prim::Round, 1),
-    (Prim::Sqrt, 1),
-];
-
 fn single_steps<T: Tested>() {
-    for (p, arity) in NUMBERS.iter().copied().chain(T::FUNCTIONS.iter().map(|p| (*p, 1))) {
+    for (p, arity) in T::STEPS.iter().copied().chain(T::FUNCTIONS.iter().map(|p| (*p, 1))) {
         let steps = [Step::Arg(0), Step::Arg(1), Step::Do(p, [0, arity - 1, 0])];
         let formula = Formula::new(&steps, &[2]).unwrap();
         for n in [1, 8, 37, 700] {
@@ -197,11 +233,13 @@ fn each_step_has_the_bits_of_the_compiled_loops() {
     with_each_isa(|| {
         single_steps::<f32>();
         single_steps::<f64>();
+        single_steps::<Int<i32>>();
+        single_steps::<Int<i64>>();
     });
 }
 
 /// A formula of random steps with several results.
-fn random(seed: &mut u64, functions: &[Prim], length: usize, args: usize) -> Formula {
+fn random<T: Tested>(seed: &mut u64, length: usize, args: usize) -> Formula {
     let mut draw = |n: usize| {
         *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (*seed >> 33) as usize % n
@@ -219,8 +257,8 @@ fn random(seed: &mut u64, functions: &[Prim], length: usize, args: usize) -> For
                 Step::Do([Prim::And, Prim::Or, Prim::Not][draw(3)], [c, d, 0])
             }
             2 | 3 if !truths.is_empty() => Step::Do(Prim::Select, [truths[draw(truths.len())], a, b]),
-            4 => Step::Do(functions[draw(functions.len())], [a, 0, 0]),
-            _ => Step::Do(NUMBERS[draw(NUMBERS.len())].0, [a, b, 0]),
+            4 => Step::Do(T::OF_ONE[draw(T::OF_ONE.len())], [a, 0, 0]),
+            _ => Step::Do(T::STEPS[draw(T::STEPS.len())].0, [a, b, 0]),
         };
         let is_truth = matches!(step, Step::Do(p, _) if p.is_truth());
         (if is_truth { &mut truths } else { &mut values }).push(steps.len());
@@ -234,7 +272,7 @@ fn random(seed: &mut u64, functions: &[Prim], length: usize, args: usize) -> For
 fn random_chains<T: Tested>(count: usize) {
     let mut seed = 3;
     for i in 0..count {
-        let formula = random(&mut seed, T::FUNCTIONS, 6 + i % 60, 1 + i % 12);
+        let formula = random::<T>(&mut seed, 6 + i % 60, 1 + i % 12);
         let rows = 1 + i % 3;
         check::<T>(&formula, rows, 1 + i * 7 % 90, if i % 2 == 0 { 0 } else { i as u64 & 0b0101_0101 });
     }
@@ -245,6 +283,8 @@ fn random_chains_have_the_bits_of_their_steps() {
     with_each_isa(|| {
         random_chains::<f32>(600);
         random_chains::<f64>(300);
+        random_chains::<Int<i32>>(400);
+        random_chains::<Int<i64>>(400);
     });
 }
 
@@ -361,7 +401,7 @@ fn half_types_are_rounded_as_casts_round() {
 #[test]
 fn sums_of_rows_have_the_bits_of_the_reduction() {
     // The last argument has bytes.
-    fn check<T: Tested + Ordered>(args: usize, sums: usize) {
+    fn check<T: Tested + Real + Ordered>(args: usize, sums: usize) {
         let product = (0..args).map(|k| format!("%{k} = x{k}\n")).collect::<String>()
             + "%30 = mul %0 %1 \n"
             + &(2..args).map(|k| format!("%{} = add %{} %{k}\n", k + 29, k + 28)).collect::<String>();
@@ -458,7 +498,7 @@ fn results_are_written_to_rows_that_are_apart() {
 
 #[test]
 fn bytes_become_numbers_and_booleans_become_one_or_zero() {
-    fn check<T: Tested>() {
+    fn check<T: Tested + Real>() {
         let text = "%0 = x0\n%1 = x1\n%2 = x2\n%3 = mul %0 %1\n%4 = sub %3 %2\nreturn %4";
         let formulas = [Formula::parse(text).unwrap()];
         for (rows, n) in [(1, 1), (1, 16), (3, 37), (2, 64)] {

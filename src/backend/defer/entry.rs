@@ -84,7 +84,7 @@ impl Deferred {
         if waits { self.settled() } else { Ok(self.now) }
     }
 
-    /// The dtypes of elements that groups compute in.
+    /// Whether groups compute in a dtype.
     fn groups(&self, dtype: DType) -> bool {
         match dtype {
             DType::F32 | DType::F64 => true,

@@ -227,6 +227,17 @@ def test_integers_have_the_values_of_eager_kernels(isa, program, dtype):
     assert all(same(a, b) for a, b in zip(got, wanted, strict=True))
 
 
+def test_numbers_that_no_integer_is_become_what_they_become_in_eager_kernels():
+    x = torch.tensor([float("inf"), float("nan"), 1e300, -1e10, 2.0**32, 2.5, -2.5], dtype=torch.float64).repeat(6000)
+
+    def cast(source, dtype):
+        return torch.stack([source.to(dtype), source.to(dtype) + 1])
+
+    for dtype in (torch.int32, torch.int64):
+        for source in (x, x.float()):
+            assert same(torch.compile(cast)(source, dtype), cast(source, dtype))
+
+
 @pytest.mark.own_region
 def test_masks_and_integers_are_computed_in_groups():
     f, i = data(), torch.arange(100_000)

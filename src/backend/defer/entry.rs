@@ -243,7 +243,12 @@ impl Backend for Deferred {
     fn copy(&self, src: View, out: View) -> Result<()> {
         let same = src.storage.same(out.storage);
         let exact = matches!(src.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::Bool | DType::U8);
-        let groups = self.groups(out.dtype) || out.dtype.is_half() && exact;
+        // What is no integer has a kernel of its own, which decides what becomes of numbers out of range.
+        let groups = match out.dtype {
+            DType::F32 | DType::F64 => true,
+            DType::I32 | DType::I64 => !src.dtype.is_float() && self.groups(out.dtype),
+            dtype => dtype.is_half() && exact,
+        };
         if !groups || same || !is_worth(out.layout.numel(), [src, out].into_iter()) {
             return self.free(&[src], out)?.copy(src, out);
         }

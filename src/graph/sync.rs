@@ -46,7 +46,7 @@ impl<T> Guarded<T> {
         f(&mut self.lock())
     }
 
-    /// The value of what nobody else has.
+    /// The value without locking: `&mut self` proves that no other thread uses it.
     #[cfg(not(loom))]
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()

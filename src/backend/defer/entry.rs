@@ -19,7 +19,7 @@ use crate::backend::interface::{Backend, of_now};
 use crate::backend::norm::{Kind as Norm, Made, Stats};
 use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
-use crate::backend::pointwise::{Kernel, Operand, Primitives, Program};
+use crate::backend::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
 use crate::backend::recurrent::{Recurrence, Steps};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
@@ -114,7 +114,7 @@ impl Deferred {
                 return form;
             }
         }
-        // Narrow integers would be wrapped where they are stored, and so would have to be read again.
+        // A narrow integer is wrapped when it is stored, so a later call of the group could not use the value in the block.
         let exact = match kernel {
             Kernel::Same { .. } if compute.is_float() => true,
             Kernel::Same { .. } => out.dtype == compute,
@@ -243,16 +243,11 @@ impl Backend for Deferred {
     fn copy(&self, src: View, out: View) -> Result<()> {
         let same = src.storage.same(out.storage);
         let exact = matches!(src.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::Bool | DType::U8);
-        // What is no integer has a kernel of its own, which decides what becomes of numbers out of range.
-        let groups = match out.dtype {
-            DType::F32 | DType::F64 => true,
-            DType::I32 | DType::I64 => !src.dtype.is_float() && self.groups(out.dtype),
-            dtype => dtype.is_half() && exact,
-        };
+        let groups = self.groups(out.dtype) || out.dtype.is_half() && exact;
         if !groups || same || !is_worth(out.layout.numel(), [src, out].into_iter()) {
             return self.free(&[src], out)?.copy(src, out);
         }
-        self.push("copy_", Work::Copy, out.dtype.wide(), smallvec![held(src)], out)
+        self.push("copy_", Work::Copy, compute_type(out.dtype), smallvec![held(src)], out)
     }
 
     fn fill(&self, out: View, value: Scalar) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The steps of integers.
 //!
-//! AVX2 has neither the product nor the minimum nor the signed shift of integers of 8 bytes: there they are sequences.
+//! Quotients have no machine code, as no vector instruction divides integers. AVX2 has neither the product nor the minimum nor the signed shift of integers of 8 bytes: there they are sequences.
 
 use super::code::{Compare, Index, Inst, Shift, Truth, Two, is_512, push};
 use super::lower::Compiled;
@@ -8,35 +8,10 @@ use crate::dtype::DType;
 use crate::formula::Int;
 use crate::formula::record::Prim;
 
-/// Whether a step of integers has machine code. Quotients have none: the processor divides no vectors of integers.
-pub const fn is_simple(p: Prim) -> bool {
-    matches!(
-        p,
-        Prim::Add
-            | Prim::Sub
-            | Prim::Mul
-            | Prim::Neg
-            | Prim::Abs
-            | Prim::Lt
-            | Prim::Le
-            | Prim::Eq
-            | Prim::Not
-            | Prim::And
-            | Prim::Or
-            | Prim::Select
-            | Prim::Maximum
-            | Prim::Minimum
-            | Prim::BitAnd
-            | Prim::BitOr
-            | Prim::BitXor
-            | Prim::Shl
-            | Prim::Shr
-    )
-}
-
 macro_rules! compiled {
     ($($t:ident)*) => { $(impl Compiled for Int<$t> {
         const IS_INTEGER: bool = true;
+        const OWN: &'static [Prim] = &[Prim::BitAnd, Prim::BitOr, Prim::BitXor, Prim::Shl, Prim::Shr];
         const FUNCTIONS: &'static [Prim] = &[];
         fn literal(v: f64) -> u64 {
             u64::from((v as $t).cast_unsigned())

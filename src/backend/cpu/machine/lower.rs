@@ -1,7 +1,6 @@
 //! From formulas to instructions: what all types share, and floating point.
 
 use super::code::{Code, Index, Inst, Logic, One, Sym, Truth, Two, push, record};
-use super::integers;
 use super::recipe::{Recipe, Source, Work};
 use crate::backend::cpu::math;
 use crate::backend::cpu::math::lanes::Lanes;
@@ -15,6 +14,8 @@ const MOST: usize = 1024;
 /// A type that machine code computes in.
 pub trait Compiled: bytemuck::Pod {
     const IS_INTEGER: bool;
+    /// The steps that are emitted and that not every type has.
+    const OWN: &'static [Prim];
     /// The elementary functions that are emitted.
     const FUNCTIONS: &'static [Prim];
     fn literal(v: f64) -> u64;
@@ -37,6 +38,8 @@ fn round_bf16(x: Sym<f32>) -> Sym<f32> {
 macro_rules! compiled {
     ($($t:ident |$to:ident, $x:ident| $round:expr; $($p:ident $f:ident)*;)*) => { $(impl Compiled for $t {
         const IS_INTEGER: bool = false;
+        const OWN: &'static [Prim] =
+            &[Prim::Div, Prim::TruncDiv, Prim::Floor, Prim::Ceil, Prim::Trunc, Prim::Round, Prim::Sqrt];
         const FUNCTIONS: &'static [Prim] = &[$(Prim::$p),*];
         fn literal(v: f64) -> u64 {
             u64::from((v as $t).to_bits())
@@ -70,19 +73,20 @@ compiled! {
 
 /// Whether machine code can be made of each step of a formula.
 pub fn is_compiled<T: Compiled>(formula: &Formula) -> bool {
-    let is_simple = if T::IS_INTEGER { integers::is_simple } else { is_simple };
-    let has =
-        |s: &Step| if let Step::Do(p, _) = s { is_simple(*p) || T::FUNCTIONS.contains(p) } else { true };
+    let has = |s: &Step| match s {
+        Step::Do(p, _) => is_of_all_types(*p) || T::OWN.contains(p) || T::FUNCTIONS.contains(p),
+        _ => true,
+    };
     formula.steps().len() <= MOST && formula.steps().iter().all(has)
 }
 
-const fn is_simple(p: Prim) -> bool {
+/// The steps that have machine code in each type.
+const fn is_of_all_types(p: Prim) -> bool {
     matches!(
         p,
         Prim::Add
             | Prim::Sub
             | Prim::Mul
-            | Prim::Div
             | Prim::Neg
             | Prim::Abs
             | Prim::Lt
@@ -94,12 +98,6 @@ const fn is_simple(p: Prim) -> bool {
             | Prim::Select
             | Prim::Maximum
             | Prim::Minimum
-            | Prim::TruncDiv
-            | Prim::Floor
-            | Prim::Ceil
-            | Prim::Trunc
-            | Prim::Round
-            | Prim::Sqrt
     )
 }
 

@@ -238,6 +238,28 @@ fn each_step_has_the_bits_of_the_compiled_loops() {
     });
 }
 
+/// On every machine, as few have AVX-512: that each step has an instruction for its type, without a run of it.
+#[test]
+fn each_step_is_encoded_for_both_instruction_sets() {
+    fn check<T: Tested>() {
+        for (p, arity) in T::STEPS.iter().copied().chain(T::FUNCTIONS.iter().map(|p| (*p, 1))) {
+            let steps = [Step::Arg(0), Step::Arg(1), Step::Do(p, [0, arity - 1, 0])];
+            let formulas = [Formula::new(&steps, &[2]).unwrap()];
+            let recipe = Recipe { bytes: 0b10, ..recipe(&formulas, 2, 0) };
+            for is_512 in [false, true] {
+                let target = Target { is_double: size_of::<T>() == 8, is_integer: T::IS_INTEGER, is_512 };
+                let code = lower::lower::<T>(&recipe, is_512);
+                let bytes = code.and_then(|code| emit::emit(&code, target, &recipe));
+                assert!(bytes.is_some_and(|(bytes, _)| !bytes.is_empty()), "{p:?} for {target:?}");
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<Int<i32>>();
+    check::<Int<i64>>();
+}
+
 /// A formula of random steps with several results.
 fn random<T: Tested>(seed: &mut u64, length: usize, args: usize) -> Formula {
     let mut draw = |n: usize| {

@@ -482,7 +482,8 @@ impl<'a, T: GemmElem> Block<'a, T> {
         }
         let a_panels = a.chunks_mut(kernels.mr * k).enumerate().map(|(r, dst)| {
             let row = self.row(r);
-            (self.row(r + 1) - row, self.a.from(row, 0), dst, kernels.mr)
+            let height = self.row(r + 1) - row;
+            (height, self.a.from(row, 0), dst, height)
         });
         let b_panels = b.chunks_mut(kernels.nr * k).enumerate().map(|(q, dst)| {
             let col = q * kernels.nr;
@@ -552,11 +553,12 @@ impl<'a, T: GemmElem> Block<'a, T> {
                 };
                 for r in task.row_panels.clone() {
                     let row = self.row(r);
+                    let height = self.row(r + 1) - row;
                     let a = match self.how_a {
                         Operand::InPlace => self.a.from(row, p),
-                        _ => View { data: &packed_a[(r * self.k + p) * mr..], rs: 1, cs: mr },
+                        _ => View { data: &packed_a[r * self.k * mr + p * height..], rs: 1, cs: height },
                     };
-                    let mut c = task.c.part(row - first_row, j, self.row(r + 1) - row, cols);
+                    let mut c = task.c.part(row - first_row, j, height, cols);
                     self.kernels.tile(depth, a, b, &mut c, &store.at(row, col));
                 }
             }

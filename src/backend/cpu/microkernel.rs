@@ -42,7 +42,7 @@ pub struct Kernels<T: 'static> {
     tiles: &'static [[Tile<T>; 2]],
     /// `dots[rows - 1]`, for one column and for `dot_cols`.
     dots: [[Dot<T>; 2]; DOT_ROWS],
-    pack_lanes: Pack<T>,
+    pack_lanes: PackLanes<T>,
     pack_depth: Pack<T>,
 }
 
@@ -51,6 +51,7 @@ pub const DOT_ROWS: usize = 4;
 type Tile<T> = unsafe fn(usize, *const T, usize, usize, *const T, usize, *mut T, usize, usize, &Store<'_, T>);
 type Dot<T> = unsafe fn(usize, *const T, usize, *const T, usize, &mut [T]);
 type Pack<T> = unsafe fn(usize, usize, *const T, usize, *mut T, usize);
+type PackLanes<T> = unsafe fn(usize, usize, *const T, usize, *mut T, usize, usize);
 
 /// The epilogue of a tile: `c = act(alpha * product + beta * c + row + column)`. With zero `beta`, C is not read.
 #[derive(Clone, Copy)]
@@ -247,7 +248,7 @@ impl<T: Real> Kernels<T> {
         let (from, to) = (src.data.as_ptr(), dst.as_mut_ptr());
         if src.rs == 1 {
             // SAFETY: as in `tile`.
-            unsafe { (self.pack_lanes)(width, k, from, src.cs, to, stride) }
+            unsafe { (self.pack_lanes)(width, k, from, src.cs, to, stride, dst.len()) }
         } else if src.cs == 1 {
             // SAFETY: as in `tile`.
             unsafe { (self.pack_depth)(width, k, from, src.rs, to, stride) }
@@ -423,7 +424,9 @@ unsafe fn dot<V: Vector, const M: usize, const N: usize>(
     }
 }
 
-/// Packs an operand that is contiguous across the depth, by copying short rows.
+/// Packs an operand that is contiguous across the depth, by copying short rows. Where rows of `dst` follow each other
+/// without a gap, the last vector of a row is stored with all of its lanes: the next row overwrites what is too much.
+/// `len` is the length of `dst`.
 ///
 /// # Safety
 /// As [`Kernels::pack`] asserts.
@@ -435,19 +438,25 @@ unsafe fn pack_lanes<V: Vector>(
     ss: usize,
     dst: *mut V::Elem,
     ds: usize,
+    len: usize,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
         let whole = (width - 1) / V::LANES * V::LANES;
         let mask = V::mask(width - whole);
         for p in 0..k {
-            let (src, dst) = (src.add(p * ss), dst.add(p * ds));
+            let (src, row) = (src.add(p * ss), p * ds);
             let mut i = 0;
             while i < whole {
-                V::load(src.add(i)).store(dst.add(i));
+                V::load(src.add(i)).store(dst.add(row + i));
                 i += V::LANES;
             }
-            V::load_part(src.add(i), mask).store_part(dst.add(i), mask);
+            let last = V::load_part(src.add(i), mask);
+            if ds == width && row + i + V::LANES <= len {
+                last.store(dst.add(row + i));
+            } else {
+                last.store_part(dst.add(row + i), mask);
+            }
         }
     }
 }
@@ -515,9 +524,9 @@ macro_rules! instantiate {
             }
             $(#[target_feature(enable = $feature)])?
             pub unsafe fn pack_lanes<V: Vector>(
-                width: usize, k: usize, src: *const V::Elem, ss: usize, dst: *mut V::Elem, ds: usize,
+                width: usize, k: usize, src: *const V::Elem, ss: usize, dst: *mut V::Elem, ds: usize, len: usize,
             ) {
-                unsafe { super::pack_lanes::<V>(width, k, src, ss, dst, ds) }
+                unsafe { super::pack_lanes::<V>(width, k, src, ss, dst, ds, len) }
             }
             $(#[target_feature(enable = $feature)])?
             pub unsafe fn pack_depth<V: Vector>(

@@ -364,3 +364,26 @@ fn integer_products_take_any_strides() {
         }
     }
 }
+
+#[test]
+fn packing_writes_the_packed_elements_alone() {
+    for isa in ISAS {
+        let kernels = f32::kernels(isa);
+        for (width, k, stride) in [(1, 5, 1), (5, 20, 5), (6, 20, 6), (6, 9, 16), (16, 9, 16), (19, 9, 40)] {
+            for storage in [Rows, Columns] {
+                let src = Matrix::<f32>::new(width, k, storage, 3);
+                let mut dst = vec![f32::NAN; k * stride + 40];
+                let packed = &mut dst[..(k - 1) * stride + width];
+                kernels.pack(width, k, src.view().view(), packed, stride);
+                for (at, &v) in dst.iter().enumerate() {
+                    let (p, i) = (at / stride, at % stride);
+                    if p < k && i < width {
+                        assert_eq!(v, src.data[i * src.rs + p * src.cs], "{isa:?} {width}x{k} {storage:?}");
+                    } else {
+                        assert!(v.is_nan(), "{isa:?} {width}x{k} by {stride}, {storage:?}: {v} at {at}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -113,13 +113,13 @@ mask __mmask8 = |n: usize| ((1u32 << n) - 1) as u8,
 _mm512_loadu_pd load_part_f64x8 _mm512_storeu_pd _mm512_mask_storeu_pd _mm512_set1_pd _mm512_fmadd_pd
 _mm512_add_pd _mm512_mul_pd _mm512_max_pd _mm512_setzero_pd, sum |v| _mm512_reduce_add_pd(v) }
 x86_vector! { F32x8, f32, __m256, 8, 8, transpose_8x8,
-mask __m256i = |n: usize| _mm256_loadu_si256(LANES_32[8 - n..].as_ptr().cast()),
-_mm256_loadu_ps _mm256_maskload_ps _mm256_storeu_ps _mm256_maskstore_ps _mm256_set1_ps _mm256_fmadd_ps
+mask Lanes = |n: usize| Lanes { mask: _mm256_loadu_si256(LANES_32[8 - n..].as_ptr().cast()), all: n == 8 },
+_mm256_loadu_ps load_part_f32x8 _mm256_storeu_ps store_part_f32x8 _mm256_set1_ps _mm256_fmadd_ps
 _mm256_add_ps _mm256_mul_ps _mm256_max_ps _mm256_setzero_ps,
 sum |v| std::mem::transmute::<__m256, [f32; 8]>(v).iter().sum() }
 x86_vector! { F64x4, f64, __m256d, 4, 4, transpose_4x4,
-mask __m256i = |n: usize| _mm256_loadu_si256(LANES_64[4 - n..].as_ptr().cast()),
-_mm256_loadu_pd _mm256_maskload_pd _mm256_storeu_pd _mm256_maskstore_pd _mm256_set1_pd _mm256_fmadd_pd
+mask Lanes = |n: usize| Lanes { mask: _mm256_loadu_si256(LANES_64[4 - n..].as_ptr().cast()), all: n == 4 },
+_mm256_loadu_pd load_part_f64x4 _mm256_storeu_pd store_part_f64x4 _mm256_set1_pd _mm256_fmadd_pd
 _mm256_add_pd _mm256_mul_pd _mm256_max_pd _mm256_setzero_pd,
 sum |v| std::mem::transmute::<__m256d, [f64; 4]>(v).iter().sum() }
 
@@ -128,6 +128,41 @@ sum |v| std::mem::transmute::<__m256d, [f64; 4]>(v).iter().sum() }
 static LANES_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 #[cfg(target_arch = "x86_64")]
 static LANES_64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
+
+/// The mask of AVX2. A masked load takes one operation; a masked store takes about forty of them on AMD's processors,
+/// so that a vector with all of its lanes is stored without one.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub struct Lanes {
+    mask: __m256i,
+    all: bool,
+}
+
+macro_rules! masked_by_lanes {
+    ($elem:ty, $reg:ty, $load:ident = $maskload:ident, $store:ident = $plain:ident or $maskstore:ident) => {
+        /// # Safety
+        /// As [`Vector::load_part`].
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        unsafe fn $load(p: *const $elem, lanes: Lanes) -> $reg {
+            // SAFETY: the caller's promise.
+            unsafe { $maskload(p, lanes.mask) }
+        }
+
+        /// # Safety
+        /// As [`Vector::store_part`].
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        unsafe fn $store(p: *mut $elem, lanes: Lanes, v: $reg) {
+            // SAFETY: the caller's promise.
+            unsafe { if lanes.all { $plain(p, v) } else { $maskstore(p, lanes.mask, v) } }
+        }
+    };
+}
+masked_by_lanes!(f32, __m256, load_part_f32x8 = _mm256_maskload_ps,
+    store_part_f32x8 = _mm256_storeu_ps or _mm256_maskstore_ps);
+masked_by_lanes!(f64, __m256d, load_part_f64x4 = _mm256_maskload_pd,
+    store_part_f64x4 = _mm256_storeu_pd or _mm256_maskstore_pd);
 
 /// # Safety
 /// As [`Vector::load_part`].

@@ -16,7 +16,7 @@ pub struct Recurrence {
 /// The steps of a layer as the forward pass leaves them.
 #[derive(Clone, Copy)]
 pub struct Steps<'a> {
-    /// Input, forget, candidate and output gates after their activation: `[steps, hidden, 4, batch]`.
+    /// Input, forget, candidate and output gates after their activation: `[steps, 4, hidden, batch]`.
     pub gates: View<'a>,
     /// The states before the first step and after each: `[steps + 1, hidden, batch]`.
     pub cell: View<'a>,
@@ -28,13 +28,13 @@ pub fn supported(device: Device, dtype: DType) -> Result<bool> {
     Ok(of(device)?.recurs(dtype))
 }
 
-/// Runs the steps, given what the gates get from the input, `[steps, batch, 4 * hidden]`, the recurrent weight
+/// Runs the steps, given what the gates get from the input, `[4 * hidden, steps, batch]`, the recurrent weight
 /// `[4 * hidden, hidden]` and the first of both states. False if the device has no kernel for it.
 pub fn lstm(r: Recurrence, input: View, weight: View, steps: Steps) -> Result<bool> {
     of(same_device([input, weight, steps.gates, steps.cell, steps.out])?)?.lstm(r, input, weight, steps)
 }
 
-/// Computes the gradients of the gates before their activation, as [`Steps::gates`], from those of the outputs,
+/// Computes the gradients of the gates before their activation, `[4 * hidden, steps, batch]`, from those of the outputs,
 /// `[steps, hidden, batch]`. `states` are the gradients of `[out, cell]`: that of the last cell is given, those of the first
 /// states are the result. False if the device has no kernel for it.
 pub fn lstm_backward(

@@ -297,18 +297,61 @@ pub(super) fn product_of_tiles<T: Real>(
     c: &mut ViewMut<T>,
     add: bool,
 ) {
+    product_of_rows(kernels, depth, |rows| a.from(rows.start, 0), b, c, add);
+}
+
+/// As [`product_of_tiles`], for the rows that [`pack_panels`] packed.
+#[inline]
+pub(super) fn product_of_panels<T: Real>(
+    kernels: &Kernels<T>,
+    depth: usize,
+    packed: &[T],
+    b: View<T>,
+    c: &mut ViewMut<T>,
+    add: bool,
+) {
+    let panel = |rows: Range<usize>| View { data: &packed[rows.start * depth..], rs: 1, cs: rows.len() };
+    product_of_rows(kernels, depth, panel, b, c, add);
+}
+
+/// Packs rows of a left operand that several products read, panel after panel: [`product_of_panels`].
+pub(super) fn pack_panels<T: Real>(
+    kernels: &Kernels<T>,
+    depth: usize,
+    rows: usize,
+    a: View<T>,
+    packed: &mut [T],
+) {
+    for rows in panels(kernels, rows) {
+        let to = &mut packed[rows.start * depth..rows.end * depth];
+        kernels.pack(rows.len(), depth, a.from(rows.start, 0), to, rows.len());
+    }
+}
+
+/// The rows of each panel, whose heights differ by at most one.
+#[inline]
+fn panels<T>(kernels: &Kernels<T>, rows: usize) -> impl Iterator<Item = Range<usize>> {
+    let count = rows.div_ceil(kernels.mr);
+    (0..count).map(move |panel| panel * rows / count..(panel + 1) * rows / count)
+}
+
+#[inline]
+fn product_of_rows<'a, T: Real>(
+    kernels: &Kernels<T>,
+    depth: usize,
+    a: impl Fn(Range<usize>) -> View<'a, T>,
+    b: View<T>,
+    c: &mut ViewMut<T>,
+    add: bool,
+) {
     let (rows, cols) = (c.rows(), c.cols());
     let store =
         Store { alpha: T::ONE, beta: if add { T::ONE } else { T::ZERO }, row: None, col: None, relu: false };
-    let panels = rows.div_ceil(kernels.mr);
     for col in (0..cols).step_by(kernels.nr) {
         let (b, width) = (b.from(0, col), kernels.nr.min(cols - col));
-        let mut row = 0;
-        for panel in 1..=panels {
-            // Panels differ by at most one row.
-            let next = panel * rows / panels;
-            kernels.tile(depth, a.from(row, 0), b, &mut c.part(row, col, next - row, width), &store);
-            row = next;
+        for rows in panels(kernels, rows) {
+            let mut c = c.part(rows.start, col, rows.len(), width);
+            kernels.tile(depth, a(rows), b, &mut c, &store);
         }
     }
 }

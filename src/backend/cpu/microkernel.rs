@@ -38,8 +38,8 @@ pub struct Kernels<T: 'static> {
     /// Rows of the right operand per call of a dot kernel. The left operand has at most [`DOT_ROWS`].
     pub dot_cols: usize,
     lanes: usize,
-    /// `tiles[rows - 1][vectors - 1]`.
-    tiles: &'static [[Tile<T>; 2]],
+    /// `tiles[rows - 1][vectors - 1]`, for any left operand and for one that is packed in panels of this height.
+    tiles: &'static [[[Tile<T>; 2]; 2]],
     /// `dots[rows - 1]`, for one column and for `dot_cols`.
     dots: [[Dot<T>; 2]; DOT_ROWS],
     pack_lanes: PackLanes<T>,
@@ -223,7 +223,8 @@ impl<T: Real> Kernels<T> {
         assert!(rows <= self.mr && cols <= self.nr && b.cs == 1 && c.cs == 1);
         assert!(a.covers(rows, k) && b.covers(k, cols));
         assert!(store.row.is_none_or(|r| r.len() >= cols) && store.col.is_none_or(|c| c.len() >= rows));
-        let kernel = self.tiles[rows - 1][(cols - 1) / self.lanes];
+        let packed = a.rs == 1 && a.cs == rows;
+        let kernel = self.tiles[rows - 1][(cols - 1) / self.lanes][packed as usize];
         // SAFETY: the machine supports the instruction set (`kernels` checks), and all elements that the kernel
         // accesses are within the operands, as asserted above.
         unsafe {
@@ -262,10 +263,13 @@ impl<T: Real> Kernels<T> {
     }
 }
 
+/// With strides that are known, the addresses of the elements of A are offsets from one pointer. Otherwise each is computed
+/// from that before, and where a tile has few vectors that takes as long as the products.
+///
 /// # Safety
-/// As [`Kernels::tile`] asserts: rows M, columns from `LANES * (NV - 1) + 1` to `LANES * NV`.
+/// As [`Kernels::tile`] asserts: rows M, columns from `LANES * (NV - 1) + 1` to `LANES * NV`; strides 1 and M if PACKED.
 #[inline(always)]
-unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
+unsafe fn tile<V: Vector, const M: usize, const NV: usize, const PACKED: bool>(
     k: usize,
     mut a: *const V::Elem,
     rs: usize,
@@ -280,6 +284,7 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
 ) {
     // SAFETY: the caller's promise. Pointers are moved past the end only by wrapping arithmetic.
     unsafe {
+        let (rs, cs) = if PACKED { (1, M) } else { (rs, cs) };
         let mask = V::mask(cols - (NV - 1) * V::LANES);
         let load = |p: *const V::Elem, j: usize| {
             let p = p.add(j * V::LANES);
@@ -294,8 +299,10 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
             let mut row = [V::splat(V::Elem::ZERO); NV];
             for j in 0..NV {
                 row[j] = load(b, j);
-                let ahead = if M <= LOW { PREFETCH_COLS } else { PREFETCH_DEPTH * bs };
-                prefetch(b.wrapping_add(ahead + j * V::LANES));
+                if (j * V::LANES * size_of::<V::Elem>()).is_multiple_of(CACHE_LINE) {
+                    let ahead = if M <= LOW { PREFETCH_COLS } else { PREFETCH_DEPTH * bs };
+                    prefetch(b.wrapping_add(ahead + j * V::LANES));
+                }
             }
             for i in 0..M {
                 let x = V::splat(*a.add(i * rs));
@@ -374,6 +381,7 @@ unsafe fn finish<V: Vector>(
 const PREFETCH_DEPTH: usize = 16;
 const PREFETCH_COLS: usize = 256;
 pub const LOW: usize = 2;
+pub const CACHE_LINE: usize = 64;
 
 /// Prefetches a cache line; `p` need not be a valid address.
 #[inline(always)]
@@ -503,11 +511,11 @@ macro_rules! instantiate {
             use super::{Store, Vector};
 
             $(#[target_feature(enable = $feature)])?
-            pub unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
+            pub unsafe fn tile<V: Vector, const M: usize, const NV: usize, const PACKED: bool>(
                 k: usize, a: *const V::Elem, rs: usize, cs: usize, b: *const V::Elem, bs: usize,
                 c: *mut V::Elem, ldc: usize, cols: usize, s: &Store<'_, V::Elem>,
             ) {
-                unsafe { super::tile::<V, M, NV>(k, a, rs, cs, b, bs, c, ldc, cols, s, finish::<V>) }
+                unsafe { super::tile::<V, M, NV, PACKED>(k, a, rs, cs, b, bs, c, ldc, cols, s, finish::<V>) }
             }
             $(#[target_feature(enable = $feature)])?
             #[inline(never)]
@@ -550,7 +558,10 @@ macro_rules! kernels {
             nr: 2 * <$vector as Vector>::LANES,
             dot_cols: $n,
             lanes: <$vector as Vector>::LANES,
-            tiles: &[$([$module::tile::<$vector, $m, 1>, $module::tile::<$vector, $m, 2>]),*],
+            tiles: &[$([
+                [$module::tile::<$vector, $m, 1, false>, $module::tile::<$vector, $m, 1, true>],
+                [$module::tile::<$vector, $m, 2, false>, $module::tile::<$vector, $m, 2, true>],
+            ]),*],
             dots: [
                 [$module::dot::<$vector, 1, 1>, $module::dot::<$vector, 1, $n>],
                 [$module::dot::<$vector, 2, 1>, $module::dot::<$vector, 2, $n>],

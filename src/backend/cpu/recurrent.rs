@@ -1,13 +1,19 @@
 //! LSTM layers over whole sequences.
 //!
-//! // Note [Steps of an LSTM] States are held transposed, a row for each hidden unit. So a step is a product of the weight, read in
-//! place, with the state of all samples, which is the right operand as it lies; nothing is packed. A task has some hidden units with
-//! all their gates: it computes their sums and then activations, cell and output while these are in the cache. A step is one
-//! parallel loop, since a unit's gates depend on all units of the step before only.
+//! // Note [Steps of an LSTM] States are held transposed, a row for each hidden unit. So a step is a product of the weight with the
+//! state of all samples, which is the right operand as it lies. The weight is packed once for all steps. A task has some hidden
+//! units with all their gates: it computes their sums and then activations, cell and output while these are in the cache. A step
+//! is one parallel loop, since a unit's gates depend on all units of the step before only.
+//!
+//! What the gates get from the input, and the gradients of the gates, have a row for each gate too, with all steps and samples beside
+//! each other. So both are operands of products as they lie: of the one that computes the input's part, and of those that
+//! compute the gradients of both weights and of the input.
+
+use std::cell::Cell;
 
 use crate::backend::cpu::math::Math;
-use crate::backend::cpu::matmul::product_of_tiles;
-use crate::backend::cpu::microkernel::{GemmElem, View as Matrix, ViewMut};
+use crate::backend::cpu::matmul::{Line, pack_panels, product_of_panels, with_scratch};
+use crate::backend::cpu::microkernel::{CACHE_LINE, GemmElem, View as Matrix, ViewMut, prefetch};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{self, IsaDispatch};
 use crate::backend::recurrent::{Recurrence, Steps};
@@ -69,71 +75,110 @@ macro_rules! lanes {
     }};
 }
 
-multiversion! { version = IsaDispatch::worth::<T>();
-    /// Activates the gates of some units, and computes the cell and the output.
-    fn activate[T: Number](gates: &mut [T], batch: usize, before: &[T], cell: &mut [T], out: &mut [T]) {
-        for (unit, gates) in gates.chunks_exact_mut(4 * batch).enumerate() {
-            for j in (0..batch).step_by(LANES) {
-                let (n, at) = (LANES.min(batch - j), unit * batch + j);
-                let (i, f) = (load(gates, j, n), load(gates, batch + j, n));
-                let (g, o) = (load(gates, 2 * batch + j, n), load(gates, 3 * batch + j, n));
-                let (i, f, g, o) = (lanes!(|i| sigmoid(i)), lanes!(|f| sigmoid(f)), lanes!(|g| g.m_tanh()), lanes!(|o| sigmoid(o)));
-                let c = load(before, at, n);
-                let c = lanes!(|i, f, g, c| i * g + f * c);
-                store(cell, at, n, c);
-                store(out, at, n, lanes!(|o, c| o * c.m_tanh()));
-                store(gates, j, n, i);
-                store(gates, batch + j, n, f);
-                store(gates, 2 * batch + j, n, g);
-                store(gates, 3 * batch + j, n, o);
+/// The parts of four slices of one length, here the gates, that belong to some hidden units.
+fn quarters<T>(all: &mut [T]) -> [&mut [T]; 4] {
+    let (low, high) = all.split_at_mut(all.len() / 2);
+    let (a, b) = low.split_at_mut(low.len() / 2);
+    let (c, d) = high.split_at_mut(high.len() / 2);
+    [a, b, c, d]
+}
+
+/// Pieces of `size` elements of each quarter, those at one place together.
+fn pieces<T>(all: &mut [T], size: usize) -> impl Iterator<Item = [&mut [T]; 4]> {
+    let [a, b, c, d] = quarters(all).map(|quarter| quarter.chunks_mut(size));
+    a.zip(b).zip(c).zip(d).map(|(((a, b), c), d)| [a, b, c, d])
+}
+
+/// Where the rows of some units are in a tensor that has a row for each gate, with all steps in it.
+#[derive(Clone, Copy)]
+struct Rows {
+    /// The first row of each gate, at the current step.
+    first: [usize; 4],
+    /// From the row of a unit to that of the next.
+    stride: usize,
+}
+
+impl Rows {
+    /// Prefetches `batch` elements of the row of each of `units` units. These are short pieces far from each other, which the
+    /// processor does not foresee.
+    fn prefetch<'t, T: 't>(self, units: usize, batch: usize, gate: impl Fn(usize) -> &'t [T]) {
+        for (k, first) in self.first.into_iter().enumerate() {
+            let rows = &gate(k)[first..];
+            for unit in 0..units {
+                let row = &rows[unit * self.stride..][..batch];
+                row.chunks(CACHE_LINE / size_of::<T>()).for_each(|line| prefetch(line.as_ptr()));
             }
         }
     }
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// The gradients of the gates of some units before their activation, which `slopes` holds after it, and that of the cell
-    /// before the step, given those of output and cell.
-    fn deactivate[T: Number](slopes: &mut [T], batch: usize, before: &[T], cell: &[T], grad: &[T], grad_cell: &mut [T]) {
-        for (unit, slopes) in slopes.chunks_exact_mut(4 * batch).enumerate() {
+    /// Adds the input's part to the gates of some units, activates them, and computes the cell and the output.
+    fn activate[T: Number](gates: &mut [&mut [T]; 4], input: &[T], rows: Rows, batch: usize, before: &[T], cell: &mut [T], out: &mut [T]) {
+        let [enter, forget, candidate, leave] = gates;
+        for unit in 0..cell.len() / batch {
             for j in (0..batch).step_by(LANES) {
-                let (n, at) = (LANES.min(batch - j), unit * batch + j);
-                let (i, f) = (load(slopes, j, n), load(slopes, batch + j, n));
-                let (g, o) = (load(slopes, 2 * batch + j, n), load(slopes, 3 * batch + j, n));
+                let (n, at, from) = (LANES.min(batch - j), unit * batch + j, unit * rows.stride + j);
+                let (i, f) = (load(enter, at, n), load(forget, at, n));
+                let (g, o) = (load(candidate, at, n), load(leave, at, n));
+                let (xi, xf) = (load(input, rows.first[0] + from, n), load(input, rows.first[1] + from, n));
+                let (xg, xo) = (load(input, rows.first[2] + from, n), load(input, rows.first[3] + from, n));
+                let (i, f) = (lanes!(|i, xi| sigmoid(i + xi)), lanes!(|f, xf| sigmoid(f + xf)));
+                let (g, o) = (lanes!(|g, xg| (g + xg).m_tanh()), lanes!(|o, xo| sigmoid(o + xo)));
+                let c = load(before, at, n);
+                let c = lanes!(|i, f, g, c| i * g + f * c);
+                store(cell, at, n, c);
+                store(out, at, n, lanes!(|o, c| o * c.m_tanh()));
+                store(enter, at, n, i);
+                store(forget, at, n, f);
+                store(candidate, at, n, g);
+                store(leave, at, n, o);
+            }
+        }
+    }
+}
+
+multiversion! { version = IsaDispatch::worth::<T>();
+    /// The gradients of the gates of some units before their activation, given the gates after it, and that of the cell
+    /// before the step, given those of output and cell. They are stored for the step before, and among those of all steps.
+    fn deactivate[T: Number](gates: [&[T]; 4], slopes: &mut [&mut [T]; 4], all: &mut [&mut [T]; 4], rows: Rows, batch: usize, before: &[T], cell: &[T], grad: &[T], grad_cell: &mut [T]) {
+        for unit in 0..cell.len() / batch {
+            for j in (0..batch).step_by(LANES) {
+                let (n, at, to) = (LANES.min(batch - j), unit * batch + j, unit * rows.stride + j);
+                let (i, f) = (load(gates[0], at, n), load(gates[1], at, n));
+                let (g, o) = (load(gates[2], at, n), load(gates[3], at, n));
                 let (d, dc) = (load(grad, at, n), load(grad_cell, at, n));
                 let (b, c) = (load(before, at, n), load(cell, at, n));
                 let c = lanes!(|c| c.m_tanh());
                 let dc = lanes!(|d, dc, o, c| d * o * (T::ONE - c * c) + dc);
                 store(grad_cell, at, n, lanes!(|dc, f| dc * f));
-                store(slopes, j, n, lanes!(|dc, i, g| dc * g * i * (T::ONE - i)));
-                store(slopes, batch + j, n, lanes!(|dc, b, f| dc * b * f * (T::ONE - f)));
-                store(slopes, 2 * batch + j, n, lanes!(|dc, i, g| dc * i * (T::ONE - g * g)));
-                store(slopes, 3 * batch + j, n, lanes!(|d, o, c| d * c * o * (T::ONE - o)));
+                let i_slope = lanes!(|dc, i, g| dc * g * i * (T::ONE - i));
+                let f_slope = lanes!(|dc, b, f| dc * b * f * (T::ONE - f));
+                let g_slope = lanes!(|dc, i, g| dc * i * (T::ONE - g * g));
+                let o_slope = lanes!(|d, o, c| d * c * o * (T::ONE - o));
+                store(slopes[0], at, n, i_slope);
+                store(slopes[1], at, n, f_slope);
+                store(slopes[2], at, n, g_slope);
+                store(slopes[3], at, n, o_slope);
+                store(all[0], rows.first[0] + to, n, i_slope);
+                store(all[1], rows.first[1] + to, n, f_slope);
+                store(all[2], rows.first[2] + to, n, g_slope);
+                store(all[3], rows.first[3] + to, n, o_slope);
             }
         }
     }
 }
 
-/// The parts of three tensors that belong to some hidden units.
-type Job<'j, T> = (&'j mut [T], &'j mut [T], &'j mut [T]);
+thread_local! {
+    /// The packed weight, and the gradients of the gates of two steps.
+    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+}
 
 impl Recurrence {
-    /// Calls `f(first unit, parts)` in parallel with the parts of a step's gates and of two states.
-    fn for_units<T: Number>(
-        self,
-        gates: &mut [T],
-        a: &mut [T],
-        b: &mut [T],
-        f: impl Fn(usize, &mut Job<T>) + Sync,
-    ) {
-        let part = UNITS * self.batch;
-        let mut jobs: Vec<Job<T>> = gates
-            .chunks_mut(4 * part)
-            .zip(a.chunks_mut(part))
-            .zip(b.chunks_mut(part))
-            .map(|((gates, a), b)| (gates, a, b))
-            .collect();
-        let work = 4 * part * self.hidden;
+    /// Calls `f(first unit, part)` in parallel with the parts of a step, each of [`UNITS`] hidden units.
+    fn for_units<J: Send>(self, parts: impl Iterator<Item = J>, f: impl Fn(usize, &mut J) + Sync) {
+        let mut jobs: Vec<J> = parts.collect();
+        let work = 4 * UNITS * self.batch * self.hidden;
         let per_task = (TASK / work.max(1)).max(1);
         for_chunks_mut(&mut jobs, per_task, |i, jobs| {
             for (k, job) in jobs.iter_mut().enumerate() {
@@ -141,33 +186,49 @@ impl Recurrence {
             }
         });
     }
+
+    /// Where the rows of the units from `first` on are, at a step, in `[4, hidden, steps, batch]`.
+    fn rows(self, step: usize, first: usize) -> Rows {
+        let stride = self.steps * self.batch;
+        Rows {
+            first: [0, 1, 2, 3].map(|gate| (gate * self.hidden + first) * stride + step * self.batch),
+            stride,
+        }
+    }
 }
 
 pub(super) fn lstm<T: Number>(r: Recurrence, input: View, weight: View, steps: Steps) -> Result<()> {
     let Recurrence { batch, hidden, .. } = r;
-    let (state, kernels) = (hidden * batch, T::kernels(simd::isa()));
+    let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
     let (input, weight) = (elements::<T>(input), elements::<T>(weight));
     let (mut gates, mut cell, mut out) =
         (results::<T>(steps.gates)?, results::<T>(steps.cell)?, results::<T>(steps.out)?);
-    for (step, gates) in gates.chunks_exact_mut(4 * state).enumerate() {
-        let (before, cell) = cell[step * state..].split_at_mut(state);
-        let (h, out) = out[step * state..].split_at_mut(state);
-        let input = &input[step * 4 * state..];
-        let (before, h) = (&*before, &*h);
-        r.for_units(gates, &mut cell[..state], &mut out[..state], |first, (gates, cell, out)| {
-            let units = cell.len() / batch;
-            for gate in 0..4 {
-                let at = gate * hidden + first;
-                let src = Matrix { data: &input[at..], rs: 4 * hidden, cs: 1 };
-                kernels.pack(batch, units, src, &mut gates[gate * batch..], 4 * batch);
-                let rows = Matrix { data: &weight[at * hidden..], rs: hidden, cs: 1 };
-                let mut c = ViewMut::new(gates, units, 4 * batch);
-                let h = Matrix { data: h, rs: batch, cs: 1 };
-                product_of_tiles(kernels, hidden, rows, h, &mut c.part(0, gate * batch, units, batch), true);
+    with_scratch(&SCRATCH, 4 * hidden * hidden, |packed: &mut [T]| {
+        // The rows of all gates of a task are beside each other.
+        for_chunks_mut(packed, UNITS * 4 * hidden, |task, packed| {
+            let units = packed.len() / (4 * hidden);
+            for (gate, packed) in packed.chunks_exact_mut(units * hidden).enumerate() {
+                let rows = &weight[(gate * hidden + task * UNITS) * hidden..];
+                pack_panels(kernels, hidden, units, Matrix { data: rows, rs: hidden, cs: 1 }, packed);
             }
-            activate(gates, batch, &before[first * batch..][..units * batch], cell, out);
         });
-    }
+        for (step, gates) in gates.chunks_exact_mut(4 * state).enumerate() {
+            let (before, cell) = cell[step * state..].split_at_mut(state);
+            let (h, out) = out[step * state..].split_at_mut(state);
+            let (before, h) = (&*before, Matrix { data: &*h, rs: batch, cs: 1 });
+            let states = cell[..state].chunks_mut(part).zip(out[..state].chunks_mut(part));
+            r.for_units(pieces(gates, part).zip(states), |first, (gates, (cell, out))| {
+                let (units, rows) = (cell.len() / batch, r.rows(step, first));
+                rows.prefetch(units, batch, |_| input);
+                let packed = packed[first * 4 * hidden..].chunks_exact(units * hidden);
+                for (gate, packed) in gates.iter_mut().zip(packed) {
+                    let mut c = ViewMut::new(gate, units, batch);
+                    product_of_panels(kernels, hidden, packed, h, &mut c, false);
+                }
+                activate(gates, input, rows, batch, &before[first * batch..], cell, out);
+            });
+        }
+    });
     Ok(())
 }
 
@@ -180,44 +241,48 @@ pub(super) fn lstm_backward<T: Number>(
     states: [View; 2],
 ) -> Result<()> {
     let Recurrence { batch, hidden, steps: count } = r;
-    let (state, kernels) = (hidden * batch, T::kernels(simd::isa()));
+    let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
     let (grad, weight) = (elements::<T>(grad), elements::<T>(weight));
     let (gates, cell) = (elements::<T>(steps.gates), elements::<T>(steps.cell));
     let mut slopes = results::<T>(slopes)?;
     let [mut grad_out, mut grad_cell] = [results::<T>(states[0])?, results::<T>(states[1])?];
-    // The gradient of the output of a step that its successor's gates give, for some units.
-    let from_gates = |slopes: &[T], first: usize, out: &mut [T]| {
-        let units = out.len() / batch;
-        for gate in 0..4 {
-            let columns = Matrix { data: &weight[gate * hidden * hidden + first..], rs: 1, cs: hidden };
-            let slopes = Matrix { data: &slopes[gate * batch..], rs: 4 * batch, cs: 1 };
-            product_of_tiles(
-                kernels,
-                hidden,
-                columns,
-                slopes,
-                &mut ViewMut::new(out, units, batch),
-                gate > 0,
-            );
-        }
-    };
-    for step in (0..count).rev() {
-        let (here, after) = slopes[step * 4 * state..].split_at_mut(4 * state);
-        let after = (step + 1 < count).then_some(&*after);
-        let (before, cell) = cell[step * state..].split_at(state);
-        r.for_units(here, &mut grad_out, &mut grad_cell, |first, (slopes, grad_out, grad_cell)| {
-            let part = first * batch..first * batch + grad_out.len();
-            match after {
-                Some(after) => from_gates(after, first, grad_out),
-                None => grad_out.fill(T::ZERO),
-            }
-            let grad = &grad[step * state..][part.clone()];
-            grad_out.iter_mut().zip(grad).for_each(|(a, &b)| *a += b);
-            slopes.copy_from_slice(&gates[step * 4 * state + 4 * part.start..][..slopes.len()]);
-            deactivate(slopes, batch, &before[part.clone()], &cell[part], grad_out, grad_cell);
+    with_scratch(&SCRATCH, 4 * hidden * hidden + 8 * state, |scratch: &mut [T]| {
+        let (packed, of_steps) = scratch.split_at_mut(4 * hidden * hidden);
+        for_chunks_mut(packed, UNITS * 4 * hidden, |task, packed| {
+            let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: hidden };
+            pack_panels(kernels, 4 * hidden, packed.len() / (4 * hidden), columns, packed);
         });
-    }
-    let first = &slopes[..4 * state];
-    for_chunks_mut(&mut grad_out, UNITS * batch, |i, out| from_gates(first, i * UNITS, out));
+        // The gradient of the output of a step that its successor's gates give, for some units.
+        let from_gates = |slopes: &[T], first: usize, out: &mut [T]| {
+            let mut c = ViewMut::new(out, out.len() / batch, batch);
+            let slopes = Matrix { data: slopes, rs: batch, cs: 1 };
+            product_of_panels(kernels, 4 * hidden, &packed[first * 4 * hidden..], slopes, &mut c, false);
+        };
+        let (mut here, mut after) = of_steps.split_at_mut(4 * state);
+        for step in (0..count).rev() {
+            let (before, cell) = cell[step * state..].split_at(state);
+            let gates = &gates[step * 4 * state..][..4 * state];
+            let grad = &grad[step * state..];
+            let states = grad_out.chunks_mut(part).zip(grad_cell.chunks_mut(part));
+            let parts = pieces(here, part).zip(pieces(&mut slopes, UNITS * count * batch)).zip(states);
+            r.for_units(parts, |first, ((slopes, all), (grad_out, grad_cell))| {
+                // Each task has its rows of all steps.
+                let rows = Rows { first: [step * batch; 4], stride: count * batch };
+                rows.prefetch(grad_out.len() / batch, batch, |gate| &*all[gate]);
+                if step + 1 < count {
+                    from_gates(after, first, grad_out);
+                } else {
+                    grad_out.fill(T::ZERO);
+                }
+                let at = first * batch..first * batch + grad_out.len();
+                grad_out.iter_mut().zip(&grad[at.clone()]).for_each(|(a, &b)| *a += b);
+                let gates = [0, 1, 2, 3].map(|gate| &gates[gate * state..][at.clone()]);
+                let (before, cell) = (&before[at.clone()], &cell[at]);
+                deactivate(gates, slopes, all, rows, batch, before, cell, grad_out, grad_cell);
+            });
+            std::mem::swap(&mut here, &mut after);
+        }
+        for_chunks_mut(&mut grad_out, part, |i, out| from_gates(after, i * UNITS, out));
+    });
     Ok(())
 }

@@ -116,10 +116,17 @@ def run_lstm(data: Tensor, state: State, weights: Sequence[Tensor | None], backw
         The outputs, ``(steps, batch, size)``, and the final state.
     """
     weight_ih, weight_hh, bias_ih, bias_hh, _ = weights
+    assert weight_ih is not None
+    data = data.flip(0) if backward else data
+    # The layer reads a row for each gate, with all steps in it. So that is what the product of the input gives.
+    rows = data.flatten(0, 1).t()
     # Both biases are added to the same gates, so their sum is computed once for all steps.
-    bias = None if bias_ih is None else bias_ih + bias_hh
-    gates = _linear(data, weight_ih, bias)
-    outputs, cell = _lstm_layer(gates.flip(0) if backward else gates, *state, weight_hh)
+    if bias_ih is None or bias_hh is None:
+        gates = rgrad.mm(weight_ih, rows)
+    else:
+        gates = rgrad.addmm((bias_ih + bias_hh).unsqueeze(1), weight_ih, rows)
+    gates = gates.unflatten(1, data.shape[:2]).permute(1, 2, 0)
+    outputs, cell = _lstm_layer(gates, *state, weight_hh)
     return outputs.flip(0) if backward else outputs, (outputs[-1], cell)
 
 

@@ -46,7 +46,7 @@ fn loss(
         for t in 0..steps {
             let sum = |k: usize| {
                 let row = &weight[k * hidden..][..hidden];
-                input[(t * batch + b) * 4 * hidden + k] + row.iter().zip(&h).map(|(w, h)| w * h).sum::<f64>()
+                input[(k * steps + t) * batch + b] + row.iter().zip(&h).map(|(w, h)| w * h).sum::<f64>()
             };
             let squash = |x: f64| 1.0 / (1.0 + (-x).exp());
             let new: Vec<_> = (0..hidden)
@@ -110,10 +110,7 @@ fn compare<T: Number>(r: Recurrence, tolerance: f64) {
         near(of_cell.0.slice::<T>()[at], differs(&c, at, &|c| value(&input, &h, c)), "first cell");
     }
     for at in (0..input.len()).step_by(input.len() / 23 + 1) {
-        let (t, b, k) = (at / (4 * hidden * batch), at / (4 * hidden) % batch, at % (4 * hidden));
-        let (gate, j) = (k / hidden, k % hidden);
-        let found = slopes.0.slice::<T>()[((t * hidden + j) * 4 + gate) * batch + b];
-        near(found, differs(&input, at, &|input| value(input, &h, &c)), "gate");
+        near(slopes.0.slice::<T>()[at], differs(&input, at, &|input| value(input, &h, &c)), "gate");
     }
 }
 

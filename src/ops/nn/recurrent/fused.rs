@@ -45,9 +45,10 @@ pub(super) fn lstm_layer(
         return Ok(None);
     }
     let r = Recurrence { steps, batch, hidden };
-    let (input, dense) = (gates.dense(dtype)?, weight.dense(dtype)?);
+    let input = view::permute_dims(&gates.detach(), &[2, 0, 1], "PermuteBackward0")?.dense(dtype)?;
+    let dense = weight.dense(dtype)?;
     let (cell, out) = (states(cx, steps)?, states(hx, steps)?);
-    let active = Tensor::empty_on(Dims::from([steps, hidden, 4, batch]), dtype, device)?;
+    let active = Tensor::empty_on(Dims::from([steps, 4, hidden, batch]), dtype, device)?;
     let views = kernel::Steps { gates: active.raw(), cell: cell.raw(), out: out.raw() };
     if !kernel::lstm(r, input.raw(), dense.raw(), views)? {
         return Ok(None);
@@ -92,25 +93,20 @@ impl LstmLayer {
             None => zeros(state.clone())?,
         };
         let of_out = Tensor::empty_on(state, dtype, device)?;
-        let slopes = Tensor::empty_on(gates.shape().clone(), dtype, device)?;
+        let slopes = Tensor::empty_on(Dims::from([4 * hidden, steps, batch]), dtype, device)?;
         let (dense, states) = (weight.dense(dtype)?, [of_out.raw(), of_cell.raw()]);
         let views = kernel::Steps { gates: gates.raw(), cell: cell.raw(), out: out.raw() };
         if !kernel::lstm_backward(self.r, grad.raw(), dense.raw(), views, slopes.raw(), states)? {
             return Ok(None);
         }
-        let of_gates = Tensor::empty_on(Dims::from([steps, batch, 4 * hidden]), dtype, device)?;
-        for gate in 0..4 {
-            let from = view::swap(&select(&slopes, 2, gate)?, 1, 2)?;
-            copy::copy(from.raw(), narrow(&of_gates, 2, gate * hidden as i64, hidden as i64)?.raw())?;
-        }
-        let rows = view::reshape_to(&of_gates, &Dims::from([steps * batch, 4 * hidden]))?;
         let of_weight = if cx.needs(3) {
+            let rows = view::reshape_to(&slopes, &Dims::from([4 * hidden, steps * batch]))?;
             let before = turned(&narrow(&out, 0, 0, steps as i64)?)?;
-            let before = view::reshape_to(&before, &Dims::from([steps * batch, hidden]))?;
-            Some(mm(&view::t_of(&rows)?, &before)?)
+            Some(mm(&rows, &view::reshape_to(&before, &Dims::from([steps * batch, hidden]))?)?)
         } else {
             None
         };
+        let of_gates = view::permute_dims(&slopes, &[1, 2, 0], "PermuteBackward0")?;
         Ok(Some(smallvec![Some(of_gates), Some(turned(&of_out)?), Some(turned(&of_cell)?), of_weight]))
     }
 

@@ -2,10 +2,11 @@
 //!
 //! One scheme serves all shapes: the source is copied to padded grids ([`phase_split`]), and register tiles ([`tile`])
 //! multiply the weights with contiguous runs of it. [`correlate`] computes outputs and input gradients, [`weight`] the
-//! weight gradient. [`mod@winograd`] computes in float32 what it computes faster, [`point`] has kernels of one element, and [`depthwise`] those
-//! of one channel. Work is divided according to the shape
+//! weight gradient. [`mod@winograd`] computes in float32 what it computes faster, [`point`] has kernels of one element, [`columns`]
+//! strided ones, and [`depthwise`] those of one channel. Work is divided according to the shape
 //! alone, so that results do not depend on the number of threads.
 
+mod columns;
 mod correlate;
 mod depthwise;
 mod phase_split;
@@ -53,6 +54,9 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
     if is_depthwise(s) {
         return depthwise::correlate(s, vec![PhaseSplitInput::forward(s)], x, w, bias, out);
     }
+    if columns::pays(s) {
+        return columns::forward(s, x, w, bias, out);
+    }
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + to) * c_in + from) * s.taps();
     Correlation::new(s, vec![PhaseSplitInput::forward(s)], c_in, c_out).run(x, w, &weight, bias, out);
@@ -62,6 +66,9 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
 pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
     if let Some(points) = Points::of(s) {
         return points.backward_input(grad_out, w, grad_x);
+    }
+    if columns::pays(s) {
+        return columns::backward_input(s, grad_out, w, grad_x);
     }
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + from) * c_in + to) * s.taps();
@@ -80,6 +87,7 @@ pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad
     match Points::of(s) {
         Some(points) => points.backward_weight(grad_out, x, grad_w),
         None if is_depthwise(s) => depthwise::backward_weight(s, grad_out, x, grad_w),
+        None if columns::pays(s) && s.taps() == 1 => columns::backward_weight(s, grad_out, x, grad_w),
         None => weight::backward(s, grad_out, x, grad_w),
     }
 }

@@ -27,6 +27,7 @@ use crate::dtype::{Element, Real};
 
 pub use crate::backend::cpu::microkernel::GemmElem;
 
+pub mod shared;
 #[cfg(test)]
 mod tests;
 

@@ -6,7 +6,15 @@
 
 use super::tile::ConvElem;
 use crate::backend::conv::ConvShape;
+use crate::backend::cpu::matmul::shared::{Part, products};
 use crate::backend::cpu::matmul::{Bias, Epilogue, MatRef, batched_gemm, gemm};
+use crate::backend::cpu::microkernel::View;
+use crate::backend::cpu::simd;
+
+/// Positions of all images from which on packing the weight pays; it is faster read in place otherwise.
+const SHARED_POSITIONS: usize = 256;
+/// The same for a single image.
+const SHARED_POSITIONS_OF_ONE: usize = 2048;
 
 /// The sizes of the matrices.
 pub struct Points {
@@ -31,8 +39,32 @@ impl Points {
             return gemm(images, c_out, c_in, MatRef::row_major(x, c_in), w.transposed(), out, ep);
         }
         let ep = Epilogue { bias: bias.map_or(Bias::None, Bias::Col), ..Epilogue::default() };
-        let x = MatRef::row_major(x, positions);
-        batched_gemm(images, c_out, positions, c_in, w, 0, x, c_in * positions, out, ep);
+        self.multiply(c_out, c_in, w, x, out, ep);
+    }
+
+    /// The product of `w`, which is m x k, with each image of `k` channels.
+    fn multiply<T: ConvElem>(
+        &self,
+        m: usize,
+        k: usize,
+        w: MatRef<T>,
+        images: &[T],
+        out: &mut [T],
+        ep: Epilogue<T>,
+    ) {
+        let (count, n) = (self.images, self.positions);
+        let least = if count == 1 { SHARED_POSITIONS_OF_ONE } else { SHARED_POSITIONS };
+        if count * n < least {
+            let images = MatRef::row_major(images, n);
+            return batched_gemm(count, m, n, k, w, 0, images, k * n, out, ep);
+        }
+        let kernels = T::kernels(simd::isa());
+        let pack = |part: Part, to: &mut [T], stride: usize| {
+            let image = View { data: &images[part.product * k * n..], rs: 1, cs: n };
+            let from = image.from(part.columns.start, part.depth.start);
+            kernels.pack(part.columns.len(), part.depth.len(), from, to, stride);
+        };
+        products([m, n, k], w, pack, out, ep);
     }
 
     pub fn backward_input<T: ConvElem>(&self, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
@@ -42,9 +74,7 @@ impl Points {
             let g = MatRef::row_major(grad_out, c_out);
             return gemm(images, c_in, c_out, g, w, grad_x, Epilogue::default());
         }
-        let g = MatRef::row_major(grad_out, positions);
-        let (w, step) = (w.transposed(), c_out * positions);
-        batched_gemm(images, c_in, positions, c_out, w, 0, g, step, grad_x, Epilogue::default());
+        self.multiply(c_in, c_out, w.transposed(), grad_out, grad_x, Epilogue::default());
     }
 
     /// Images are added one after the other.

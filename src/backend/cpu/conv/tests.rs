@@ -164,6 +164,8 @@ fn pointwise_convolutions_match_the_definition() {
         shape(5, 12, 20, 1, [1, 1, 1], square(1, 1, 0, 1)),
         shape(1, 9, 4, 1, [1, 1, 1], square(1, 2, 0, 1)),
         shape(2, 8, 12, 4, [1, 6, 5], square(1, 1, 0, 1)),
+        shape(8, 30, 50, 1, [1, 7, 7], square(1, 1, 0, 1)),
+        shape(1, 12, 20, 1, [1, 50, 50], square(1, 1, 0, 1)),
         shape(1, 3, 2, 1, [1, 4, 4], square(1, 3, 2, 1)),
     ]);
 }
@@ -178,6 +180,19 @@ fn strides_dilations_and_paddings_of_any_size_match_the_definition() {
         shape(1, 2, 2, 1, [1, 4, 4], square(2, 1, 5, 1)),
         shape(1, 2, 5, 1, [1, 11, 19], geometry([1, 3, 2], [1, 1, 4], [0, 2, 0], [1, 2, 5])),
         shape(1, 1, 1, 1, [1, 10, 10], square(1, 4, 0, 1)),
+    ]);
+}
+
+#[test]
+fn strided_convolutions_of_many_channels_match_the_definition() {
+    check(&[
+        shape(2, 16, 40, 1, [1, 9, 8], square(3, 2, 1, 1)),
+        shape(2, 40, 33, 1, [1, 9, 8], square(1, 2, 0, 1)),
+        shape(1, 8, 48, 1, [1, 17, 23], square(5, 3, 4, 2)),
+        shape(1, 6, 32, 1, [5, 6, 7], geometry([3, 3, 3], [2, 1, 2], [1, 0, 1], [1, 2, 1])),
+        shape(3, 20, 35, 1, [1, 1, 60], geometry([1, 1, 4], [1, 1, 2], [0, 0, 1], [1, 1, 1])),
+        // More terms than a block of the depth.
+        shape(1, 130, 32, 1, [1, 5, 5], square(3, 2, 1, 1)),
     ]);
 }
 
@@ -230,6 +245,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         shape(1, 16, 16, 16, [1, 40, 40], square(3, 1, 1, 1)),
         shape(9, 64, 128, 1, [1, 14, 14], square(1, 1, 0, 1)),
         shape(3, 128, 256, 1, [1, 28, 28], square(1, 1, 0, 1)),
+        shape(2, 32, 64, 1, [1, 28, 28], square(3, 2, 1, 1)),
     ];
     for s in shapes {
         let [x, w, bias, grad] = inputs(&s);

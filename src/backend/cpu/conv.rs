@@ -87,7 +87,7 @@ pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad
     match Points::of(s) {
         Some(points) => points.backward_weight(grad_out, x, grad_w),
         None if is_depthwise(s) => depthwise::backward_weight(s, grad_out, x, grad_w),
-        None if columns::pays(s) && s.taps() == 1 => columns::backward_weight(s, grad_out, x, grad_w),
+        None if columns::pays_for_weight(s) => columns::backward_weight(s, grad_out, x, grad_w),
         None => weight::backward(s, grad_out, x, grad_w),
     }
 }

@@ -22,6 +22,8 @@ const LEAST_TARGETS: usize = 32;
 const LEAST_SOURCES: usize = 16;
 /// Rows of the output from which on the direct form is faster, but for kernels of one element.
 const LONG_ROWS: usize = 64;
+/// More positions than these are gathered too slowly for the gradient of the weight.
+const FEW_POSITIONS: usize = 512;
 
 /// Marks an element outside of the image; no plane is as large.
 const OUTSIDE: usize = usize::MAX;
@@ -32,13 +34,18 @@ pub fn pays(s: &ConvShape) -> bool {
     strided && s.c_in.min(s.c_out) >= LEAST_SOURCES && s.c_in.max(s.c_out) >= LEAST_TARGETS
 }
 
+/// The same of the gradient of the weight: its columns have a term each, for which all positions are gathered.
+pub fn pays_for_weight(s: &ConvShape) -> bool {
+    pays(s) && s.taps() == 1 && s.output_plane() < FEW_POSITIONS
+}
+
 /// The convolution.
 pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
     let ep = Epilogue { bias: bias.map_or(Bias::None, Bias::Col), ..Epilogue::default() };
     let columns = Columns::of_input(s);
     let terms = columns.terms();
     let pack = |part: Part, to: &mut [T], stride: usize| columns.pack(x, part, to, stride);
-    products([s.c_out, s.output_plane(), terms], MatRef::row_major(w, terms), pack, out, ep);
+    products([s.c_out, s.output_plane(), terms], MatRef::row_major(w, terms), &pack, out, ep);
 }
 
 /// The gradient of the input.
@@ -60,7 +67,7 @@ pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_
             }
         });
         let left = MatRef::row_major(&weights, terms);
-        products([s.c_in, positions, terms], left, pack, &mut results, Epilogue::default());
+        products([s.c_in, positions, terms], left, &pack, &mut results, Epilogue::default());
         scatter(s, first, columns.target, &results, grad_x);
     }
 }
@@ -77,12 +84,18 @@ pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad
         let pack = |part: Part, to: &mut [T], stride: usize| columns.pack_turned(x, part, to, stride);
         let beta = if image == 0 { T::ZERO } else { T::ONE };
         let ep = Epilogue { beta, ..Epilogue::default() };
-        products([s.c_out, columns.terms(), positions], g, pack, grad_w, ep);
+        products([s.c_out, columns.terms(), positions], g, &pack, grad_w, ep);
     }
 }
 
 /// Writes the results of a phase to where its positions are in the gradient of the input.
-fn scatter<T: ConvElem>(s: &ConvShape, first: [usize; 3], count: [usize; 3], results: &[T], grad_x: &mut [T]) {
+fn scatter<T: ConvElem>(
+    s: &ConvShape,
+    first: [usize; 3],
+    count: [usize; 3],
+    results: &[T],
+    grad_x: &mut [T],
+) {
     let (positions, plane) = (count.iter().product::<usize>(), s.input_plane());
     if plane == 0 {
         return;

@@ -64,7 +64,7 @@ impl Points {
             let from = image.from(part.columns.start, part.depth.start);
             kernels.pack(part.columns.len(), part.depth.len(), from, to, stride);
         };
-        products([m, n, k], w, pack, out, ep);
+        products([m, n, k], w, &pack, out, ep);
     }
 
     pub fn backward_input<T: ConvElem>(&self, grad_out: &[T], w: &[T], grad_x: &mut [T]) {

@@ -2,11 +2,17 @@
 //!
 //! Note [Shared left operands] The left operand is packed once for all products. A task packs a few column panels of one right
 //! operand, which stay in its L2 cache, and multiplies them with one row panel after the other, each of which stays in L1
-//! meanwhile. Who calls says how columns are packed, so that a right operand need not be a matrix in memory.
+//! meanwhile. Who calls says how columns are packed, so that a right operand need not be a matrix in memory. Few columns leave
+//! a part of their last panel empty, which small images have most of: the columns of all right operands are then computed as
+//! those of one, and the results copied to where they belong.
 
+use std::cell::Cell;
 use std::ops::Range;
 
-use super::{Epilogue, GemmElem, K_BLOCK, MANY_TASKS, MatRef, OPERANDS, PACK_TASK, PANEL, panels, with_scratch};
+use super::{
+    Bias, Epilogue, GemmElem, K_BLOCK, Line, MANY_TASKS, MatRef, OPERANDS, PACK_TASK, PANEL, panels,
+    with_scratch,
+};
 use crate::backend::cpu::microkernel::{Kernels, Store, View, ViewMut};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd;
@@ -15,6 +21,8 @@ use crate::backend::cpu::simd;
 const COLUMNS: usize = 1 << 18;
 /// Column panels of a task at most.
 const PANELS: usize = 8;
+/// Fewer columns than these are computed together with those of the other products.
+const FEW: usize = 64;
 /// Row panels of a task at least, so that packing columns for each of several tasks costs little.
 const ROW_PANELS: usize = 8;
 
@@ -26,6 +34,9 @@ pub struct Part {
     pub columns: Range<usize>,
 }
 
+/// Sets `to[p * stride + j]` to element (p, j) of the part, given part, `to` and stride.
+pub type Pack<'p, T> = &'p (dyn Fn(Part, &mut [T], usize) + Sync);
+
 /// The elements of C that a task computes.
 struct Task<'c, T> {
     product: usize,
@@ -35,11 +46,10 @@ struct Task<'c, T> {
 }
 
 /// Computes `c = act(alpha * a @ b + beta * c + bias)` for each of several `b` of k x n, whose results follow each other in `c`.
-/// `pack(part, to, stride)` sets `to[p * stride + j]` to element (p, j) of a part.
 pub fn products<T: GemmElem>(
     [m, n, k]: [usize; 3],
     a: MatRef<T>,
-    pack: impl Fn(Part, &mut [T], usize) + Sync,
+    pack: Pack<T>,
     c: &mut [T],
     ep: Epilogue<T>,
 ) {
@@ -51,16 +61,51 @@ pub fn products<T: GemmElem>(
         let store = ep.store();
         return c.chunks_exact_mut(m * n).for_each(|c| super::without_depth(ViewMut::new(c, m, n), &store));
     }
-    let (kernels, a) = (T::kernels(simd::isa()), a.view());
+    let kernels = T::kernels(simd::isa());
+    let written = ep.beta == T::ZERO && !matches!(ep.bias, Bias::Row(_));
+    if n < FEW && !n.is_multiple_of(kernels.nr) && c.len() > m * n && written {
+        return together([m, n, k], a, pack, c, ep);
+    }
+    let a = a.view();
     for start in (0..k).step_by(K_BLOCK) {
         let depth = start..k.min(start + K_BLOCK);
         let store = ep.store().step(start == 0, depth.end == k);
         with_scratch(&OPERANDS, m * depth.len(), |packed: &mut [T]| {
             pack_rows(kernels, m, depth.len(), a.from(0, start), packed);
             let mut tasks = tasks(kernels, m, n, depth.len(), c);
-            for_chunks_mut(&mut tasks, 1, |_, task| task[0].run(kernels, m, depth.clone(), packed, &pack, &store));
+            for_chunks_mut(&mut tasks, 1, |_, task| {
+                task[0].run(kernels, m, depth.clone(), packed, pack, &store)
+            });
         });
     }
+}
+
+/// The same as one product with the columns of all of them.
+fn together<T: GemmElem>([m, n, k]: [usize; 3], a: MatRef<T>, pack: Pack<T>, c: &mut [T], ep: Epilogue<T>) {
+    let all = c.len() / m;
+    let pack_all = |part: Part, to: &mut [T], stride: usize| {
+        let mut start = part.columns.start;
+        while start < part.columns.end {
+            let (product, first) = (start / n, start % n);
+            let columns = first..n.min(first + part.columns.end - start);
+            let (next, to) = (start + columns.len(), &mut to[start - part.columns.start..]);
+            pack(Part { product, depth: part.depth.clone(), columns }, to, stride);
+            start = next;
+        }
+    };
+    with_scratch(&TOGETHER, c.len(), |results: &mut [T]| {
+        products([m, all, k], a, &pack_all, results, ep);
+        for_chunks_mut(c, m * n, |product, c| {
+            for (row, c) in c.chunks_exact_mut(n).enumerate() {
+                c.copy_from_slice(&results[row * all + product * n..][..n]);
+            }
+        });
+    });
+}
+
+thread_local! {
+    /// The results of [`together`].
+    static TOGETHER: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
 }
 
 /// Packs all rows of the left operand, panel after panel.
@@ -120,7 +165,7 @@ impl<T: GemmElem> Task<'_, T> {
         m: usize,
         depth: Range<usize>,
         packed: &[T],
-        pack: &impl Fn(Part, &mut [T], usize),
+        pack: Pack<T>,
         store: &Store<T>,
     ) {
         let (nr, k, cols) = (kernels.nr, depth.len(), self.c.cols());
@@ -136,8 +181,7 @@ impl<T: GemmElem> Task<'_, T> {
                 let a = View { data: &packed[rows.start * k..], rs: 1, cs: rows.len() };
                 for (j, panel) in columns.chunks_exact(nr * k).enumerate() {
                     let b = View { data: panel, rs: nr, cs: 1 };
-                    let mut c =
-                        self.c.part(rows.start - skipped, j * nr, rows.len(), nr.min(cols - j * nr));
+                    let mut c = self.c.part(rows.start - skipped, j * nr, rows.len(), nr.min(cols - j * nr));
                     kernels.tile(k, a, b, &mut c, &store.at(rows.start, self.column + j * nr));
                 }
             }

@@ -390,7 +390,9 @@ fn packing_writes_the_packed_elements_alone() {
 
 #[test]
 fn products_of_a_shared_left_operand_agree_with_single_products() {
-    for (count, m, n, k) in [(1, 5, 40, 9), (3, 70, 49, 130), (2, 200, 300, 20), (2, 13, 20, 2100), (4, 3, 5, 0)] {
+    for (count, m, n, k) in
+        [(1, 5, 40, 9), (3, 70, 49, 130), (2, 200, 300, 20), (2, 13, 20, 2100), (4, 3, 5, 0)]
+    {
         for strides in [Rows, Columns] {
             let a = Matrix::<f32>::new(m, k, strides, 1);
             let b: Vec<f32> = random(count * k * n, 2);
@@ -403,7 +405,7 @@ fn products_of_a_shared_left_operand_agree_with_single_products() {
                 }
             };
             let mut c = vec![f32::NAN; count * m * n];
-            shared::products([m, n, k], a.view(), pack, &mut c, ep);
+            shared::products([m, n, k], a.view(), &pack, &mut c, ep);
             for (i, c) in c.chunks_exact(m * n).enumerate() {
                 let mut expected = vec![0.0; m * n];
                 gemm(m, n, k, a.view(), MatRef::row_major(&b[i * k * n..], n), &mut expected, ep);

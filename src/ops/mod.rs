@@ -205,7 +205,8 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
 /// Note [What an operation in place saves] An in-place operation runs out of place and then overwrites its first
 /// argument, so a derivative that reads this argument would see the new value. Therefore, if gradients are recorded,
 /// the operation receives a copy of the elements with the argument's history; pointwise operations whose derivative
-/// does not read the argument need no copy.
+/// does not read the argument need no copy, and write their result to its memory at once. A result that they save is that
+/// memory, so whoever writes it again makes backward fail, as in PyTorch.
 fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
     let args = Args { name: op.name, values };
     let t = args.tensor(0)?.clone();
@@ -292,7 +293,7 @@ fn evaluate_row_inplace(row: &'static PointwiseOp, inputs: &[Arg], params: &[Sca
             check_apart(t, input)?;
         }
     }
-    if row.call_inplace(inputs, params)? {
+    if row.call_inplace(inputs, params)? || grad_enabled() && row.call_inplace_recorded(inputs, params)? {
         return Ok(());
     }
     let result = if grad_enabled() && row.derivatives_read(0) {

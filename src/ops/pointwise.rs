@@ -19,7 +19,7 @@ use super::schema::{Exposure, Op};
 use crate::backend::pointwise::{
     Kernel, Operand, Program, SmallOperand, compute_type, expect_divisors, run, run_few, run_pair,
 };
-use crate::backend::{View, copy};
+use crate::backend::{View, copy, defer};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ use crate::graph::{
     saved_tensor_hooks_active,
 };
 use crate::layout::{Dims, Layout, broadcast};
-use crate::tensor::{Overlap, Tensor};
+use crate::tensor::{Overlap, Tensor, take_history_of};
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
 pub use backward::prim_row;
@@ -333,7 +333,7 @@ impl PointwiseOp {
         })
     }
 
-    /// PyTorch's name of an input or parameter.
+    /// PyTorch's name of an input, parameter or result.
     fn shown(&self, name: &'static str) -> &'static str {
         let other = self.torch.shown_as.iter().find(|(row, _)| *row == name).map(|(_, shown)| *shown);
         other.unwrap_or(if name == "input" { "self" } else { name })
@@ -625,6 +625,35 @@ impl PointwiseOp {
         }
         self.run_into(args, params, common, t)?;
         t.bump_version();
+        Ok(true)
+    }
+}
+
+impl PointwiseOp {
+    /// As [`Self::call_inplace`], with a record. What the node saves of the result is then the memory of `args[0]`. False if
+    /// derivatives read the elements that would be lost, or if the result has to be converted.
+    pub fn call_inplace_recorded(&'static self, args: &[Arg], params: &[Scalar]) -> Result<bool> {
+        let Arg::T(t) = args[0] else { return Ok(false) };
+        let mut apart = true;
+        let mut read = 0;
+        for (i, a) in args.iter().enumerate() {
+            if let Arg::T(u) = a {
+                apart &= i == 0 || u.overlap(t) == Overlap::Apart;
+                read |= if u.requires_grad() { self.plan().reads[i] } else { 0 };
+            }
+        }
+        let loses = self.grads.is_empty() || read >> 1 & 1 == 1;
+        // In a region, values that backward computes again are computed from the operands.
+        if loses || !apart || t.base().is_some() || t.is_hosted() || defer::is_deferring() {
+            return Ok(false);
+        }
+        check_inplace_shape(t, &self.shape(args)?)?;
+        if !t.dtype().is_float() || self.types(args)? != (t.dtype(), t.dtype()) {
+            return Ok(false);
+        }
+        self.run_into(args, params, t.dtype(), t)?;
+        t.bump_version();
+        take_history_of(t, &self.record_backward(t.detach(), args, params)?)?;
         Ok(true)
     }
 }

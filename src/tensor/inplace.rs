@@ -252,6 +252,12 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
     Ok(())
 }
 
+/// Gives `t`, which is no view, the history of another tensor over its memory, which was written.
+pub fn take_history_of(t: &Tensor, value: &Tensor) -> Result<()> {
+    let Some(edge) = value.grad_edge()? else { return Ok(()) };
+    rebase(t, edge)
+}
+
 /// Makes `t`, which code outside the core has written in place, the output that `edge` points to.
 pub fn rebase(t: &Tensor, edge: Edge) -> Result<()> {
     let kept = t.drop_retained_grad();

@@ -18,7 +18,7 @@ pub use hosted::{Host, set_host};
 pub(crate) use inplace::operation_of;
 pub use inplace::{
     Overlap, assign, check_apart, check_filled, check_inference, check_inplace, check_memory, check_replaced,
-    overlap_error, rebase, self_overlap, write_untracked,
+    overlap_error, rebase, self_overlap, take_history_of, write_untracked,
 };
 pub use view::{as_view, multi_view, scatter_view};
 

@@ -144,6 +144,40 @@ def test_in_place_functions_keep_what_backward_needs():
     torch.testing.assert_close(x.grad, x.detach().cos())
 
 
+@pytest.mark.parametrize(
+    ("function", "saved", "slopes"),
+    [
+        (torch.relu_, "_saved_result", [0.0, 1.0, 1.0]),
+        (torch.nn.functional.hardtanh_, "_saved_self", [0.0, 1.0, 0.0]),
+        (lambda t: torch.nn.functional.relu6(t, inplace=True), "_saved_self", [0.0, 1.0, 0.0]),
+    ],
+)
+def test_a_function_in_place_saves_its_result_in_the_memory_of_its_argument(function, saved, slopes):
+    x = torch.tensor([-1.0, 0.25, 7.0], requires_grad=True)
+    y = x * 1
+    at = y.data_ptr()
+    assert function(y) is y and y._version == 1
+    assert y.data_ptr() == getattr(y.grad_fn, saved).data_ptr() == at
+    y.sum().backward()
+    assert x.grad.tolist() == slopes
+    y = x * 1
+    function(y)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_a_sum_in_place_writes_to_the_memory_of_its_argument():
+    x, z = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    y = x * 2
+    at = y.data_ptr()
+    y += z
+    y.add_(z, alpha=3).sub_(1)
+    assert y.data_ptr() == at and y._version == 3 and y.tolist() == [5.0, 5.0, 5.0]
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0, 2.0] and z.grad.tolist() == [4.0, 4.0, 4.0]
+
+
 def test_a_deep_copy_of_a_leaf_stands_alone():
     x = torch.ones(2, requires_grad=True)
     y = copy.deepcopy(x)

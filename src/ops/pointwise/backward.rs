@@ -338,7 +338,7 @@ impl Function for PointwiseBackward {
         }
         if self.row.derivatives_read(self.inputs().len()) {
             visit(
-                "result",
+                self.row.shown("result"),
                 if let Some(Kept::Tensor(s)) = self.kept.get(self.inputs().len()) { s } else { &nothing },
             );
         }

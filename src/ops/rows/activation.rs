@@ -114,13 +114,13 @@ rows! { ACTIVATION;
     => torch { backward: "log_sigmoid_backward", node: "LogSigmoidBackward0", kernel: "log_sigmoid_cpu" }
     /// x limited to [min_val, max_val].
     num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val)
-    => d(g, y) = [E::select(E::or(input.le(min_val), max_val.le(input)), E::zero(), g)];
+    => d(g, y) = [E::select(E::or(y.le(min_val), max_val.le(y)), E::zero(), g)];
     { inplace_argument: true, exposure: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0", check: ordered }
-    => torch { backward: "hardtanh_backward", flat: "HardtanhBackwardBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
+    => torch { backward: "hardtanh_backward", shown_as: &[("result", "self")], flat: "HardtanhBackwardBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// min(max(x, 0), 6).
     num relu6(input) = input.maximum(E::zero()).minimum(E::lit(6.0))
-    => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { inplace_argument: true, exposure: NN }
-    => torch { backward: "hardtanh_backward", flat: "HardtanhBackwardBackward0", node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
+    => d(g, y) = [E::select(E::or(y.le(E::zero()), E::lit(6.0).le(y)), E::zero(), g)]; { inplace_argument: true, exposure: NN }
+    => torch { backward: "hardtanh_backward", shown_as: &[("result", "self")], flat: "HardtanhBackwardBackward0", node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// x relu6(x + 3) / 6.
     float hardswish(input) = input * (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
     => d(g, y) = [E::select(input.le(E::lit(-3.0)), E::zero(), E::select(input.lt(E::lit(3.0)), g * (input / E::lit(3.0) + E::lit(0.5)), g))];

@@ -627,9 +627,7 @@ impl PointwiseOp {
         t.bump_version();
         Ok(true)
     }
-}
 
-impl PointwiseOp {
     /// As [`Self::call_inplace`], with a record. What the node saves of the result is then the memory of `args[0]`. False if
     /// derivatives read the elements that would be lost, or if the result has to be converted.
     pub fn call_inplace_recorded(&'static self, args: &[Arg], params: &[Scalar]) -> Result<bool> {
@@ -639,7 +637,11 @@ impl PointwiseOp {
         for (i, a) in args.iter().enumerate() {
             if let Arg::T(u) = a {
                 apart &= i == 0 || u.overlap(t) == Overlap::Apart;
-                read |= if u.requires_grad() { self.plan().reads[i] } else { 0 };
+                if u.requires_grad() {
+                    read |= self.plan().reads[i];
+                    // Fails before anything is written.
+                    u.grad_edge()?;
+                }
             }
         }
         let loses = self.grads.is_empty() || read >> 1 & 1 == 1;

@@ -178,6 +178,18 @@ def test_a_sum_in_place_writes_to_the_memory_of_its_argument():
     assert x.grad.tolist() == [2.0, 2.0, 2.0] and z.grad.tolist() == [4.0, 4.0, 4.0]
 
 
+def test_a_sum_in_place_with_a_tensor_that_lost_its_history_writes_nothing():
+    x = torch.ones(4, requires_grad=True)
+    y = x * 1
+    lost, _ = y.split(2)
+    with torch.no_grad():
+        y.mul_(2)
+    t = x[:2] * 3
+    with pytest.raises(RuntimeError, match="view"):
+        t += lost
+    assert t.tolist() == [3.0, 3.0] and t._version == 0
+
+
 def test_a_deep_copy_of_a_leaf_stands_alone():
     x = torch.ones(2, requires_grad=True)
     y = copy.deepcopy(x)

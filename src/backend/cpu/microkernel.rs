@@ -432,9 +432,8 @@ unsafe fn dot<V: Vector, const M: usize, const N: usize>(
     }
 }
 
-/// Packs an operand that is contiguous across the depth, by copying short rows. Where rows of `dst` follow each other
-/// without a gap, the last vector of a row is stored with all of its lanes: the next row overwrites what is too much.
-/// `len` is the length of `dst`.
+/// Packs an operand that is contiguous across the depth, by copying short rows. If `ds == width`, the last vector of a row is
+/// stored without a mask, and its lanes beyond `width` are overwritten by the next row. `len` is the length of `dst`.
 ///
 /// # Safety
 /// As [`Kernels::pack`] asserts.

@@ -9,10 +9,8 @@
 //! each other. So both are operands of products as they lie: of the one that computes the input's part, and of those that
 //! compute the gradients of both weights and of the input.
 
-use std::cell::Cell;
-
 use crate::backend::cpu::math::Math;
-use crate::backend::cpu::matmul::{Line, pack_panels, product_of_panels, with_scratch};
+use crate::backend::cpu::matmul::{pack_panels, product_of_panels};
 use crate::backend::cpu::microkernel::{CACHE_LINE, GemmElem, View as Matrix, ViewMut, prefetch};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{self, IsaDispatch};
@@ -20,6 +18,7 @@ use crate::backend::recurrent::{Recurrence, Steps};
 use crate::backend::{View, elements, results};
 use crate::error::Result;
 use crate::multiversion;
+use crate::storage::vec_of;
 
 #[cfg(test)]
 mod tests;
@@ -75,7 +74,7 @@ macro_rules! lanes {
     }};
 }
 
-/// The parts of four slices of one length, here the gates, that belong to some hidden units.
+/// Splits a slice into four of one length: a tensor into its gates.
 fn quarters<T>(all: &mut [T]) -> [&mut [T]; 4] {
     let (low, high) = all.split_at_mut(all.len() / 2);
     let (a, b) = low.split_at_mut(low.len() / 2);
@@ -169,11 +168,6 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-thread_local! {
-    /// The packed weight, and the gradients of the gates of two steps.
-    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
-}
-
 impl Recurrence {
     /// Calls `f(first unit, part)` in parallel with the parts of a step, each of [`UNITS`] hidden units.
     fn for_units<J: Send>(self, parts: impl Iterator<Item = J>, f: impl Fn(usize, &mut J) + Sync) {
@@ -203,32 +197,31 @@ pub(super) fn lstm<T: Number>(r: Recurrence, input: View, weight: View, steps: S
     let (input, weight) = (elements::<T>(input), elements::<T>(weight));
     let (mut gates, mut cell, mut out) =
         (results::<T>(steps.gates)?, results::<T>(steps.cell)?, results::<T>(steps.out)?);
-    with_scratch(&SCRATCH, 4 * hidden * hidden, |packed: &mut [T]| {
-        // The rows of all gates of a task are beside each other.
-        for_chunks_mut(packed, UNITS * 4 * hidden, |task, packed| {
-            let units = packed.len() / (4 * hidden);
-            for (gate, packed) in packed.chunks_exact_mut(units * hidden).enumerate() {
-                let rows = &weight[(gate * hidden + task * UNITS) * hidden..];
-                pack_panels(kernels, hidden, units, Matrix { data: rows, rs: hidden, cs: 1 }, packed);
-            }
-        });
-        for (step, gates) in gates.chunks_exact_mut(4 * state).enumerate() {
-            let (before, cell) = cell[step * state..].split_at_mut(state);
-            let (h, out) = out[step * state..].split_at_mut(state);
-            let (before, h) = (&*before, Matrix { data: &*h, rs: batch, cs: 1 });
-            let states = cell[..state].chunks_mut(part).zip(out[..state].chunks_mut(part));
-            r.for_units(pieces(gates, part).zip(states), |first, (gates, (cell, out))| {
-                let (units, rows) = (cell.len() / batch, r.rows(step, first));
-                rows.prefetch(units, batch, |_| input);
-                let packed = packed[first * 4 * hidden..].chunks_exact(units * hidden);
-                for (gate, packed) in gates.iter_mut().zip(packed) {
-                    let mut c = ViewMut::new(gate, units, batch);
-                    product_of_panels(kernels, hidden, packed, h, &mut c, false);
-                }
-                activate(gates, input, rows, batch, &before[first * batch..], cell, out);
-            });
+    let mut packed = vec_of(T::ZERO, 4 * hidden * hidden)?;
+    // The rows of all gates of a task are beside each other.
+    for_chunks_mut(&mut packed, UNITS * 4 * hidden, |task, packed| {
+        let units = packed.len() / (4 * hidden);
+        for (gate, packed) in packed.chunks_exact_mut(units * hidden).enumerate() {
+            let rows = &weight[(gate * hidden + task * UNITS) * hidden..];
+            pack_panels(kernels, hidden, units, Matrix { data: rows, rs: hidden, cs: 1 }, packed);
         }
     });
+    for (step, gates) in gates.chunks_exact_mut(4 * state).enumerate() {
+        let (before, cell) = cell[step * state..].split_at_mut(state);
+        let (h, out) = out[step * state..].split_at_mut(state);
+        let (before, h) = (&*before, Matrix { data: &*h, rs: batch, cs: 1 });
+        let states = cell[..state].chunks_mut(part).zip(out[..state].chunks_mut(part));
+        r.for_units(pieces(gates, part).zip(states), |first, (gates, (cell, out))| {
+            let (units, rows) = (cell.len() / batch, r.rows(step, first));
+            rows.prefetch(units, batch, |_| input);
+            let packed = packed[first * 4 * hidden..].chunks_exact(units * hidden);
+            for (gate, packed) in gates.iter_mut().zip(packed) {
+                let mut c = ViewMut::new(gate, units, batch);
+                product_of_panels(kernels, hidden, packed, h, &mut c, false);
+            }
+            activate(gates, input, rows, batch, &before[first * batch..], cell, out);
+        });
+    }
     Ok(())
 }
 
@@ -246,43 +239,43 @@ pub(super) fn lstm_backward<T: Number>(
     let (gates, cell) = (elements::<T>(steps.gates), elements::<T>(steps.cell));
     let mut slopes = results::<T>(slopes)?;
     let [mut grad_out, mut grad_cell] = [results::<T>(states[0])?, results::<T>(states[1])?];
-    with_scratch(&SCRATCH, 4 * hidden * hidden + 8 * state, |scratch: &mut [T]| {
-        let (packed, of_steps) = scratch.split_at_mut(4 * hidden * hidden);
-        for_chunks_mut(packed, UNITS * 4 * hidden, |task, packed| {
-            let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: hidden };
-            pack_panels(kernels, 4 * hidden, packed.len() / (4 * hidden), columns, packed);
-        });
-        // The gradient of the output of a step that its successor's gates give, for some units.
-        let from_gates = |slopes: &[T], first: usize, out: &mut [T]| {
-            let mut c = ViewMut::new(out, out.len() / batch, batch);
-            let slopes = Matrix { data: slopes, rs: batch, cs: 1 };
-            product_of_panels(kernels, 4 * hidden, &packed[first * 4 * hidden..], slopes, &mut c, false);
-        };
-        let (mut here, mut after) = of_steps.split_at_mut(4 * state);
-        for step in (0..count).rev() {
-            let (before, cell) = cell[step * state..].split_at(state);
-            let gates = &gates[step * 4 * state..][..4 * state];
-            let grad = &grad[step * state..];
-            let states = grad_out.chunks_mut(part).zip(grad_cell.chunks_mut(part));
-            let parts = pieces(here, part).zip(pieces(&mut slopes, UNITS * count * batch)).zip(states);
-            r.for_units(parts, |first, ((slopes, all), (grad_out, grad_cell))| {
-                // Each task has its rows of all steps.
-                let rows = Rows { first: [step * batch; 4], stride: count * batch };
-                rows.prefetch(grad_out.len() / batch, batch, |gate| &*all[gate]);
-                if step + 1 < count {
-                    from_gates(after, first, grad_out);
-                } else {
-                    grad_out.fill(T::ZERO);
-                }
-                let at = first * batch..first * batch + grad_out.len();
-                grad_out.iter_mut().zip(&grad[at.clone()]).for_each(|(a, &b)| *a += b);
-                let gates = [0, 1, 2, 3].map(|gate| &gates[gate * state..][at.clone()]);
-                let (before, cell) = (&before[at.clone()], &cell[at]);
-                deactivate(gates, slopes, all, rows, batch, before, cell, grad_out, grad_cell);
-            });
-            std::mem::swap(&mut here, &mut after);
-        }
-        for_chunks_mut(&mut grad_out, part, |i, out| from_gates(after, i * UNITS, out));
+    let mut packed = vec_of(T::ZERO, 4 * hidden * hidden)?;
+    // The gradients of the gates of two steps.
+    let mut of_steps = vec_of(T::ZERO, 8 * state)?;
+    for_chunks_mut(&mut packed, UNITS * 4 * hidden, |task, packed| {
+        let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: hidden };
+        pack_panels(kernels, 4 * hidden, packed.len() / (4 * hidden), columns, packed);
     });
+    // The gradient of the output of a step that its successor's gates give, for some units.
+    let from_gates = |slopes: &[T], first: usize, out: &mut [T]| {
+        let mut c = ViewMut::new(out, out.len() / batch, batch);
+        let slopes = Matrix { data: slopes, rs: batch, cs: 1 };
+        product_of_panels(kernels, 4 * hidden, &packed[first * 4 * hidden..], slopes, &mut c, false);
+    };
+    let (mut here, mut after) = of_steps.split_at_mut(4 * state);
+    for step in (0..count).rev() {
+        let (before, cell) = cell[step * state..].split_at(state);
+        let gates = &gates[step * 4 * state..][..4 * state];
+        let grad = &grad[step * state..];
+        let states = grad_out.chunks_mut(part).zip(grad_cell.chunks_mut(part));
+        let parts = pieces(here, part).zip(pieces(&mut slopes, UNITS * count * batch)).zip(states);
+        r.for_units(parts, |first, ((slopes, all), (grad_out, grad_cell))| {
+            // Each task has its rows of all steps.
+            let rows = Rows { first: [step * batch; 4], stride: count * batch };
+            rows.prefetch(grad_out.len() / batch, batch, |gate| &*all[gate]);
+            if step + 1 < count {
+                from_gates(after, first, grad_out);
+            } else {
+                grad_out.fill(T::ZERO);
+            }
+            let at = first * batch..first * batch + grad_out.len();
+            grad_out.iter_mut().zip(&grad[at.clone()]).for_each(|(a, &b)| *a += b);
+            let gates = [0, 1, 2, 3].map(|gate| &gates[gate * state..][at.clone()]);
+            let (before, cell) = (&before[at.clone()], &cell[at]);
+            deactivate(gates, slopes, all, rows, batch, before, cell, grad_out, grad_cell);
+        });
+        std::mem::swap(&mut here, &mut after);
+    }
+    for_chunks_mut(&mut grad_out, part, |i, out| from_gates(after, i * UNITS, out));
     Ok(())
 }

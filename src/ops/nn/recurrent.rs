@@ -48,8 +48,9 @@ type Columns = [Vec<Tensor>; 6];
 impl Steps {
     fn run(gates: &Tensor, hx: &Tensor, cx: &Tensor, weight: &Tensor) -> Result<Columns> {
         let (count, hidden) = (gates.shape()[0] as i64, weight.shape()[1] as i64);
-        // Packed anew at each step, which is faster if rows are contiguous.
+        // Read anew at each step, which is faster if rows are contiguous.
         let turned = arith::clone_in(&view::t_of(weight)?, MemoryFormat::Contiguous)?;
+        let gates = &arith::clone_in(gates, MemoryFormat::Contiguous)?;
         let sigmoid = |t: &Tensor| rows::sigmoid.call(&[t.into()], &[]);
         let (mut h, mut c) = (hx.clone(), cx.clone());
         let mut columns = Columns::default();

@@ -121,10 +121,8 @@ def run_lstm(data: Tensor, state: State, weights: Sequence[Tensor | None], backw
     # The layer reads a row for each gate, with all steps in it. So that is what the product of the input gives.
     rows = data.flatten(0, 1).t()
     # Both biases are added to the same gates, so their sum is computed once for all steps.
-    if bias_ih is None or bias_hh is None:
-        gates = rgrad.mm(weight_ih, rows)
-    else:
-        gates = rgrad.addmm((bias_ih + bias_hh).unsqueeze(1), weight_ih, rows)
+    bias = None if bias_ih is None else bias_ih + bias_hh
+    gates = rgrad.mm(weight_ih, rows) if bias is None else rgrad.addmm(bias.unsqueeze(1), weight_ih, rows)
     gates = gates.unflatten(1, data.shape[:2]).permute(1, 2, 0)
     outputs, cell = _lstm_layer(gates, *state, weight_hh)
     return outputs.flip(0) if backward else outputs, (outputs[-1], cell)

@@ -17,7 +17,7 @@ use crate::backend::cpu::matmul::shared::{Part, products};
 use crate::backend::cpu::matmul::{Bias, Epilogue, MatRef};
 use crate::backend::cpu::parallel::for_chunks_mut;
 
-/// Fewer channels use each gathered column too seldom, or have too few terms.
+/// With fewer channels on either side, each gathered element is multiplied too seldom, or a column has too few terms.
 const LEAST_TARGETS: usize = 32;
 const LEAST_SOURCES: usize = 16;
 /// Rows of the output from which on the direct form is faster, but for kernels of one element.
@@ -52,8 +52,10 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
 pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
     grad_x.fill(T::ZERO);
     let mut results = Vec::new();
-    for phase in 0..s.stride.iter().product() {
-        let first = unflatten(phase, s.stride);
+    // A stride may be far larger than the input.
+    let phases = [0, 1, 2].map(|axis| s.stride[axis].min(s.input[axis]));
+    for phase in 0..phases.iter().product() {
+        let first = unflatten(phase, phases);
         let Some((columns, taps)) = Columns::of_phase(s, first) else { continue };
         let (terms, positions) = (columns.terms(), columns.positions());
         results.resize(s.n * s.c_in * positions, T::ZERO);

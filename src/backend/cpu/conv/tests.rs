@@ -191,6 +191,8 @@ fn strided_convolutions_of_many_channels_match_the_definition() {
         shape(1, 8, 48, 1, [1, 17, 23], square(5, 3, 4, 2)),
         shape(1, 6, 32, 1, [5, 6, 7], geometry([3, 3, 3], [2, 1, 2], [1, 0, 1], [1, 2, 1])),
         shape(3, 20, 35, 1, [1, 1, 60], geometry([1, 1, 4], [1, 1, 2], [0, 0, 1], [1, 1, 1])),
+        // A stride far larger than the input, which decides how long the gradient takes.
+        shape(1, 16, 32, 1, [1, 9, 8], square(3, 1 << 30, 1, 1)),
         // More terms than a block of the depth.
         shape(1, 130, 32, 1, [1, 5, 5], square(3, 2, 1, 1)),
     ]);

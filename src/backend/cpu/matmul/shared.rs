@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::{
-    Bias, Epilogue, GemmElem, K_BLOCK, Line, MANY_TASKS, MatRef, OPERANDS, PACK_TASK, PANEL, panels,
+    Bias, Epilogue, GemmElem, K_BLOCK, Line, MANY_TASKS, MatRef, N_BLOCK, OPERANDS, PACK_TASK, PANEL, panels,
     with_scratch,
 };
 use crate::backend::cpu::microkernel::{Kernels, Store, View, ViewMut};
@@ -80,13 +80,28 @@ pub fn products<T: GemmElem>(
     }
 }
 
-/// The same as one product with the columns of all of them.
+/// The same as products with the columns of many of them.
 fn together<T: GemmElem>([m, n, k]: [usize; 3], a: MatRef<T>, pack: Pack<T>, c: &mut [T], ep: Epilogue<T>) {
+    // So many at a time that what a thread keeps for their results is no more than for a block of operands.
+    let group = N_BLOCK / n;
+    for (i, c) in c.chunks_mut(group * m * n).enumerate() {
+        group_together([m, n, k], a, i * group, pack, c, ep);
+    }
+}
+
+fn group_together<T: GemmElem>(
+    [m, n, k]: [usize; 3],
+    a: MatRef<T>,
+    first_product: usize,
+    pack: Pack<T>,
+    c: &mut [T],
+    ep: Epilogue<T>,
+) {
     let all = c.len() / m;
     let pack_all = |part: Part, to: &mut [T], stride: usize| {
         let mut start = part.columns.start;
         while start < part.columns.end {
-            let (product, first) = (start / n, start % n);
+            let (product, first) = (first_product + start / n, start % n);
             let columns = first..n.min(first + part.columns.end - start);
             let (next, to) = (start + columns.len(), &mut to[start - part.columns.start..]);
             pack(Part { product, depth: part.depth.clone(), columns }, to, stride);
@@ -104,7 +119,7 @@ fn together<T: GemmElem>([m, n, k]: [usize; 3], a: MatRef<T>, pack: Pack<T>, c: 
 }
 
 thread_local! {
-    /// The results of [`together`].
+    /// The results of [`group_together`].
     static TOGETHER: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
 }
 

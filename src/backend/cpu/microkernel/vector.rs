@@ -129,8 +129,8 @@ static LANES_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 
 #[cfg(target_arch = "x86_64")]
 static LANES_64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
 
-/// The mask of AVX2. A masked load takes one operation; a masked store takes about forty of them on AMD's processors,
-/// so that a vector with all of its lanes is stored without one.
+/// The mask of AVX2. A masked store is slow on AMD's processors, as measured in docs/design/0006-kernels.md, so that a vector with all
+/// of its lanes is stored without one. `all` says that it has them.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub struct Lanes {

@@ -4,6 +4,7 @@
 mod backward;
 mod fold;
 mod formula;
+mod inplace;
 pub mod numbers;
 mod order;
 pub mod unsigned;
@@ -19,7 +20,7 @@ use super::schema::{Exposure, Op};
 use crate::backend::pointwise::{
     Kernel, Operand, Program, SmallOperand, compute_type, expect_divisors, run, run_few, run_pair,
 };
-use crate::backend::{View, copy, defer};
+use crate::backend::{View, copy};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
@@ -30,12 +31,13 @@ use crate::graph::{
     saved_tensor_hooks_active,
 };
 use crate::layout::{Dims, Layout, broadcast};
-use crate::tensor::{Overlap, Tensor, take_history_of};
+use crate::tensor::Tensor;
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
 pub use backward::prim_row;
 pub use fold::{Applied, Rule, fold, sum_of};
 pub use formula::{evaluate, primitive, step};
+pub use inplace::check_inplace_shape;
 use order::{empty_among, lie_plainly};
 
 /// The dtypes that a formula accepts and returns.
@@ -598,78 +600,6 @@ impl PointwiseOp {
             .collect();
         record(out, &inputs, |_| NotImplemented { op: self.name })
     }
-
-    /// Replaces the contents of `args[0]` by the result; true if nothing had to be recorded and the kernel wrote in
-    /// place.
-    pub fn call_inplace(&'static self, args: &[Arg], params: &[Scalar]) -> Result<bool> {
-        let Arg::T(t) = args[0] else { return Ok(false) };
-        let tracked = grad_enabled() && args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
-        let apart = args[1..].iter().all(|a| match a {
-            Arg::T(u) => u.overlap(t) != Overlap::Partial,
-            Arg::S(_) => true,
-        });
-        if tracked || !apart {
-            return Ok(false);
-        }
-        check_inplace_shape(t, &self.shape(args)?)?;
-        if self.class == Class::Bits {
-            check_result_cast(common_dtype(args)?, t.dtype())?;
-        }
-        let (common, result) = self.types(args)?;
-        check_result_cast(result, t.dtype())?;
-        if self.is_unsigned(common) {
-            return Ok(false);
-        }
-        if self.meta.keeps_ints && !common.is_float() {
-            return Ok(true);
-        }
-        self.run_into(args, params, common, t)?;
-        t.bump_version();
-        Ok(true)
-    }
-
-    /// As [`Self::call_inplace`], with a record. What the node saves of the result is then the memory of `args[0]`. False if
-    /// derivatives read the elements that would be lost, or if the result has to be converted.
-    pub fn call_inplace_recorded(&'static self, args: &[Arg], params: &[Scalar]) -> Result<bool> {
-        let Arg::T(t) = args[0] else { return Ok(false) };
-        let mut apart = true;
-        let mut read = 0;
-        for (i, a) in args.iter().enumerate() {
-            if let Arg::T(u) = a {
-                apart &= i == 0 || u.overlap(t) == Overlap::Apart;
-                if u.requires_grad() {
-                    read |= self.plan().reads[i];
-                    // Fails before anything is written.
-                    u.grad_edge()?;
-                }
-            }
-        }
-        let loses = self.grads.is_empty() || read >> 1 & 1 == 1;
-        // In a region, values that backward computes again are computed from the operands.
-        if loses || !apart || t.base().is_some() || t.is_hosted() || defer::is_deferring() {
-            return Ok(false);
-        }
-        check_inplace_shape(t, &self.shape(args)?)?;
-        if !t.dtype().is_float() || self.types(args)? != (t.dtype(), t.dtype()) {
-            return Ok(false);
-        }
-        self.run_into(args, params, t.dtype(), t)?;
-        t.bump_version();
-        take_history_of(t, &self.record_backward(t.detach(), args, params)?)?;
-        Ok(true)
-    }
-}
-
-/// In place, broadcasting must not enlarge the tensor's shape.
-pub fn check_inplace_shape(t: &Tensor, shape: &Dims) -> Result<()> {
-    ensure!(
-        t.shape() == shape,
-        Runtime,
-        "output with shape {} doesn't match the broadcast shape {}",
-        t.shape(),
-        shape
-    );
-    Ok(())
 }
 
 /// Errors if a result would be cast to a dtype of a lower category.

@@ -9,8 +9,9 @@
 use std::cell::Cell;
 use std::ops::Range;
 
+use super::panels::{first_row, panels};
 use super::{
-    Bias, Epilogue, GemmElem, K_BLOCK, Line, MANY_TASKS, MatRef, N_BLOCK, OPERANDS, PACK_TASK, PANEL, panels,
+    Bias, Epilogue, GemmElem, K_BLOCK, Line, MANY_TASKS, MatRef, N_BLOCK, OPERANDS, PACK_TASK, PANEL,
     with_scratch,
 };
 use crate::backend::cpu::microkernel::{Kernels, Store, View, ViewMut};
@@ -159,7 +160,7 @@ fn tasks<'c, T: GemmElem>(
         let mut rest = ViewMut::new(c, m, n);
         for part in 0..down {
             let panels = part * row_panels / down..(part + 1) * row_panels / down;
-            let rows = panels.end * m / row_panels - panels.start * m / row_panels;
+            let rows = first_row(m, row_panels, panels.end) - first_row(m, row_panels, panels.start);
             let (own, below) = rest.split_rows(rows);
             rest = below;
             tasks.extend(own.columns(width).into_iter().enumerate().map(|(i, c)| Task {
@@ -191,7 +192,7 @@ impl<T: GemmElem> Task<'_, T> {
                 pack(Part { product: self.product, depth: depth.clone(), columns }, panel, nr);
             }
             let top = self.row_panels.start;
-            let (skipped, count) = (panel_start(kernels, m, top), self.row_panels.len());
+            let (skipped, count) = (first_row(m, m.div_ceil(kernels.mr), top), self.row_panels.len());
             for rows in panels(kernels, m).skip(top).take(count) {
                 let a = View { data: &packed[rows.start * k..], rs: 1, cs: rows.len() };
                 for (j, panel) in columns.chunks_exact(nr * k).enumerate() {
@@ -202,9 +203,4 @@ impl<T: GemmElem> Task<'_, T> {
             }
         });
     }
-}
-
-/// The first row of a row panel, as [`panels`] divides them.
-fn panel_start<T>(kernels: &Kernels<T>, m: usize, panel: usize) -> usize {
-    panel * m / m.div_ceil(kernels.mr)
 }

@@ -67,7 +67,7 @@ pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_
     if let Some(points) = Points::of(s) {
         return points.backward_input(grad_out, w, grad_x);
     }
-    if columns::pays(s) {
+    if columns::pays_for_input(s) {
         return columns::backward_input(s, grad_out, w, grad_x);
     }
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());

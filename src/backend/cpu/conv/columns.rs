@@ -11,32 +11,46 @@
 
 use std::ops::Range;
 
+use super::phase_split::copy_spaced;
 use super::tile::ConvElem;
 use crate::backend::conv::ConvShape;
 use crate::backend::cpu::matmul::shared::{Part, products};
 use crate::backend::cpu::matmul::{Bias, Epilogue, MatRef};
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
+use crate::multiversion;
 
-/// With fewer channels on either side, each gathered element is multiplied too seldom, or a column has too few terms.
+/// With fewer channels of results each gathered element is multiplied too seldom, and with fewer terms a column has too little to
+/// gather.
 const LEAST_TARGETS: usize = 32;
 const LEAST_SOURCES: usize = 16;
-/// Rows of the output from which on the direct form is faster, but for kernels of one element.
+const LEAST_TERMS: usize = 128;
+/// Rows of the output from which on the direct form is faster, but for kernels of one element, and for single images with few
+/// channels, which it divides among threads by channels of results.
 const LONG_ROWS: usize = 64;
 /// More positions than these are gathered too slowly for the gradient of the weight.
 const FEW_POSITIONS: usize = 512;
 
-/// Marks an element outside of the image; no plane is as large.
-const OUTSIDE: usize = usize::MAX;
+fn is_strided(s: &ConvShape) -> bool {
+    s.groups == 1 && s.stride != [1; 3]
+}
 
 /// Whether this is faster than the direct form.
 pub fn pays(s: &ConvShape) -> bool {
-    let strided = s.groups == 1 && s.stride != [1; 3] && (s.taps() == 1 || s.output[2] < LONG_ROWS);
-    strided && s.c_in.min(s.c_out) >= LEAST_SOURCES && s.c_in.max(s.c_out) >= LEAST_TARGETS
+    let few = s.c_in < LEAST_SOURCES;
+    let rows = s.taps() == 1 || s.output[2] < LONG_ROWS || few && s.n == 1;
+    let terms = if few { s.c_in * s.taps() >= LEAST_TERMS } else { s.c_out >= LEAST_SOURCES };
+    is_strided(s) && rows && terms && s.c_in.max(s.c_out) >= LEAST_TARGETS
+}
+
+/// The same of the gradient of the input.
+pub fn pays_for_input(s: &ConvShape) -> bool {
+    pays(s) && s.c_in >= LEAST_SOURCES
 }
 
 /// The same of the gradient of the weight: its columns have a term each, for which all positions are gathered.
 pub fn pays_for_weight(s: &ConvShape) -> bool {
-    pays(s) && s.taps() == 1 && s.output_plane() < FEW_POSITIONS
+    pays_for_input(s) && s.output_plane() < FEW_POSITIONS
 }
 
 /// The convolution.
@@ -124,18 +138,60 @@ struct Columns {
     target: [usize; 3],
     /// Elements of the source between neighbouring positions of the target.
     step: [usize; 3],
-    /// Where each tap is relative to the position.
-    shifts: Vec<[isize; 3]>,
+    taps: Vec<Tap>,
+}
+
+struct Tap {
+    /// Where it is relative to the position.
+    shift: [isize; 3],
+    /// The positions of a row of the target for which it is within the source.
+    inside: Range<usize>,
+}
+
+/// Consecutive positions of a panel that have consecutive elements of a row of the source, or some a step apart.
+#[derive(Clone, Copy)]
+struct Run {
+    /// The first position.
+    to: usize,
+    len: usize,
+    /// The first element in a plane.
+    from: usize,
+}
+
+/// Positions of a row of the target.
+struct Row {
+    depth: usize,
+    height: usize,
+    wanted: Range<usize>,
+    /// Where the first of them is in the panel.
+    to: usize,
 }
 
 impl Columns {
+    fn new(
+        channels: usize,
+        source: [usize; 3],
+        target: [usize; 3],
+        step: [usize; 3],
+        shifts: Vec<[isize; 3]>,
+    ) -> Columns {
+        let taps = shifts.into_iter().map(|shift| {
+            // The first position of a row that is not before an element of the source.
+            let reaching = |element: usize| {
+                let distance = (element as isize - shift[2]).max(0) as usize;
+                distance.div_ceil(step[2]).min(target[2])
+            };
+            Tap { shift, inside: reaching(0)..reaching(source[2]) }
+        });
+        Columns { channels, source, target, step, taps: taps.collect() }
+    }
+
     fn of_input(s: &ConvShape) -> Columns {
         let shift = |tap: usize| {
             let tap = unflatten(tap, s.kernel);
             [0, 1, 2].map(|axis| (tap[axis] * s.dilation[axis]) as isize - s.padding[axis] as isize)
         };
-        let shifts = (0..s.taps()).map(shift).collect();
-        Columns { channels: s.c_in, source: s.input, target: s.output, step: s.stride, shifts }
+        Columns::new(s.c_in, s.input, s.output, s.stride, (0..s.taps()).map(shift).collect())
     }
 
     /// The columns of the gradient of the output for the phase of a position of the input, and which taps they have. None
@@ -154,12 +210,12 @@ impl Columns {
                 shifts.push([0, 1, 2].map(|axis| distance[axis].div_euclid(stride[axis])));
             }
         }
-        let columns = Columns { channels: s.c_out, source: s.output, target, step: [1; 3], shifts };
+        let columns = Columns::new(s.c_out, s.output, target, [1; 3], shifts);
         (columns.positions() > 0 && !taps.is_empty()).then_some((columns, taps))
     }
 
     fn terms(&self) -> usize {
-        self.channels * self.shifts.len()
+        self.channels * self.taps.len()
     }
 
     fn positions(&self) -> usize {
@@ -172,47 +228,93 @@ impl Columns {
 
     /// Packs the terms `part.depth` of the positions `part.columns`.
     fn pack<T: ConvElem>(&self, source: &[T], part: Part, to: &mut [T], stride: usize) {
-        let (taps, plane, width) = (self.shifts.len(), self.plane(), part.columns.len());
-        let offsets = self.offsets(part.columns);
-        let source = &source[part.product * self.channels * plane..];
-        for (term, to) in part.depth.zip(to.chunks_mut(stride)) {
-            let plane = &source[term / taps * plane..][..plane];
-            let from = &offsets[term % taps * width..][..width];
-            for (to, &at) in to.iter_mut().zip(from) {
-                *to = plane.get(at).copied().unwrap_or(T::ZERO);
+        let source = &source[part.product * self.channels * self.plane()..];
+        let (rows, width, step) = (self.rows(part.columns.clone()), part.columns.len(), self.step[2]);
+        let (mut lines, mut offsets) = (Vec::new(), vec![OUTSIDE; self.taps.len() * width]);
+        for (tap, offsets) in self.taps.iter().zip(offsets.chunks_exact_mut(width)) {
+            let (mut runs, mut line) = (self.runs(tap, &rows), None);
+            for run in &mut runs {
+                if run.len == LINE && width == LINE {
+                    line = Some(run.from);
+                    break;
+                }
+                let offsets = offsets[run.to..][..run.len].iter_mut();
+                offsets.enumerate().for_each(|(i, at)| *at = run.from + i * step);
             }
+            lines.push(line);
         }
+        gather(source, self.plane(), step, (&lines, &offsets), part, to, stride);
     }
 
     /// As [`Columns::pack`] of the first source, with positions as depth and terms as columns.
     fn pack_turned<T: ConvElem>(&self, source: &[T], part: Part, to: &mut [T], stride: usize) {
-        let (taps, plane, width) = (self.shifts.len(), self.plane(), part.depth.len());
-        let offsets = self.offsets(part.depth);
+        let (rows, width) = (self.rows(part.depth), part.columns.len());
+        to.chunks_mut(stride).for_each(|to| to[..width].fill(T::ZERO));
         for (j, term) in part.columns.enumerate() {
-            let plane = &source[term / taps * plane..][..plane];
-            let from = &offsets[term % taps * width..][..width];
-            for (to, &at) in to.chunks_mut(stride).zip(from) {
-                to[j] = plane.get(at).copied().unwrap_or(T::ZERO);
+            let (channel, tap) = (term / self.taps.len(), term % self.taps.len());
+            let plane = &source[channel * self.plane()..];
+            for run in self.runs(&self.taps[tap], &rows) {
+                let to = to[j..].chunks_mut(stride).skip(run.to).take(run.len);
+                let from = plane[run.from..].iter().step_by(self.step[2]);
+                to.zip(from).for_each(|(to, v)| to[0] = *v);
             }
         }
     }
 
-    /// For each tap, where the elements for some positions are in a plane.
-    fn offsets(&self, positions: Range<usize>) -> Vec<usize> {
-        let mut found = Vec::with_capacity(self.shifts.len() * positions.len());
-        for shift in &self.shifts {
-            found.extend(positions.clone().map(|position| {
-                let position = unflatten(position, self.target);
-                let mut offset = 0;
-                for axis in 0..3 {
-                    let at = (position[axis] * self.step[axis]).checked_add_signed(shift[axis]);
-                    let Some(at) = at.filter(|at| *at < self.source[axis]) else { return OUTSIDE };
-                    offset = offset * self.source[axis] + at;
-                }
-                offset
-            }));
+    /// The rows of the target that have some of its positions.
+    fn rows(&self, positions: Range<usize>) -> Vec<Row> {
+        let width = self.target[2];
+        let mut rows = Vec::with_capacity(positions.len() / width + 2);
+        let mut next = positions.start;
+        while next < positions.end {
+            let [depth, height, first] = unflatten(next, self.target);
+            let end = width.min(first + positions.end - next);
+            rows.push(Row { depth, height, wanted: first..end, to: next - positions.start });
+            next += end - first;
         }
-        found
+        rows
+    }
+
+    /// The elements of a tap for positions in some rows.
+    fn runs<'r>(&'r self, tap: &'r Tap, rows: &'r [Row]) -> impl Iterator<Item = Run> + 'r {
+        rows.iter().filter_map(|row| {
+            let source = |at: usize, axis: usize| {
+                let at = (at * self.step[axis]).checked_add_signed(tap.shift[axis]);
+                at.filter(|at| *at < self.source[axis])
+            };
+            let (d, h) = (source(row.depth, 0)?, source(row.height, 1)?);
+            let start = row.wanted.start.max(tap.inside.start);
+            let len = row.wanted.end.min(tap.inside.end).checked_sub(start).filter(|len| *len > 0)?;
+            let from = (d * self.source[1] + h) * self.source[2] + source(start, 2)?;
+            Some(Run { to: row.to + start - row.wanted.start, len, from })
+        })
+    }
+}
+
+/// Marks an element outside of the image; no plane is as large.
+const OUTSIDE: usize = usize::MAX;
+/// Positions of a panel whose elements are gathered at once if they are a single run.
+const LINE: usize = 16;
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    /// Gathers the terms `part.depth` of the positions `part.columns` from planes of `plane` elements, given where in a plane
+    /// the elements of each tap are: the first of a line, or else the offset of each.
+    fn gather[T: ConvElem](source: &[T], plane: usize, step: usize, places: (&[Option<usize>], &[usize]), part: Part, to: &mut [T], stride: usize) {
+        let ((lines, offsets), width) = (places, part.columns.len());
+        let (mut channel, mut tap) = (part.depth.start / lines.len(), part.depth.start % lines.len());
+        for to in to.chunks_mut(stride).take(part.depth.len()) {
+            let plane = &source[channel * plane..][..plane];
+            if let Some(from) = lines[tap] {
+                copy_spaced(&plane[from..], step, &mut to[..LINE]);
+            } else {
+                let from = &offsets[tap * width..][..width];
+                to.iter_mut().zip(from).for_each(|(to, &at)| *to = plane.get(at).copied().unwrap_or(T::ZERO));
+            }
+            tap += 1;
+            if tap == lines.len() {
+                (channel, tap) = (channel + 1, 0);
+            }
+        }
     }
 }
 

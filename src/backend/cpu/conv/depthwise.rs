@@ -9,18 +9,13 @@
 
 use super::ConvShape;
 use super::phase_split::{PhaseSplitInput, Row, SLACK};
-use super::tile::{ConvElem, SEGMENTS, SHIFTS};
+use super::tile::{ConvElem, LONGEST_RUN, Place, SEGMENTS, SHIFTS, TapRun};
 use crate::backend::cpu::parallel::for_chunks_mut;
 
 /// The fewest channels: work is divided by channels.
 const FEWEST: usize = 8;
 /// Minimum number of multiply-adds per work item.
 const GRAIN: usize = 1 << 17;
-/// Segments whose results are computed before they are stored.
-const BLOCK: usize = 32;
-/// The most lanes of a vector.
-const LANES: usize = 16;
-
 /// At most a vector of consecutive results of a row.
 #[derive(Clone, Copy)]
 pub struct Segment {
@@ -46,11 +41,23 @@ struct Plan {
     /// By tap: its index in the kernel, and its shift in the grid.
     kernel: Vec<usize>,
     offsets: Vec<usize>,
+    /// Those of consecutive shifts together.
+    taps: Vec<TapRun>,
 }
 
 impl Plan {
     fn new(s: &ConvShape, lattice: PhaseSplitInput, lanes: usize) -> Plan {
-        let (kernel, offsets) = lattice.taps(s, 1).into_iter().unzip();
+        let mut taps = lattice.taps(s, 1);
+        taps.sort_unstable_by_key(|(_, offset)| *offset);
+        let (kernel, offsets): (Vec<usize>, Vec<usize>) = taps.into_iter().unzip();
+        let longest = lanes.min(LONGEST_RUN);
+        let mut taps: Vec<TapRun> = Vec::new();
+        for &offset in &offsets {
+            match taps.last_mut() {
+                Some(last) if last.offset + last.count == offset && last.count < longest => last.count += 1,
+                _ => taps.push(TapRun { offset, count: 1 }),
+            }
+        }
         let [depth, height, width] = &lattice.axes;
         let mut segments = Vec::new();
         for d in 0..depth.count {
@@ -69,7 +76,7 @@ impl Plan {
         while let Some(last) = segments.last().filter(|_| !segments.len().is_multiple_of(SEGMENTS)) {
             segments.push(*last);
         }
-        Plan { rows: lattice.rows(), lattice, segments, count, kernel, offsets }
+        Plan { rows: lattice.rows(0, 1), lattice, segments, count, kernel, offsets, taps }
     }
 
     /// Whether results are all elements of a plane in order.
@@ -81,38 +88,9 @@ impl Plan {
         vec![T::ZERO; self.lattice.pitch(1) + SLACK]
     }
 
+    /// Copies a plane, the first of `source`, to its grid.
     fn fill<T: ConvElem>(&self, source: &[T], grid: &mut [T]) {
-        for row in &self.rows {
-            self.lattice.copy(source, grid, *row);
-        }
-    }
-
-    /// The results of a plane, from its grid. `is_dense`: what follows a segment may be written too.
-    fn run<T: ConvElem>(
-        &self,
-        grid: &[T],
-        weights: &[T],
-        init: T,
-        is_dense: bool,
-        results: &mut [T],
-        out: &mut [T],
-    ) {
-        let (lanes, stride) = (T::tiles().lanes, self.lattice.axes[2].stride);
-        for segments in self.segments.chunks(BLOCK) {
-            let results = &mut results[..segments.len() * lanes];
-            (T::tiles().segments)(grid, segments, &self.offsets, weights, init, results);
-            for (segment, results) in segments.iter().zip(results.chunks_exact(lanes)) {
-                let out = &mut out[segment.to..];
-                if stride > 1 {
-                    let out = out.iter_mut().step_by(stride);
-                    out.zip(&results[..segment.len]).for_each(|(o, r)| *o = *r);
-                } else if is_dense && out.len() >= lanes {
-                    out[..lanes].copy_from_slice(results);
-                } else {
-                    out[..segment.len].copy_from_slice(&results[..segment.len]);
-                }
-            }
-        }
+        self.lattice.copy(source, grid, &self.rows);
     }
 
     /// Adds the gradient of a tap's weight from one plane, in order.
@@ -146,19 +124,19 @@ pub fn correlate<T: ConvElem>(
     for_chunks_mut(out, planes * to, |chunk, out| {
         let mut grids: Vec<Vec<T>> = plans.iter().map(Plan::grid).collect();
         let mut weights = Vec::with_capacity(taps);
-        let mut results = [T::ZERO; BLOCK * LANES];
         for i in 0..out.len() / to {
             let plane = chunk * planes + i;
             let channel = plane % s.groups;
             let init = bias.map_or(T::ZERO, |b| b[channel]);
             let w = &w[channel * taps..][..taps];
+            // The next planes of the chunk are written after this one.
+            let out = if is_dense { &mut out[i * to..] } else { &mut out[i * to..(i + 1) * to] };
             for (plan, grid) in plans.iter().zip(&mut grids) {
-                plan.fill(&source[plane * from..][..from], grid);
+                plan.fill(&source[plane * from..], grid);
                 weights.clear();
                 weights.extend(plan.kernel.iter().map(|k| w[*k]));
-                // The next planes of the chunk are written after this one.
-                let out = if is_dense { &mut out[i * to..] } else { &mut out[i * to..(i + 1) * to] };
-                plan.run(grid, &weights, init, is_dense, &mut results, out);
+                let place = Place { stride: plan.lattice.axes[2].stride, is_dense };
+                (T::tiles().segments)(grid, &plan.segments, &plan.taps, &weights, init, place, out);
             }
         }
     });
@@ -183,7 +161,7 @@ pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad
             let planes = || (0..s.n).map(|image| image * s.groups + chunk * channels + i);
             sums.fill(T::ZERO);
             for plane in planes() {
-                plan.fill(&x[plane * from..][..from], &mut grid);
+                plan.fill(&x[plane * from..], &mut grid);
                 let g = &grad_out[plane * to..][..to];
                 for (offsets, sums) in
                     offsets.as_chunks::<SHIFTS>().0.iter().zip(sums.chunks_mut(SHIFTS * lanes))
@@ -199,7 +177,7 @@ pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad
             }
             out.fill(T::ZERO);
             for plane in planes() {
-                plan.fill(&x[plane * from..][..from], &mut grid);
+                plan.fill(&x[plane * from..], &mut grid);
                 for (tap, k) in plan.kernel.iter().enumerate() {
                     plan.add_in_order(tap, &grad_out[plane * to..][..to], &grid, &mut out[*k]);
                 }

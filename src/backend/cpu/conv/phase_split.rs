@@ -14,7 +14,9 @@
 //! output gradient, once per phase of the input.
 
 use super::ConvShape;
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::dtype::Real;
+use crate::multiversion;
 
 /// Elements that tiles may read past the last position; they are zero and the results are discarded.
 pub const SLACK: usize = 256;
@@ -219,27 +221,21 @@ impl PhaseSplitInput {
     /// Copies one channel of image `image` of `images` into the channel's grids, `grid`. The padding is not written;
     /// the caller has zeroed it.
     pub fn fill<T: Real>(&self, source: &[T], grid: &mut [T], image: usize, images: usize) {
-        self.for_each_row(|phase, row| {
-            self.copy(source, &mut grid[(phase * images + image) * self.cell()..], row);
-        });
+        self.copy(source, grid, &self.rows(image, images));
     }
 
-    /// The rows of the source in the grids of a single image.
-    pub fn rows(&self) -> Vec<Row> {
+    /// The rows of the source in the grids of one of `images` images.
+    pub fn rows(&self, image: usize, images: usize) -> Vec<Row> {
         let mut rows = Vec::new();
-        self.for_each_row(|phase, row| rows.push(Row { to: phase * self.cell() + row.to, ..row }));
+        self.for_each_row(|phase, row| {
+            rows.push(Row { to: (phase * images + image) * self.cell() + row.to, ..row });
+        });
         rows
     }
 
-    /// Copies a row.
-    pub fn copy<T: Real>(&self, source: &[T], grid: &mut [T], row: Row) {
-        let (step, to) = (self.axes[2].step, &mut grid[row.to..][..row.len]);
-        let from = &source[row.from..];
-        if step == 1 {
-            to.copy_from_slice(&from[..row.len]);
-        } else {
-            to.iter_mut().zip(from.iter().step_by(step)).for_each(|(to, from)| *to = *from);
-        }
+    /// Copies rows of the source to their grids.
+    pub fn copy<T: Real>(&self, source: &[T], grid: &mut [T], rows: &[Row]) {
+        copy_rows(source, self.axes[2].step, grid, rows);
     }
 
     /// Calls `f` with each phase and the rows of the source in its grid.
@@ -272,4 +268,44 @@ pub struct Row {
     to: usize,
     from: usize,
     len: usize,
+}
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn copy_rows[T: Real](source: &[T], step: usize, grid: &mut [T], rows: &[Row]) {
+        for row in rows {
+            copy_spaced(&source[row.from..], step, &mut grid[row.to..][..row.len]);
+        }
+    }
+}
+
+/// Copies elements that are `step` apart. Rows are short and many, and their lengths and the common steps few, so that loops of
+/// known length, which compile to loads and shuffles, take a fraction of the time of those that depend on both.
+#[inline(always)]
+pub fn copy_spaced<T: Real>(from: &[T], step: usize, to: &mut [T]) {
+    match (step, to.len()) {
+        (1, 8..) => copy_blocks::<T, 8, 8>(from, to),
+        (1, 4..) => copy_blocks::<T, 4, 4>(from, to),
+        (2, 8..) => copy_blocks::<T, 8, 16>(from, to),
+        (2, 4..) => copy_blocks::<T, 4, 8>(from, to),
+        _ => to.iter_mut().zip(from.iter().step_by(step)).for_each(|(to, v)| *to = *v),
+    }
+}
+
+/// Copies at least `N` elements, `N` at a time, each block from `SPAN` elements. The last block overlaps with that before.
+#[inline(always)]
+fn copy_blocks<T: Real, const N: usize, const SPAN: usize>(from: &[T], to: &mut [T]) {
+    let (step, last) = (SPAN / N, to.len() - N);
+    let mut start = 0;
+    loop {
+        let (from, to) = (&from[start * step..], &mut to[start..start + N]);
+        match (from.first_chunk::<SPAN>(), to.first_chunk_mut::<N>()) {
+            (Some(from), Some(to)) => *to = std::array::from_fn(|i| from[i * step]),
+            // Nothing follows the last element.
+            _ => to.iter_mut().zip(from.iter().step_by(step)).for_each(|(to, v)| *to = *v),
+        }
+        if start == last {
+            break;
+        }
+        start = last.min(start + N);
+    }
 }

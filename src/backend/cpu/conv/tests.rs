@@ -193,6 +193,10 @@ fn strided_convolutions_of_many_channels_match_the_definition() {
         shape(3, 20, 35, 1, [1, 1, 60], geometry([1, 1, 4], [1, 1, 2], [0, 0, 1], [1, 1, 1])),
         // A stride far larger than the input, which decides how long the gradient takes.
         shape(1, 16, 32, 1, [1, 9, 8], square(3, 1 << 30, 1, 1)),
+        // Rows that have all positions of a panel; single images of few channels; kernels that do not overlap.
+        shape(1, 16, 32, 1, [1, 9, 75], square(3, 2, 1, 1)),
+        shape(1, 3, 33, 1, [1, 20, 45], square(7, 2, 3, 1)),
+        shape(2, 3, 32, 1, [1, 35, 50], square(16, 16, 0, 1)),
         // More terms than a block of the depth.
         shape(1, 130, 32, 1, [1, 5, 5], square(3, 2, 1, 1)),
     ]);
@@ -210,6 +214,9 @@ fn grouped_and_depthwise_convolutions_match_the_definition() {
         shape(2, 8, 8, 8, [1, 19, 21], square(5, 3, 2, 1)),
         shape(1, 8, 8, 8, [1, 9, 20], square(3, 1, 2, 2)),
         shape(1, 8, 8, 8, [1, 12, 11], square(2, 3, 0, 1)),
+        shape(2, 9, 9, 9, [1, 9, 20], square(9, 1, 4, 1)),
+        shape(1, 8, 8, 8, [1, 3, 3], square(7, 1, 3, 1)),
+        shape(2, 8, 8, 8, [1, 7, 9], square(5, 2, 2, 1)),
         shape(2, 8, 8, 8, [4, 5, 6], geometry([2, 3, 3], [2, 1, 2], [1, 0, 1], [1, 1, 1])),
         shape(1, 8, 8, 8, [1, 10, 18], geometry([1, 3, 3], [1, 2, 1], [0, 1, 1], [1, 1, 1])),
         shape(1, 8, 8, 8, [1, 12, 18], geometry([1, 1, 3], [1, 2, 1], [0, 0, 1], [1, 1, 1])),

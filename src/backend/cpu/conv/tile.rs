@@ -61,6 +61,12 @@ pub trait Lanes: Copy {
     fn add_product<M: MulAdd>(&mut self, a: &Self, b: &Self);
     /// The first `len` lanes from the beginning of `s`, and zeros.
     fn first(s: &[Self::Elem], len: usize) -> Self;
+    /// Two vectors from the beginning of `s`.
+    fn window(s: &[Self::Elem]) -> &[Self; 2];
+    /// The lanes of a window from `shift` on, which is at most a vector.
+    fn shifted(window: &[Self; 2], shift: usize) -> &Self;
+    /// Writes lanes to elements that are `stride` apart, until either ends.
+    fn put(&self, to: &mut [Self::Elem], stride: usize);
 }
 
 impl<T: ConvElem, const L: usize> Lanes for [T; L] {
@@ -109,6 +115,21 @@ impl<T: ConvElem, const L: usize> Lanes for [T; L] {
             None => v[..len].copy_from_slice(&s[..len]),
         }
         v
+    }
+
+    #[inline(always)]
+    fn window(s: &[T]) -> &[Self; 2] {
+        &s.as_chunks::<L>().0.as_chunks::<2>().0[0]
+    }
+
+    #[inline(always)]
+    fn shifted(window: &[Self; 2], shift: usize) -> &Self {
+        &window.as_flattened()[shift..].as_chunks::<L>().0[0]
+    }
+
+    #[inline(always)]
+    fn put(&self, to: &mut [T], stride: usize) {
+        to.iter_mut().step_by(stride).zip(self).for_each(|(to, v)| *to = *v);
     }
 }
 
@@ -259,9 +280,36 @@ macro_rules! dot_tile {
     };
 }
 
-/// A vector of results for each segment of a plane, whole tiles of them, from its grid; offsets and weights are those of taps.
-type SegmentsRun<T> =
-    fn(grid: &[T], segments: &[Segment], offsets: &[usize], weights: &[T], init: T, out: &mut [T]);
+/// The results for the segments of a plane, whole tiles of them, from its grid, and the weights of all taps in order. `place`
+/// says where results go.
+type SegmentsRun<T> = fn(
+    grid: &[T],
+    segments: &[Segment],
+    taps: &[TapRun],
+    weights: &[T],
+    init: T,
+    place: Place,
+    out: &mut [T],
+);
+
+/// Taps with consecutive shifts, at most as many as a vector has elements, nor more than seven.
+pub struct TapRun {
+    /// The first shift.
+    pub offset: usize,
+    pub count: usize,
+}
+
+/// The most taps of a run.
+pub const LONGEST_RUN: usize = 7;
+
+/// Where the results of a plane go.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// From a result to the next of a row.
+    pub stride: usize,
+    /// What follows a segment may be written too.
+    pub is_dense: bool,
+}
 
 /// Adds the products of `grads` with the grid at each of some shifts to `sums`, a vector per shift. Lanes beyond the end of a
 /// segment get the product of zero with what follows in the grid.
@@ -276,20 +324,42 @@ pub const SHIFTS: usize = 9;
 
 multiversion! { version = IsaDispatch::of(M::ISA);
     fn segments[V: Lanes, M: MulAdd](
-        _kind: Kind<V, M>, grid: &[V::Elem], segments: &[Segment], offsets: &[usize], weights: &[V::Elem], init: V::Elem,
-        out: &mut [V::Elem]
+        _kind: Kind<V, M>, grid: &[V::Elem], segments: &[Segment], taps: &[TapRun], weights: &[V::Elem], init: V::Elem,
+        place: Place, out: &mut [V::Elem]
     ) {
-        let load = |at: usize| &V::vectors(&grid[at..at + V::LEN])[0];
-        let out = V::vectors_mut(out).as_chunks_mut::<SEGMENTS>().0;
-        for (&[s, t, u, v], out) in segments.as_chunks::<SEGMENTS>().0.iter().zip(out) {
+        for &[s, t, u, v] in segments.as_chunks::<SEGMENTS>().0 {
             let [mut a, mut b, mut c, mut d] = [V::splat(init); SEGMENTS];
-            for (&offset, &w) in offsets.iter().zip(weights) {
-                a.add_scaled::<M>(w, load(s.at + offset));
-                b.add_scaled::<M>(w, load(t.at + offset));
-                c.add_scaled::<M>(w, load(u.at + offset));
-                d.add_scaled::<M>(w, load(v.at + offset));
+            let mut weights = weights;
+            for taps in taps {
+                let (w, rest) = weights.split_at(taps.count);
+                weights = rest;
+                let grid = &grid[taps.offset..];
+                let [s, t] = [V::window(&grid[s.at..]), V::window(&grid[t.at..])];
+                let [u, v] = [V::window(&grid[u.at..]), V::window(&grid[v.at..])];
+                // The shifts are constants, so that only the windows are checked to be within the grid.
+                macro_rules! shifted { ($($k:literal)*) => {{ $(
+                    a.add_scaled::<M>(w[$k], V::shifted(s, $k));
+                    b.add_scaled::<M>(w[$k], V::shifted(t, $k));
+                    c.add_scaled::<M>(w[$k], V::shifted(u, $k));
+                    d.add_scaled::<M>(w[$k], V::shifted(v, $k));
+                )* }} }
+                match taps.count {
+                    1 => shifted!(0),
+                    2 => shifted!(0 1),
+                    3 => shifted!(0 1 2),
+                    4 => shifted!(0 1 2 3),
+                    5 => shifted!(0 1 2 3 4),
+                    6 => shifted!(0 1 2 3 4 5),
+                    _ => shifted!(0 1 2 3 4 5 6),
+                }
             }
-            *out = [a, b, c, d];
+            for (segment, result) in [(s, a), (t, b), (u, c), (v, d)] {
+                let out = &mut out[segment.to..];
+                match V::vectors_mut(out) {
+                    [first, ..] if place.is_dense => *first = result,
+                    _ => result.put(&mut out[..(segment.len - 1) * place.stride + 1], place.stride),
+                }
+            }
         }
     }
 }
@@ -303,7 +373,9 @@ multiversion! { version = IsaDispatch::of(M::ISA);
         let mut acc = *sums;
         for s in segments {
             let g = &V::first(&grads[s.to..], s.len);
-            let x: [&V; SHIFTS] = offsets.map(|offset| &V::vectors(&grid[s.at + offset..][..V::LEN])[0]);
+            let grid = &grid[s.at..];
+            macro_rules! x { ($($i:literal)*) => { [$(&V::vectors(&grid[offsets[$i]..offsets[$i] + V::LEN])[0]),*] } }
+            let x: [&V; SHIFTS] = x!(0 1 2 3 4 5 6 7 8);
             across!(acc, add_product::<M>, g, x, [0 1 2 3 4 5 6 7 8]);
         }
         *sums = acc;
@@ -387,8 +459,8 @@ macro_rules! tile {
         }
     };
     (segments $V:ty, $M:ty) => {
-        |grid, at, offsets, weights, init, out| {
-            segments(PhantomData::<($V, $M)>, grid, at, offsets, weights, init, out)
+        |grid, at, taps, weights, init, place, out| {
+            segments(PhantomData::<($V, $M)>, grid, at, taps, weights, init, place, out)
         }
     };
     (shifts $V:ty, $M:ty) => {

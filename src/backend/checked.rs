@@ -35,7 +35,7 @@ use super::optim::Group;
 use super::plane::{PoolShape, ResizeShape, SpatialLinearMap, volume};
 use super::pointwise::{Operand, Primitives, Program};
 use super::random::{Draw, Philox};
-use super::recurrent::{Recurrence, Steps};
+use super::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use super::reduce::{Fold, ReduceDims, ReduceOp};
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
@@ -293,6 +293,24 @@ impl Backend for Checked {
             [dense(steps.cell).count((r.steps + 1) * r.batch * r.hidden)],
             [result(slopes).of(grad.dtype).count(4 * r.steps * r.batch * r.hidden)],
             [result(states[0]).of(grad.dtype).count(r.batch * r.hidden), updated(states[1]).of(grad.dtype)],
+        ];
+        fn gru(
+            r: Recurrence, input: View, weight: View, bias: Option<View>, steps: GruSteps,
+        ) -> Result<bool> = [
+            [dense(input).count(3 * r.steps * r.batch * r.hidden), dense(weight).count(3 * r.hidden * r.hidden)],
+            bias.map(|b| dense(b).count(3 * r.hidden)),
+            [result(steps.gates).of(input.dtype).count(4 * r.steps * r.batch * r.hidden)],
+            // The first output is given.
+            [overwritten(steps.out).of(input.dtype).count((r.steps + 1) * r.batch * r.hidden)],
+        ];
+        fn gru_backward(
+            r: Recurrence, grad: View, weight: View, steps: GruSteps, grads: GruGradients,
+        ) -> Result<bool> = [
+            [dense(grad).count(r.steps * r.batch * r.hidden), dense(weight).count(3 * r.hidden * r.hidden)],
+            [dense(steps.gates).count(4 * r.steps * r.batch * r.hidden)],
+            [dense(steps.out).count((r.steps + 1) * r.batch * r.hidden)],
+            [result(grads.slopes).of(grad.dtype).count(4 * r.steps * r.batch * r.hidden)],
+            [result(grads.state).of(grad.dtype).count(r.batch * r.hidden)],
         ];
         fn attention(a: &Attention, out: View, lse: View) -> Result<bool> = [
             a.views().map(strided), strided_result(out).of(a.query.dtype).count(lanes(a.query) * columns(a.value)),

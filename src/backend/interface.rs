@@ -15,7 +15,7 @@ use super::optim::Group;
 use super::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use super::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use super::random::{Draw, Philox};
-use super::recurrent::{Recurrence, Steps};
+use super::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use super::reduce::{self, Fold, ReduceDims, ReduceOp};
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
@@ -132,7 +132,7 @@ pub trait Backend: Sync {
         false
     }
 
-    /// Whether [`Backend::lstm`] and its backward compute in `dtype`.
+    /// Whether [`Backend::lstm`], [`Backend::gru`] and their backward compute in `dtype`.
     fn recurs(&self, _: DType) -> bool {
         false
     }
@@ -328,6 +328,26 @@ pub trait Backend: Sync {
         _: Steps,
         _slopes: View,
         _states: [View; 2],
+    ) -> Result<bool> {
+        Ok(false)
+    }
+    fn gru(
+        &self,
+        _: Recurrence,
+        _input: View,
+        _weight: View,
+        _bias: Option<View>,
+        _: GruSteps,
+    ) -> Result<bool> {
+        Ok(false)
+    }
+    fn gru_backward(
+        &self,
+        _: Recurrence,
+        _grad: View,
+        _weight: View,
+        _: GruSteps,
+        _: GruGradients,
     ) -> Result<bool> {
         Ok(false)
     }

@@ -1,4 +1,4 @@
-//! LSTM layers in one kernel per direction of time. States are transposed, `[hidden, batch]`, and all tensors dense.
+//! LSTM and GRU layers in one kernel per direction of time. States are transposed, `[hidden, batch]`, and all tensors dense.
 
 use super::{View, of, same_device};
 use crate::device::Device;
@@ -21,6 +21,26 @@ pub struct Steps<'a> {
     /// The states before the first step and after each: `[steps + 1, hidden, batch]`.
     pub cell: View<'a>,
     pub out: View<'a>,
+}
+
+/// The steps of a GRU as the forward pass leaves them.
+#[derive(Clone, Copy)]
+pub struct GruSteps<'a> {
+    /// Reset and update gates and the candidate after their activation, and what the state gives to the candidate before the
+    /// reset gate scales it: `[steps, 4, hidden, batch]`.
+    pub gates: View<'a>,
+    /// The outputs before the first step and after each: `[steps + 1, hidden, batch]`.
+    pub out: View<'a>,
+}
+
+/// The gradients that the backward pass of a GRU computes.
+#[derive(Clone, Copy)]
+pub struct GruGradients<'a> {
+    /// `[4 * hidden, steps, batch]`: of what the state gives to the candidate, and of reset gate, update gate and candidate before
+    /// their activation. So the last three are those of the input's part, and the first three those of the state's.
+    pub slopes: View<'a>,
+    /// Of the first output, `[hidden, batch]`.
+    pub state: View<'a>,
 }
 
 /// Whether the device has these kernels for a dtype.
@@ -47,4 +67,23 @@ pub fn lstm_backward(
 ) -> Result<bool> {
     let views = [grad, weight, steps.gates, steps.cell, steps.out, slopes].into_iter().chain(states);
     of(same_device(views)?)?.lstm_backward(r, grad, weight, steps, slopes, states)
+}
+
+/// Runs the steps of a GRU, given what the gates get from the input, `[3 * hidden, steps, batch]`, the recurrent weight
+/// `[3 * hidden, hidden]`, a bias `[3 * hidden]` and the first output. False if the device has no kernel for it.
+pub fn gru(r: Recurrence, input: View, weight: View, bias: Option<View>, steps: GruSteps) -> Result<bool> {
+    let device = same_device([input, weight, steps.gates, steps.out].into_iter().chain(bias))?;
+    of(device)?.gru(r, input, weight, bias, steps)
+}
+
+/// Computes the gradients from those of the outputs, `[steps, hidden, batch]`. False if the device has no kernel for it.
+pub fn gru_backward(
+    r: Recurrence,
+    grad: View,
+    weight: View,
+    steps: GruSteps,
+    grads: GruGradients,
+) -> Result<bool> {
+    let device = same_device([grad, weight, steps.gates, steps.out, grads.slopes, grads.state])?;
+    of(device)?.gru_backward(r, grad, weight, steps, grads)
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 
 import pytest
 
@@ -18,6 +19,7 @@ from rgrad.nn.utils.rnn import (
     pad_sequence,
     unpack_sequence,
 )
+from rgrad.utils.flop_counter import FlopCounterMode
 
 KINDS = [nn.RNN, nn.LSTM, nn.GRU]
 
@@ -294,9 +296,63 @@ def test_an_lstm_of_many_sequences_has_second_derivatives():
     assert gradgradcheck(lambda x, h, c: net(x, (h, c))[0], (x, h, c))
 
 
+@pytest.mark.parametrize("options", [{"num_layers": 2, "bidirectional": True}, {"bias": False}])
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 2e-5)])
+def test_a_gru_over_dense_sequences_is_that_of_each_and_of_packed_ones(options, dtype, tolerance):
+    torch.manual_seed(0)
+    net = nn.GRU(3, 40, **options).to(dtype)
+    layers = net.num_layers * (2 if net.bidirectional else 1)
+    inputs = [torch.randn(*shape, dtype=dtype) for shape in ((5, 9, 3), (layers, 9, 40))]
+    runs = []
+    for way in ("dense", "each", "packed"):
+        x, h = (t.clone().requires_grad_() for t in inputs)
+        if way == "packed":
+            output, final = net(pack_padded_sequence(x, [5] * 9), h)
+            output = output.data.view(5, 9, -1)
+        else:
+            parts = [slice(None)] if way == "dense" else [slice(i, i + 1) for i in range(9)]
+            outs = [net(x[:, part], h[:, part]) for part in parts]
+            output, final = (torch.cat(ts, 1) for ts in zip(*outs, strict=True))
+        loss = (output * torch.linspace(-1, 1, output.numel(), dtype=dtype).view_as(output)).sum() + final.sin().sum()
+        runs.append([output, final, *torch.autograd.grad(loss, [x, h, *net.parameters()])])
+    for run in runs[1:]:
+        for one, other in zip(runs[0], run, strict=True):
+            assert (one - other).abs().max().item() <= tolerance * (1 + other.abs().max().item())
+
+
+def test_a_gru_of_many_sequences_has_second_derivatives():
+    torch.manual_seed(0)
+    net = nn.GRU(2, 2).double()
+    x, h = (torch.randn(n, 8, 2, dtype=torch.float64, requires_grad=True) for n in (2, 1))
+    assert gradcheck(lambda x, h: net(x, h)[0], (x, h)) and gradgradcheck(lambda x, h: net(x, h)[0], (x, h))
+    names, weights = zip(*net.named_parameters(), strict=True)
+    run = lambda *ws: torch.func.functional_call(net, dict(zip(names, ws, strict=True)), (x, h))[0]  # noqa: E731
+    assert gradcheck(run, weights) and gradgradcheck(run, weights)
+
+
+def test_transforms_see_the_operations_of_a_gru():
+    torch.manual_seed(0)
+    net, x = nn.GRU(2, 3).double(), torch.randn(2, 4, 8, 2, dtype=torch.float64)
+    loss = lambda weights, x: torch.func.functional_call(net, weights, (x,))[0].sin().sum()  # noqa: E731
+    weights = dict(net.named_parameters())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        grads = torch.vmap(torch.func.grad(loss), (None, 0))(weights, x)
+    for i in range(2):
+        for name, grad in torch.func.grad(loss)(weights, x[i]).items():
+            torch.testing.assert_close(grads[name][i], grad)
+    tangent = torch.randn_like(x[0])
+    _, slope = torch.func.jvp(lambda x: loss(weights, x), (x[0],), (tangent,))
+    torch.testing.assert_close(slope, (torch.func.grad(loss, 1)(weights, x[0]) * tangent).sum())
+    with FlopCounterMode(display=False) as counter:
+        net(x[0])
+    assert counter.get_total_flops() == 4 * 8 * 2 * 9 * (2 + 3)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 @pytest.mark.parametrize("batch", [1, 8])
-def test_the_graph_of_an_lstm_layer_is_used_once(batch):
-    net, x = nn.LSTM(2, 3), torch.randn(4, batch, 2)
+def test_the_graph_of_a_layer_is_used_once(kind, batch):
+    net, x = kind(2, 3), torch.randn(4, batch, 2)
     output, _ = net(x)
     output.sum().backward()
     with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):

@@ -282,6 +282,7 @@ logsigmoid = _nn.logsigmoid
 prelu = _nn.prelu
 scaled_dot_product_attention = _nn.scaled_dot_product_attention
 lstm_layer = _nn.lstm_layer
+gru_layer = _nn.gru_layer
 native_channel_shuffle = channel_shuffle
 
 # Programs know one module: that is where pickle looks for a function, and what `inspect.getmodule` returns.

@@ -20,7 +20,7 @@ use crate::backend::optim::Group as Optimized;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
-use crate::backend::recurrent::{Recurrence, Steps};
+use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp, in_turn};
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight, out_of_bounds};
@@ -520,6 +520,29 @@ impl Backend for Cpu {
         states: [View; 2],
     ) -> Result<bool> {
         real!("lstm_layer", grad, T => recurrent::lstm_backward::<T>(r, grad, weight, steps, slopes, states))
+            .map(|()| true)
+    }
+
+    fn gru(
+        &self,
+        r: Recurrence,
+        input: View,
+        weight: View,
+        bias: Option<View>,
+        steps: GruSteps,
+    ) -> Result<bool> {
+        real!("gru_layer", input, T => recurrent::gru::<T>(r, input, weight, bias, steps)).map(|()| true)
+    }
+
+    fn gru_backward(
+        &self,
+        r: Recurrence,
+        grad: View,
+        weight: View,
+        steps: GruSteps,
+        grads: GruGradients,
+    ) -> Result<bool> {
+        real!("gru_layer", grad, T => recurrent::gru_backward::<T>(r, grad, weight, steps, grads))
             .map(|()| true)
     }
 

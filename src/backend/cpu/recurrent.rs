@@ -1,4 +1,4 @@
-//! LSTM layers over whole sequences.
+//! LSTM layers over whole sequences; [`gru`] has those of GRUs.
 //!
 //! // Note [Steps of an LSTM] States are held transposed, a row for each hidden unit. So a step is a product of the weight with the
 //! state of all samples, which is the right operand as it lies. The weight is packed once for all steps. A task has some hidden
@@ -20,6 +20,9 @@ use crate::error::Result;
 use crate::multiversion;
 use crate::storage::vec_of;
 
+pub(super) use gru::{gru, gru_backward};
+
+mod gru;
 #[cfg(test)]
 mod tests;
 
@@ -73,31 +76,37 @@ macro_rules! lanes {
         out
     }};
 }
+use lanes;
 
-/// Splits a slice into four of one length: a tensor into its gates.
-fn quarters<T>(all: &mut [T]) -> [&mut [T]; 4] {
-    let (low, high) = all.split_at_mut(all.len() / 2);
-    let (a, b) = low.split_at_mut(low.len() / 2);
-    let (c, d) = high.split_at_mut(high.len() / 2);
-    [a, b, c, d]
-}
-
-/// Pieces of `size` elements of each quarter, those at one place together.
-fn pieces<T>(all: &mut [T], size: usize) -> impl Iterator<Item = [&mut [T]; 4]> {
-    let [a, b, c, d] = quarters(all).map(|quarter| quarter.chunks_mut(size));
-    a.zip(b).zip(c).zip(d).map(|(((a, b), c), d)| [a, b, c, d])
+/// Pieces of `size` elements of each of `G` parts of one length, those at one place together: of a tensor's gates.
+fn pieces<T, const G: usize>(all: &mut [T], size: usize) -> impl Iterator<Item = [&mut [T]; G]> {
+    let len = all.len() / G;
+    let mut rest = all;
+    let mut parts: [_; G] = std::array::from_fn(|_| {
+        let (part, tail) = std::mem::take(&mut rest).split_at_mut(len);
+        rest = tail;
+        part.chunks_mut(size)
+    });
+    std::iter::from_fn(move || {
+        let first = parts[0].next()?;
+        let mut others = parts[1..].iter_mut();
+        let mut first = Some(first);
+        Some(std::array::from_fn(|_| {
+            first.take().or_else(|| others.next().and_then(Iterator::next)).unwrap_or_default()
+        }))
+    })
 }
 
 /// Where the rows of some units are in a tensor that has a row for each gate, with all steps in it.
 #[derive(Clone, Copy)]
-struct Rows {
+struct Rows<const G: usize> {
     /// The first row of each gate, at the current step.
-    first: [usize; 4],
+    first: [usize; G],
     /// From the row of a unit to that of the next.
     stride: usize,
 }
 
-impl Rows {
+impl<const G: usize> Rows<G> {
     /// Prefetches `batch` elements of the row of each of `units` units. These are short pieces far from each other, which the
     /// processor does not foresee.
     fn prefetch<'t, T: 't>(self, units: usize, batch: usize, gate: impl Fn(usize) -> &'t [T]) {
@@ -113,7 +122,7 @@ impl Rows {
 
 multiversion! { version = IsaDispatch::worth::<T>();
     /// Adds the input's part to the gates of some units, activates them, and computes the cell and the output.
-    fn activate[T: Number](gates: &mut [&mut [T]; 4], input: &[T], rows: Rows, batch: usize, before: &[T], cell: &mut [T], out: &mut [T]) {
+    fn activate[T: Number](gates: &mut [&mut [T]; 4], input: &[T], rows: Rows<4>, batch: usize, before: &[T], cell: &mut [T], out: &mut [T]) {
         let [enter, forget, candidate, leave] = gates;
         for unit in 0..cell.len() / batch {
             for j in (0..batch).step_by(LANES) {
@@ -140,7 +149,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 multiversion! { version = IsaDispatch::worth::<T>();
     /// The gradients of the gates of some units before their activation, given the gates after it, and that of the cell
     /// before the step, given those of output and cell. They are stored for the step before, and among those of all steps.
-    fn deactivate[T: Number](gates: [&[T]; 4], slopes: &mut [&mut [T]; 4], all: &mut [&mut [T]; 4], rows: Rows, batch: usize, before: &[T], cell: &[T], grad: &[T], grad_cell: &mut [T]) {
+    fn deactivate[T: Number](gates: [&[T]; 4], slopes: &mut [&mut [T]; 4], all: &mut [&mut [T]; 4], rows: Rows<4>, batch: usize, before: &[T], cell: &[T], grad: &[T], grad_cell: &mut [T]) {
         for unit in 0..cell.len() / batch {
             for j in (0..batch).step_by(LANES) {
                 let (n, at, to) = (LANES.min(batch - j), unit * batch + j, unit * rows.stride + j);
@@ -181,13 +190,11 @@ impl Recurrence {
         });
     }
 
-    /// Where the rows of the units from `first` on are, at a step, in `[4, hidden, steps, batch]`.
-    fn rows(self, step: usize, first: usize) -> Rows {
+    /// Where the rows of the units from `first` on are, at a step, in `[G, hidden, steps, batch]`.
+    fn rows<const G: usize>(self, step: usize, first: usize) -> Rows<G> {
         let stride = self.steps * self.batch;
-        Rows {
-            first: [0, 1, 2, 3].map(|gate| (gate * self.hidden + first) * stride + step * self.batch),
-            stride,
-        }
+        let row = |gate: usize| (gate * self.hidden + first) * stride + step * self.batch;
+        Rows { first: std::array::from_fn(row), stride }
     }
 }
 

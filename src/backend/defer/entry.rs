@@ -21,7 +21,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
-use crate::backend::recurrent::{Recurrence, Steps};
+use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight};
@@ -382,6 +382,10 @@ impl Backend for Deferred {
         fn lstm_backward(
             r: Recurrence, grad: View, weight: View, steps: Steps;
             slopes: View, states: [View; 2],
+        ) -> bool;
+        fn gru(r: Recurrence, input: View, weight: View, bias: Option<View>; steps: GruSteps) -> bool;
+        fn gru_backward(
+            r: Recurrence, grad: View, weight: View, steps: GruSteps; grads: GruGradients,
         ) -> bool;
         fn attention(a: &Attention; out: View, lse: View) -> bool;
         fn attention_backward(a: &Attention, out: View, lse: View, grad: View; grads: [View; 3]) -> bool;

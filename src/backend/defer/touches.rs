@@ -12,7 +12,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives};
 use crate::backend::random::Philox;
-use crate::backend::recurrent::{Recurrence, Steps};
+use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use crate::backend::reduce::ReduceDims;
 use crate::backend::scan::Running;
 use crate::backend::softmax::Targets;
@@ -82,6 +82,18 @@ impl Argument for &Attention<'_> {
 impl Argument for Steps<'_> {
     fn waits(&self, access: Access) -> bool {
         [self.gates, self.cell, self.out].waits(access)
+    }
+}
+
+impl Argument for GruSteps<'_> {
+    fn waits(&self, access: Access) -> bool {
+        [self.gates, self.out].waits(access)
+    }
+}
+
+impl Argument for GruGradients<'_> {
+    fn waits(&self, access: Access) -> bool {
+        [self.slopes, self.state].waits(access)
     }
 }
 

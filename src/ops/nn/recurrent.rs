@@ -1,6 +1,7 @@
-//! An LSTM layer over whole sequences, recorded as one node.
+//! An LSTM layer over whole sequences, recorded as one node; [`gru`] has that of a GRU.
 
 mod fused;
+mod gru;
 
 use smallvec::smallvec;
 
@@ -212,10 +213,20 @@ fn lstm_layer_op(a: &Args) -> Result<Out> {
     Ok(Out::Tuple(lstm_layer(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.tensor(3)?)?.into()))
 }
 
+fn gru_layer_op(a: &Args) -> Result<Out> {
+    Ok(gru::gru_layer(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.opt_tensor(3)?)?.into())
+}
+
 ops! {
     /// The outputs `[steps, batch, hidden]` and the last cell state of an LSTM, from what its gates get from the
     /// input, `[steps, batch, 4 * hidden]`, and the recurrent weight.
     "lstm_layer" NN | NATIVE {
         (gates: Tensor, hx: Tensor, cx: Tensor, weight: Tensor) => lstm_layer_op;
+    }
+
+    /// The outputs `[steps, batch, hidden]` of a GRU, from what its gates get from the input, `[steps, batch, 3 * hidden]`, the
+    /// recurrent weight and the bias of its products.
+    "gru_layer" NN | NATIVE, batch PARTS {
+        (gates: Tensor, hx: Tensor, weight: Tensor, bias: Tensor? = None) => gru_layer_op;
     }
 }

@@ -187,8 +187,12 @@ class RNNBase(Module):
     def _run_dense(self, data: Tensor, state: State) -> tuple[Tensor, State]:
         """Processes sequences of equal length, data of shape ``(L, N, features)``."""
         one_dtype = all(s.dtype == data.dtype for s in state) or _C._get_autocast(data.device.type)[0]
+        # As in PyTorch, a GRU is the operations of its steps to those who see operations.
+        seen = bool(_C._torch_dispatch_stack()) or getattr(type(data), "_dispatches", False)
         if self.mode == "LSTM" and not self.proj_size and one_dtype:
             return self._run(_recurrence.run_lstm, data, state)
+        if self.mode == "GRU" and one_dtype and not seen:
+            return self._run(_recurrence.run_gru, data, state)
         sizes = [data.size(1)] * data.size(0)
         run = functools.partial(_recurrence.run_steps, self.mode, sizes)
         output, final = self._run(run, data.flatten(0, 1), state)

@@ -14,16 +14,16 @@ use crate::ops::view::cut::{narrow, select};
 use crate::tensor::Tensor;
 
 /// Smaller batches leave most lanes of a vector empty.
-const LEAST_BATCH: usize = 8;
+pub(super) const LEAST_BATCH: usize = 8;
 
 /// A dense tensor with the last two dimensions exchanged.
-fn turned(t: &Tensor) -> Result<Tensor> {
+pub(super) fn turned(t: &Tensor) -> Result<Tensor> {
     let t = view::swap(&t.detach(), t.rank() - 1, t.rank() - 2)?;
     t.copied(t.dtype())
 }
 
 /// States before the first step and, unwritten, after each, transposed.
-fn states(first: &Tensor, steps: usize) -> Result<Tensor> {
+pub(super) fn states(first: &Tensor, steps: usize) -> Result<Tensor> {
     let (batch, hidden) = (first.shape()[0], first.shape()[1]);
     let all = Tensor::empty_on(Dims::from([steps + 1, hidden, batch]), first.dtype(), first.device())?;
     copy::copy(view::t_of(&first.detach())?.raw(), select(&all, 0, 0)?.raw())?;

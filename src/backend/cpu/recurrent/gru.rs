@@ -1,0 +1,158 @@
+//! The steps of a GRU, held as Note [Steps of an LSTM] says. The candidate's part from the state is scaled by the reset gate before
+//! that from the input is added, so it is kept beside the gates.
+
+use super::{LANES, Number, Rows, UNITS, lanes, load, pieces, sigmoid, store};
+use crate::backend::cpu::matmul::{pack_panels, product_of_panels};
+use crate::backend::cpu::microkernel::{View as Matrix, ViewMut};
+use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::simd::{self, IsaDispatch};
+use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence};
+use crate::backend::{View, elements, results};
+use crate::error::Result;
+use crate::multiversion;
+use crate::storage::vec_of;
+
+/// Gates of a unit that are products: reset, update, candidate.
+const GATES: usize = 3;
+
+multiversion! { version = IsaDispatch::worth::<T>();
+    /// Adds the input's part and the biases to the gates of some units, activates them, and computes the output.
+    fn activate[T: Number](gates: &mut [&mut [T]; 4], input: &[T], bias: [&[T]; GATES], rows: Rows<GATES>, batch: usize, before: &[T], out: &mut [T]) {
+        let [reset, update, candidate, hidden] = gates;
+        for unit in 0..out.len() / batch {
+            let [br, bu, bh] = bias.map(|b| b[unit]);
+            for j in (0..batch).step_by(LANES) {
+                let (n, at, from) = (LANES.min(batch - j), unit * batch + j, unit * rows.stride + j);
+                let (r, u, h) = (load(reset, at, n), load(update, at, n), load(hidden, at, n));
+                let (xr, xu) = (load(input, rows.first[0] + from, n), load(input, rows.first[1] + from, n));
+                let xc = load(input, rows.first[2] + from, n);
+                let (r, u) = (lanes!(|r, xr| sigmoid(r + br + xr)), lanes!(|u, xu| sigmoid(u + bu + xu)));
+                let h = lanes!(|h| h + bh);
+                let c = lanes!(|xc, r, h| (xc + r * h).m_tanh());
+                let s = load(before, at, n);
+                store(out, at, n, lanes!(|c, u, s| c + u * (s - c)));
+                store(reset, at, n, r);
+                store(update, at, n, u);
+                store(candidate, at, n, c);
+                store(hidden, at, n, h);
+            }
+        }
+    }
+}
+
+multiversion! { version = IsaDispatch::worth::<T>();
+    /// The gradients of the gates of some units before their activation, given the gates after it. `grad` is that of the output of
+    /// the next step's input, and becomes its part in that of the output before. `slopes` are for the step before, and `all` for all steps.
+    fn deactivate[T: Number](gates: [&[T]; 4], slopes: &mut [&mut [T]; GATES], all: &mut [&mut [T]; 4], rows: Rows<4>, batch: usize, before: &[T], given: &[T], grad: &mut [T]) {
+        for unit in 0..grad.len() / batch {
+            for j in (0..batch).step_by(LANES) {
+                let (n, at, to) = (LANES.min(batch - j), unit * batch + j, unit * rows.stride + j);
+                let (r, u) = (load(gates[0], at, n), load(gates[1], at, n));
+                let (c, h) = (load(gates[2], at, n), load(gates[3], at, n));
+                let (d, g, s) = (load(grad, at, n), load(given, at, n), load(before, at, n));
+                let d = lanes!(|d, g| d + g);
+                store(grad, at, n, lanes!(|d, u| d * u));
+                let c_slope = lanes!(|d, u, c| d * (T::ONE - u) * (T::ONE - c * c));
+                let u_slope = lanes!(|d, s, c, u| d * (s - c) * u * (T::ONE - u));
+                let r_slope = lanes!(|c_slope, h, r| c_slope * h * r * (T::ONE - r));
+                let h_slope = lanes!(|c_slope, r| c_slope * r);
+                store(slopes[0], at, n, r_slope);
+                store(slopes[1], at, n, u_slope);
+                store(slopes[2], at, n, h_slope);
+                store(all[0], rows.first[0] + to, n, h_slope);
+                store(all[1], rows.first[1] + to, n, r_slope);
+                store(all[2], rows.first[2] + to, n, u_slope);
+                store(all[3], rows.first[3] + to, n, c_slope);
+            }
+        }
+    }
+}
+
+pub(in crate::backend::cpu) fn gru<T: Number>(
+    r: Recurrence,
+    input: View,
+    weight: View,
+    bias: Option<View>,
+    steps: GruSteps,
+) -> Result<()> {
+    let Recurrence { batch, hidden, .. } = r;
+    let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
+    let (input, weight) = (elements::<T>(input), elements::<T>(weight));
+    let zeros = vec_of(T::ZERO, if bias.is_none() { GATES * hidden } else { 0 })?;
+    let bias = bias.map_or(&zeros[..], elements::<T>);
+    let (mut gates, mut out) = (results::<T>(steps.gates)?, results::<T>(steps.out)?);
+    let mut packed = vec_of(T::ZERO, GATES * hidden * hidden)?;
+    // The rows of all gates of a task are beside each other.
+    for_chunks_mut(&mut packed, UNITS * GATES * hidden, |task, packed| {
+        let units = packed.len() / (GATES * hidden);
+        for (gate, packed) in packed.chunks_exact_mut(units * hidden).enumerate() {
+            let rows = &weight[(gate * hidden + task * UNITS) * hidden..];
+            pack_panels(kernels, hidden, units, Matrix { data: rows, rs: hidden, cs: 1 }, packed);
+        }
+    });
+    for (step, gates) in gates.chunks_exact_mut(4 * state).enumerate() {
+        let (before, out) = out[step * state..].split_at_mut(state);
+        let before = &*before;
+        let matrix = Matrix { data: before, rs: batch, cs: 1 };
+        r.for_units(pieces(gates, part).zip(out[..state].chunks_mut(part)), |first, (gates, out)| {
+            let (units, rows) = (out.len() / batch, r.rows(step, first));
+            rows.prefetch(units, batch, |_| input);
+            let packed = packed[first * GATES * hidden..].chunks_exact(units * hidden);
+            for (gate, packed) in [0, 1, 3].into_iter().zip(packed) {
+                let mut c = ViewMut::new(gates[gate], units, batch);
+                product_of_panels(kernels, hidden, packed, matrix, &mut c, false);
+            }
+            let bias = [0, 1, 2].map(|gate| &bias[gate * hidden + first..]);
+            activate(gates, input, bias, rows, batch, &before[first * batch..], out);
+        });
+    }
+    Ok(())
+}
+
+pub(in crate::backend::cpu) fn gru_backward<T: Number>(
+    r: Recurrence,
+    grad: View,
+    weight: View,
+    steps: GruSteps,
+    grads: GruGradients,
+) -> Result<()> {
+    let Recurrence { batch, hidden, steps: count } = r;
+    let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
+    let (grad, weight) = (elements::<T>(grad), elements::<T>(weight));
+    let (gates, out) = (elements::<T>(steps.gates), elements::<T>(steps.out));
+    let (mut slopes, mut of_state) = (results::<T>(grads.slopes)?, results::<T>(grads.state)?);
+    let mut packed = vec_of(T::ZERO, GATES * hidden * hidden)?;
+    // The gradients of the gates of two steps.
+    let mut of_steps = vec_of(T::ZERO, 2 * GATES * state)?;
+    for_chunks_mut(&mut packed, UNITS * GATES * hidden, |task, packed| {
+        let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: hidden };
+        pack_panels(kernels, GATES * hidden, packed.len() / (GATES * hidden), columns, packed);
+    });
+    // Adds the gradient of the output of a step that its successor's gates give, for some units.
+    let add_from_gates = |slopes: &[T], first: usize, out: &mut [T]| {
+        let mut c = ViewMut::new(out, out.len() / batch, batch);
+        let slopes = Matrix { data: slopes, rs: batch, cs: 1 };
+        product_of_panels(kernels, GATES * hidden, &packed[first * GATES * hidden..], slopes, &mut c, true);
+    };
+    of_state.fill(T::ZERO);
+    let (mut here, mut after) = of_steps.split_at_mut(GATES * state);
+    for step in (0..count).rev() {
+        let (before, gates) = (&out[step * state..][..state], &gates[step * 4 * state..][..4 * state]);
+        let grad = &grad[step * state..];
+        let parts = pieces(here, part).zip(pieces(&mut slopes, UNITS * count * batch));
+        r.for_units(parts.zip(of_state.chunks_mut(part)), |first, ((slopes, all), of_state)| {
+            // Each task has its rows of all steps.
+            let rows = Rows { first: [step * batch; 4], stride: count * batch };
+            rows.prefetch(of_state.len() / batch, batch, |gate| &*all[gate]);
+            if step + 1 < count {
+                add_from_gates(after, first, of_state);
+            }
+            let at = first * batch..first * batch + of_state.len();
+            let gates = [0, 1, 2, 3].map(|gate| &gates[gate * state..][at.clone()]);
+            deactivate(gates, slopes, all, rows, batch, &before[at.clone()], &grad[at], of_state);
+        });
+        std::mem::swap(&mut here, &mut after);
+    }
+    for_chunks_mut(&mut of_state, part, |i, out| add_from_gates(after, i * UNITS, out));
+    Ok(())
+}

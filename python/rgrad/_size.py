@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable
 
@@ -61,7 +60,3 @@ class Size(tuple[int, ...]):
 
     def __reduce__(self):
         return Size, (tuple(self),)
-
-
-# For the binding, which passes only integers: avoids a Python frame and the checks.
-_size_of_ints = functools.partial(tuple.__new__, Size)

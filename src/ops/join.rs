@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::schema::{Args, Out};
 use super::view;
 use super::view::cut::{self, Cut};
-use crate::backend::copy;
+use crate::backend::{View, copy};
 use crate::dtype::promote;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
@@ -68,8 +68,8 @@ fn cat_impl(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let mut start = 0;
     for t in tensors.iter().filter(|t| !is_left_out(t)) {
         let length = t.shape()[d];
-        let place = out.with_layout(out.layout().slice(d, start, length, 1));
-        copy::copy(t.raw(), place.raw())?;
+        let place = out.layout().slice(d, start, length, 1);
+        copy::copy(t.raw(), View { layout: &place, ..out.raw() })?;
         start += length;
     }
     let inputs: SmallVec<[&Tensor; 4]> = tensors.iter().collect();
@@ -137,7 +137,7 @@ fn stack_impl(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     }
     let out = Tensor::empty_dense(layout, dtype, tensors[0].device())?;
     for (i, t) in tensors.iter().enumerate() {
-        copy::copy(t.raw(), out.with_layout(out.layout().select(d, i)).raw())?;
+        copy::copy(t.raw(), View { layout: &out.layout().select(d, i), ..out.raw() })?;
     }
     let inputs: SmallVec<[&Tensor; 4]> = tensors.iter().collect();
     record(out, &inputs, |_| Stack { dim: d, count: tensors.len() })

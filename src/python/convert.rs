@@ -3,13 +3,13 @@
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 
 use super::dtype::{PyDType, PyGenerator, PyMemoryFormat, device_of, dtype_object, type_name};
 
 use super::interop::{is_ndarray, storage_of};
-use super::object::{as_tensor, exact_int};
+use super::object::{as_tensor, exact_int, tuple_of_sizes};
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::Scalar;
 use crate::layout::{Dims, Layout};
@@ -406,14 +406,12 @@ fn tensor_type_name(obj: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     Ok(Some(if typed { format!("torch.{name}") } else { name }))
 }
 
-static SIZE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static SIZE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static RETURN_TYPES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// A shape as `torch.Size`.
 pub fn size(py: Python<'_>, shape: &Dims) -> PyResult<Py<PyAny>> {
-    let make =
-        SIZE.get_or_try_init(py, || py.import("rgrad._size")?.getattr("_size_of_ints").map(Bound::unbind))?;
-    make.call1(py, (PyTuple::new(py, shape.iter())?,))
+    tuple_of_sizes(SIZE.import(py, "rgrad._size", "Size")?, shape).map(Bound::unbind)
 }
 
 /// A result of the core as a Python object.

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 
+use pyo3::intern;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -24,9 +25,16 @@ use crate::ops;
 use crate::storage::{Storage, empty_vec, expect_room};
 use crate::tensor::Tensor;
 
+/// Whether an object has an attribute. Unlike `hasattr` this makes no exception where it has not, which would take longer than all else
+/// that is done for a number.
+fn has(obj: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> bool {
+    // SAFETY: both are live objects.
+    unsafe { pyo3::ffi::PyObject_HasAttr(obj.as_ptr(), name.as_ptr()) != 0 }
+}
+
 /// Whether an object is a NumPy array or scalar, or has the array interface.
 pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
-    obj.hasattr("__array_interface__").unwrap_or(false)
+    has(obj, intern!(obj.py(), "__array_interface__"))
 }
 
 /// Whether an object is a NumPy array; NumPy is imported only for objects with the array interface.
@@ -383,8 +391,9 @@ fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scal
 /// dtype says which conversion is meant.
 #[cold]
 fn convertible(obj: &Bound<'_, PyAny>, dtype: DType) -> PyResult<Option<Scalar>> {
-    let has = |name| obj.hasattr(name).unwrap_or(false);
-    if obj.cast::<PyTensor>().is_ok() || !(has("__float__") || has("__index__")) {
+    let py = obj.py();
+    let converts = || has(obj, intern!(py, "__float__")) || has(obj, intern!(py, "__index__"));
+    if obj.cast::<PyTensor>().is_ok() || !converts() {
         Ok(None)
     } else if dtype.is_float() {
         obj.extract().map(|f| Some(Scalar::Float(f)))

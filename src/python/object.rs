@@ -354,6 +354,26 @@ fn fresh(py: Python<'_>, t: Tensor) -> *mut ffi::PyObject {
     }
 }
 
+/// An instance of `class`, a subclass of `tuple` without a state of its own, that holds sizes. Calling the class would make two more tuples.
+pub fn tuple_of_sizes<'py>(class: &Bound<'py, PyType>, sizes: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    // SAFETY: the class's layout is that of a tuple, which holds as many items as are allocated. Items that are not set yet are null, as the
+    // collector expects, and `PyTuple_SetItem` takes the reference to an item.
+    unsafe {
+        let tuple = Bound::from_owned_ptr_or_err(
+            py,
+            ffi::PyType_GenericAlloc(class.as_type_ptr(), sizes.len() as ffi::Py_ssize_t),
+        )?;
+        for (i, size) in sizes.iter().enumerate() {
+            let item = size.into_pyobject(py)?.into_ptr();
+            if ffi::PyTuple_SetItem(tuple.as_ptr(), i as ffi::Py_ssize_t, item) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+        }
+        Ok(tuple)
+    }
+}
+
 /// The deallocator of the class, called also for Python subclasses after their own part is cleared.
 unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
     // SAFETY: the last reference is gone and the GIL is held. The Rust value is dropped once, the memory goes to the

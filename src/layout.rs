@@ -613,6 +613,31 @@ impl<const K: usize> Odometer<K> {
         }
         self.step();
     }
+
+    /// The number of rows of the last dimension from this one on to the end of the dimension before; 1 without one.
+    #[inline]
+    pub fn rows_left(&self) -> usize {
+        let row = self.shape.len().checked_sub(2);
+        row.map_or(1, |d| self.shape[d] - self.index[d])
+    }
+
+    /// The stride of operand `k` from a row of the last dimension to the next.
+    #[inline]
+    pub fn row_stride(&self, k: usize) -> isize {
+        self.shape.len().checked_sub(2).map_or(0, |d| self.strides[k][d])
+    }
+
+    /// Advances `n` whole rows of the last dimension from the beginning of one, at most to the end of the dimension before.
+    #[inline]
+    pub fn advance_rows(&mut self, n: usize) {
+        let Some(d) = self.shape.len().checked_sub(2).filter(|_| n > 0) else { return };
+        let last = self.shape[d + 1];
+        self.index[d] += n - 1;
+        for (offset, strides) in self.offsets.iter_mut().zip(&self.strides) {
+            *offset += strides[d] * (n as isize - 1);
+        }
+        self.advance(last);
+    }
 }
 
 /// A shape, and for each operand its strides.

@@ -1,5 +1,6 @@
-//! Triangular parts, traces, products of tensors, distances.
+//! Triangular parts, traces, products of tensors.
 
+mod distance;
 mod einsum;
 mod factor;
 mod orthogonal;
@@ -213,33 +214,6 @@ fn cross(a: &Args) -> Result<Out> {
     }
     x.expect_common("cross")?;
     Ok(cross_product(x, y, wrapped)?.into())
-}
-
-/// The norm of order `p` of the difference of two tensors.
-fn dist(a: &Args) -> Result<Out> {
-    let difference = arith::sub(a.tensor(0)?, a.tensor(1)?)?;
-    Ok(vector_norm(&difference, a.float(2)?, None, false, None)?.into())
-}
-
-/// The distances between all pairs of rows of two matrices.
-fn cdist(a: &Args) -> Result<Out> {
-    let (x, y, p) = (a.tensor(0)?, a.tensor(1)?, a.float(2)?);
-    ensure!(
-        x.dtype().is_float() && y.dtype().is_float(),
-        Runtime,
-        "cdist only supports floating-point dtypes, X1 got: {}",
-        x.dtype().scalar_name()
-    );
-    ensure!(x.rank() >= 2, Runtime, "cdist only supports at least 2D tensors, X1 got: {}D", x.rank());
-    ensure!(y.rank() >= 2, Runtime, "cdist only supports at least 2D tensors, X2 got: {}D", y.rank());
-    let (c1, c2) = (x.shape()[x.rank() - 1], y.shape()[y.rank() - 1]);
-    ensure!(c1 == c2, Runtime, "X1 and X2 must have the same number of columns. X1: {c1} X2: {c2}");
-    ensure!(p >= 0.0, Runtime, "cdist only supports non-negative p values");
-    let (mut left, mut right) = (x.shape().clone(), y.shape().clone());
-    left.insert(x.rank() - 1, 1);
-    right.insert(y.rank() - 2, 1);
-    let difference = arith::sub(&view::reshape_to(x, &left)?, &view::reshape_to(y, &right)?)?;
-    Ok(vector_norm(&difference, p, Some(&[-1]), false, None)?.into())
 }
 
 /// The sum of products of two tensors along `dim`.

@@ -8,6 +8,7 @@
 //! of exponentials. The blocks follow from the shape alone, so that results do not depend on the number of threads.
 
 mod backward;
+mod few;
 mod forward;
 mod mask;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Casts, and those through blocks of another type.
 //!
 //! Note [Casts through blocks]: a cast is compiled for each pair of dtypes of which one is float32, float64 or int64 and
-//! the other is a common dtype, which are the casts that programs spend time in. Other pairs, and uint16, uint32, uint64
+//! the other is a common dtype, and between int32, in which narrow integers are computed, and these. They are the casts that programs
+//! spend time in. Other pairs, and uint16, uint32, uint64
 //! and the float8 types, would multiply the code: their elements are widened to blocks of one of these three types, and
 //! narrowed from such blocks. The block's type holds all values of the source, or those that the target distinguishes,
 //! so that nothing is rounded twice. Kernels that only move elements treat limited dtypes as integers of the same size;
@@ -15,9 +16,20 @@ const fn is_block_type(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64 | DType::I64)
 }
 
+/// Whether kernels compute in int32 what has this dtype.
+const fn is_narrow(dtype: DType) -> bool {
+    matches!(dtype, DType::Bool | DType::U8 | DType::I8 | DType::I16)
+}
+
+/// Whether one of two dtypes is int32 and the other a narrow one.
+const fn widens_to_i32(from: DType, to: DType) -> bool {
+    is_narrow(from) && matches!(to, DType::I32) || matches!(from, DType::I32) && is_narrow(to)
+}
+
 /// Whether elements of one dtype are cast to another at once.
 pub const fn is_compiled(from: DType, to: DType) -> bool {
     from as u8 == to as u8
+        || widens_to_i32(from, to)
         || (is_block_type(from) || is_block_type(to)) && !from.is_limited() && !to.is_limited()
 }
 
@@ -33,6 +45,7 @@ pub const fn through(from: DType, to: DType) -> DType {
         _ if is_block_type(to) => to,
         _ if is_block_type(from) => from,
         _ if from.is_half() || to.is_half() => DType::F32,
+        _ if widens_to_i32(from, to) => DType::I32,
         _ => DType::I64,
     }
 }

@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use bytemuck::{Zeroable, bytes_of_mut, cast_slice, cast_slice_mut};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
 
 use super::casts::{is_compiled, through};
 use super::output::{Cells, Output, write_one};
@@ -19,6 +21,8 @@ use crate::{bail, multiversion, with_dtype};
 pub const BLOCK: usize = 1024;
 /// Elements per chunk of parallel work.
 pub const GRAIN: usize = 1 << 15;
+/// Runs of at most so many elements are gathered several at a time.
+const SHORT: usize = 16;
 /// Elements gathered at a time before a cast.
 pub(super) const STAGE: usize = 256;
 
@@ -61,6 +65,34 @@ impl Walk {
             done += run;
         }
     }
+
+    /// As [`Walk::runs`], with several runs at a time where whole ones follow each other in the last dimension but one. Then the strides
+    /// are of both, with the number of elements of a run.
+    fn planes(&mut self, n: usize, mut f: impl FnMut(isize, Plane, Range<usize>)) {
+        let mut done = 0;
+        while done < n {
+            let rows = if self.odometer.last() == 0 { (n - done) / self.inner } else { 0 };
+            let rows = rows.min(self.odometer.rows_left());
+            let (at, inner, strides) = (self.at(), self.inner, [self.odometer.row_stride(0), self.stride]);
+            if rows > 1 {
+                f(at, Plane { inner, strides }, done..done + rows * inner);
+                self.odometer.advance_rows(rows);
+                done += rows * inner;
+            } else {
+                let run = self.run_left().min(n - done);
+                f(at, Plane { inner: run, strides }, done..done + run);
+                self.odometer.advance(run);
+                done += run;
+            }
+        }
+    }
+}
+
+/// Runs of `inner` elements each, and the strides from run to run and within a run.
+#[derive(Clone, Copy)]
+struct Plane {
+    inner: usize,
+    strides: [isize; 2],
 }
 
 /// Reads a strided operand in row-major order, a block at a time.
@@ -153,6 +185,11 @@ impl<'a> StridedCursor<'a> {
             return self.read_bytes(out);
         }
         let src = self.view.storage.slice::<T>();
+        if self.walk.inner <= SHORT {
+            return self
+                .walk
+                .planes(out.len(), |at, strides, run| gather_plane(src, at, strides, &mut out[run]));
+        }
         self.walk.runs(out.len(), |at, stride, run| gather(src, at, stride, &mut out[run]));
     }
 
@@ -229,11 +266,49 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Casts a run of elements. Those between float32 and half types have loops of their own: by way of float64, which [`cast`] takes, they
+/// would be several times as long.
+#[inline]
+pub(super) fn cast_run<S: Element, T: Element>(src: &[S], out: &mut [T]) {
+    let n = src.len().min(out.len());
+    match const { (S::DTYPE, T::DTYPE) } {
+        (DType::BF16, DType::F32) => widen_bf16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
+        (DType::F16, DType::F32) => {
+            cast_slice::<_, f16>(&src[..n]).convert_to_f32_slice(cast_slice_mut(&mut out[..n]))
+        }
+        (DType::F32, DType::F16) => {
+            cast_slice_mut::<_, f16>(&mut out[..n]).convert_from_f32_slice(cast_slice(&src[..n]))
+        }
+        _ => cast_each(src, out),
+    }
+}
+
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    pub(super) fn cast_run[S: Element, T: Element](src: &[S], out: &mut [T]) {
+    fn cast_each[S: Element, T: Element](src: &[S], out: &mut [T]) {
         for (o, s) in out.iter_mut().zip(src) {
             *o = cast(*s);
         }
+    }
+}
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn widen_bf16(src: &[u16], out: &mut [u32]) {
+        for (o, s) in out.iter_mut().zip(src) {
+            *o = (*s as u32) << 16;
+        }
+    }
+}
+
+/// Gathers runs that are so short that walking from one to the next would take longer than they do.
+fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T]) {
+    let [down, across] = plane.strides;
+    for out in out.chunks_mut(plane.inner) {
+        let mut i = at;
+        for o in out {
+            *o = src[i as usize];
+            i += across;
+        }
+        at += down;
     }
 }
 
@@ -243,6 +318,10 @@ fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
     match stride {
         1 => out.copy_from_slice(&src[start..start + out.len()]),
         0 => out.fill(src[start]),
+        -1 => {
+            let from = &src[start + 1 - out.len()..=start];
+            out.iter_mut().zip(from.iter().rev()).for_each(|(o, s)| *o = *s);
+        }
         _ => {
             let mut i = at;
             for o in out {

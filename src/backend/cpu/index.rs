@@ -171,6 +171,12 @@ fn scatter_with<T: Element>(cells: &Cells, l: &HostGrid, values: &[T], f: impl F
     if values.is_empty() {
         return;
     }
+    if width == 1 && blocks.len() == 1 {
+        for (&new, &i) in values.iter().zip(l.offsets) {
+            cells.update((blocks[0] + i) as usize, |old| f(old, new));
+        }
+        return;
+    }
     let block = |b: usize, targets: Range<isize>| {
         let values = &values[b * n * width..(b + 1) * n * width];
         for (row, &i) in values.chunks_exact(width).zip(l.offsets) {
@@ -287,14 +293,22 @@ fn scatter_box<T: Element>(
     let base = std::array::from_fn(|k| base[k] + start * all[k][split]);
     let mut at = Odometer::new(&part[..last], all.map(|s| &s[..last]), base, 0);
     let values = src.storage.slice::<T>();
+    // Indices are dense along the last dimension.
+    let (step, from) = (all[0][last], all[2][last]);
     for _ in 0..part[..last].iter().product() {
-        let [mut d, mut i, mut s] = at.offsets;
-        for _ in 0..part[last] {
-            let new = values[s as usize];
-            cells.update((d + index[i as usize] as isize * along) as usize, |old| f(old, new));
-            d += all[0][last];
-            i += all[1][last];
-            s += all[2][last];
+        let [mut d, i, s] = at.offsets;
+        let index = &index[i as usize..][..part[last]];
+        if from == 1 {
+            for (&i, &new) in index.iter().zip(&values[s as usize..][..part[last]]) {
+                cells.update((d + i as isize * along) as usize, |old| f(old, new));
+                d += step;
+            }
+        } else {
+            for (k, &i) in index.iter().enumerate() {
+                let new = values[(s + k as isize * from) as usize];
+                cells.update((d + i as isize * along) as usize, |old| f(old, new));
+                d += step;
+            }
         }
         at.step();
     }

@@ -75,8 +75,29 @@ pub trait Math: Real {
     fn m_fmod(self, y: Self) -> Self;
 }
 
+/// Note [Remainders of float32] In float64 a quotient of two float32 numbers below 2^28 is on the right side of every integer: it differs from
+/// one by at least 2^-52 of itself, or is one. So its integer part is that of the exact quotient; that times the divisor has at most 52 bits,
+/// and the rest is exact. Other quotients, infinities and NaN are left to the general algorithm, which takes a step for each bit.
+#[inline(always)]
+fn fmod_f32(x: f32, y: f32) -> f32 {
+    let (a, b) = (x as f64, y as f64);
+    let q = a / b;
+    let r = (a - q.trunc() * b) as f32;
+    if (q.abs() < (1u64 << 28) as f64) & (r == r) { r.copysign(x) } else { general_fmod(x, y) }
+}
+
+#[cold]
+#[inline(never)]
+fn general_fmod(x: f32, y: f32) -> f32 {
+    x % y
+}
+
+fn fmod_f64(x: f64, y: f64) -> f64 {
+    x % y
+}
+
 macro_rules! math {
-    ($t:ident, $atan2:ident, $pow:ident, $($method:ident $function:ident,)*) => {
+    ($t:ident, $atan2:ident, $pow:ident, $fmod:ident, $($method:ident $function:ident,)*) => {
         impl Math for $t {
             $(#[inline(always)]
             fn $method(self) -> Self {
@@ -108,14 +129,14 @@ macro_rules! math {
             }
             #[inline(always)]
             fn m_fmod(self, y: Self) -> Self {
-                self % y
+                $fmod(self, y)
             }
         }
     };
 }
 
 math! {
-    f32, atan2_f32, pow_f32,
+    f32, atan2_f32, pow_f32, fmod_f32,
     m_exp exp_f32, m_expm1 expm1_f32, m_exp2 exp2_f32, m_log log_f32, m_log1p log1p_f32, m_log2 log2_f32,
     m_log10 log10_f32, m_sin sin_f32, m_cos cos_f32, m_tan tan_f32, m_sinh sinh_f32, m_cosh cosh_f32,
     m_tanh tanh_f32, m_asin asin_f32, m_acos acos_f32, m_atan atan_f32, m_asinh asinh_f32,
@@ -123,7 +144,7 @@ math! {
     m_normal_cdf normal_cdf_f32, m_lgamma lgamma_f32, m_digamma digamma_f32,
 }
 math! {
-    f64, atan2_f64, pow_f64,
+    f64, atan2_f64, pow_f64, fmod_f64,
     m_exp exp_f64, m_expm1 expm1_f64, m_exp2 exp2_f64, m_log log_f64, m_log1p log1p_f64, m_log2 log2_f64,
     m_log10 log10_f64, m_sin sin_f64, m_cos cos_f64, m_tan tan_f64, m_sinh sinh_f64, m_cosh cosh_f64,
     m_tanh tanh_f64, m_asin asin_f64, m_acos acos_f64, m_atan atan_f64, m_asinh asinh_f64,

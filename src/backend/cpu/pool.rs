@@ -13,6 +13,9 @@ use crate::backend::plane::{Divisor, PoolShape, ResizeShape, nearest_sources, vo
 use crate::dtype::Real;
 use crate::error::Result;
 use crate::{ensure, multiversion};
+pub use weighted::{weighted, weighted_backward};
+
+mod weighted;
 
 /// Planes per work item, given the number of elements that each accesses.
 fn planes_per_piece(elements: usize) -> usize {
@@ -55,6 +58,11 @@ impl PoolShape {
         (i < self.input[a]).then_some(i)
     }
 
+    /// The first input coordinate that result `o` reads along axis `a`; 0 if it reads padding only.
+    fn first(&self, a: usize, o: usize) -> usize {
+        (0..self.kernel[a]).find_map(|k| self.read(a, o, k)).unwrap_or(0)
+    }
+
     /// The results along the last axis for which tap `k` is not padding, and the input coordinate of the first of
     /// them.
     #[inline(always)]
@@ -83,23 +91,26 @@ pub fn max_pool<T: Real>(s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i
     let (input, output) = (volume(s.input), volume(s.output));
     let pairs = PoolShape { kernel: [1, 2, 2], stride: [1, 2, 2], padding: [0; 3], dilation: [1; 3], ..*s };
     let halves = s.input[0] == s.output[0] && (1..3).all(|a| s.output[a] == s.input[a] / 2);
-    let plane = if *s == pairs && halves { max_of_pairs_plane::<T> } else { max_plane::<T> };
+    if *s == pairs && halves {
+        return for_planes2(out, indices, output, s.windows(), |p, out, indices| {
+            max_of_pairs_plane(s, &x[p * input..][..input], out, indices);
+        });
+    }
+    let first_columns: Vec<usize> = (0..s.output[2]).map(|w| s.first(2, w)).collect();
     for_planes2(out, indices, output, s.windows(), |p, out, indices| {
-        plane(s, &x[p * input..][..input], out, indices);
+        max_plane(s, &x[p * input..][..input], &first_columns, out, indices);
     });
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    fn max_plane[T: Real](s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
+    fn max_plane[T: Real](s: &PoolShape, x: &[T], first_columns: &[usize], out: &mut [T], indices: &mut [i64]) {
         let [_, height, width] = s.input;
-        let first = |a: usize, o: usize| (0..s.kernel[a]).find_map(|k| s.read(a, o, k)).unwrap_or(0);
-        let first_columns: Vec<usize> = (0..s.output[2]).map(|w| first(2, w)).collect();
         let rows = out.chunks_exact_mut(s.output[2]).zip(indices.chunks_exact_mut(s.output[2]));
         for (row, (out, indices)) in rows.enumerate() {
             let (od, oh) = (row / s.output[1], row % s.output[1]);
-            let start = (first(0, od) * height + first(1, oh)) * width;
+            let start = (s.first(0, od) * height + s.first(1, oh)) * width;
             out.fill(T::ZERO - T::INFINITY);
-            for (index, &column) in indices.iter_mut().zip(&first_columns) {
+            for (index, &column) in indices.iter_mut().zip(first_columns) {
                 *index = (start + column) as i64;
             }
             for d in (0..s.kernel[0]).filter_map(|k| s.read(0, od, k)) {
@@ -502,43 +513,6 @@ pub fn interpolate_nearest_backward<T: Real>(
             }
         }
     });
-}
-
-/// Weighted sums of elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
-pub fn weighted<T: Real>(n: usize, inner: usize, taps: &[Vec<(usize, f64)>], x: &[T], out: &mut [T]) {
-    for_chunks_mut(out, (taps.len() * inner).max(1), |p, out| {
-        let x = &x[p * n * inner..][..n * inner];
-        for (row, taps) in out.chunks_exact_mut(inner).zip(taps) {
-            row.fill(T::ZERO);
-            for &(from, weight) in taps {
-                add_scaled(row, &x[from * inner..][..inner], T::of(weight));
-            }
-        }
-    });
-}
-
-/// The input gradient of [`weighted`].
-pub fn weighted_backward<T: Real>(
-    n: usize,
-    inner: usize,
-    taps: &[Vec<(usize, f64)>],
-    grad_out: &[T],
-    grad_x: &mut [T],
-) {
-    for_chunks_mut(grad_x, (n * inner).max(1), |p, grad_x| {
-        grad_x.fill(T::ZERO);
-        let rows = grad_out[p * taps.len() * inner..].chunks_exact(inner);
-        for (row, taps) in rows.zip(taps) {
-            for &(from, weight) in taps {
-                add_scaled(&mut grad_x[from * inner..][..inner], row, T::of(weight));
-            }
-        }
-    });
-}
-
-#[inline(always)]
-fn add_scaled<T: Real>(out: &mut [T], x: &[T], weight: T) {
-    out.iter_mut().zip(x).for_each(|(o, &x)| *o += x * weight);
 }
 
 #[cfg(test)]

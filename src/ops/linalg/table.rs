@@ -104,11 +104,11 @@ ops! {
     }
     /// Norm of order `p` of the difference of two tensors.
     "dist" BOTH, autocast FULL_ON_GPU, batch PARTS {
-        (input: Tensor, other: Tensor, p: float = 2) => super::dist;
+        (input: Tensor, other: Tensor, p: float = 2) => super::distance::dist;
     }
     /// Distances between all pairs of rows of two matrices.
     "cdist" FUNCTION, autocast FULL, batch MATRICES {
-        (x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str? = None) => super::cdist;
+        (x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str? = None) => super::distance::cdist;
     }
     /// Norm of order `ord` of all elements, or over the dimensions `dim`.
     "vector_norm" LINALG | OUT, autocast FULL_ON_GPU, out SAME, batch REDUCTION {

@@ -74,6 +74,13 @@ pub(in super::super) fn forward<T: Number>(a: &Attention, out: View, lse: View) 
     let Some(places) = Places::of(&out) else { return Ok(false) };
     let (logs, first_log) = (Cells::of(lse)?, lse.layout.offset);
     let cells = Cells::of(out)?;
+    if p.has_few_queries() {
+        p.attend_few(|head, query, row, log| {
+            cells.write(places.row(p.head(head), query), row);
+            logs.set(first_log + head * p.queries + query, log);
+        });
+        return Ok(true);
+    }
     let width = STRIPS * STRIP;
     let blocks = p.queries.div_ceil(width);
     let work = p.queries.min(width) * p.keys * (p.sizes[0] + p.sizes[1]);

@@ -173,6 +173,10 @@ fn results_and_gradients_are_those_of_the_definition_on_each_instruction_set() {
     let cases = [
         plain,
         Case { queries: 1, keys: 1, sizes: [1, 1], ..plain },
+        // Few queries, whose scores are dot products.
+        Case { queries: 1, keys: 290, sizes: [64, 64], heads: 4, group: 2, ..plain },
+        Case { queries: 4, keys: 33, ..plain },
+        Case { queries: 3, keys: 70, sizes: [5, 3], ..plain },
         Case { queries: 150, keys: 300, sizes: [16, 40], ..plain },
         Case { queries: 150, keys: 300, causal: true, ..plain },
         Case { queries: 300, keys: 290, causal: true, heads: 1, ..plain },

@@ -448,3 +448,51 @@ fn rounding_is_to_even_and_fmod_keeps_the_sign_of_the_dividend() {
     assert_eq!([-1.5f64.m_floor(), 1.5f64.m_ceil(), (-1.5f64).m_trunc()], [-1.0, 2.0, -1.0]);
     assert_eq!([(-5.5f64).m_fmod(2.0), 5.5f64.m_fmod(-2.0)], [-1.5, 1.5]);
 }
+
+#[test]
+fn remainders_of_float32_are_exact() {
+    let numbers = [
+        0.0f32,
+        -0.0,
+        1.0,
+        -1.0,
+        0.1,
+        3.0,
+        7.5,
+        -2.5,
+        1e-40,
+        -1e-45,
+        1e-38,
+        16777215.0,
+        16777216.0,
+        268435456.0,
+        1e9,
+        1e20,
+        3e38,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::EPSILON,
+        0.333_333_34,
+        1.0 + f32::EPSILON,
+    ];
+    let mut pairs: Vec<(f32, f32)> =
+        numbers.iter().flat_map(|&x| numbers.iter().map(move |&y| (x, y))).collect();
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        f32::from_bits(state ^ state >> 9)
+    };
+    pairs.extend((0..20_000).map(|_| (next(), next())));
+    // Next to multiples, where a rounded quotient would be on the wrong side.
+    for n in [1.0f32, 3.0, 1e6, 2e8] {
+        for y in [0.1f32, 0.7, 1.1e-39, 12345.678] {
+            pairs.extend([(n * y, y), ((n * y).next_down(), y), ((n * y).next_up(), y)]);
+        }
+    }
+    for (x, y) in pairs {
+        let (found, expected) = (x.m_fmod(y), x % y);
+        let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+        assert!(same, "{x:e} % {y:e}: {found:e}, not {expected:e}");
+    }
+}

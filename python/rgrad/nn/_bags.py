@@ -76,6 +76,14 @@ def embedding_bag(
     factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     rows = _C._nn.embedding(indices, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     bags = starts.numel() - 1
+    # Half types are too inaccurate for sums.
+    widen = rows.dtype in (rgrad.float16, rgrad.bfloat16)
+    if input.dim() == 2 and mode != "max" and padding_idx is None:
+        # Bags of one length are rows of a tensor.
+        wide = rows.float() if widen else rows
+        wide = wide if factors is None else wide * factors.unsqueeze(-1)
+        total = wide.unflatten(0, input.shape).sum(1)
+        return (total / max(input.size(1), 1) if mode == "mean" else total).to(rows.dtype)
     if include_last_offset and bags > 0 and (mode == "max" or padding_idx is not None):
         # As in PyTorch, which reads the last offset only for plain sums and means.
         starts = rgrad.cat([starts[:-1], starts.new_full((1,), indices.numel())])
@@ -87,8 +95,7 @@ def embedding_bag(
     counts = _counts(bag, bags)
     if mode == "max":
         return _largest(rows, bag, counts)
-    # Half types are too inaccurate for sums.
-    wide = rows.float() if rows.dtype in (rgrad.float16, rgrad.bfloat16) else rows
+    wide = rows.float() if widen else rows
     if factors is not None:
         wide = wide * factors[counting].unsqueeze(-1)
     total = wide.new_zeros((bags, weight.size(1))).index_add(0, bag, wide)

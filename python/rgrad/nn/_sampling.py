@@ -159,8 +159,7 @@ def grid_sample(
             per_dimension.append([(_inside(i, n, padding_mode, align_corners), w) for i, w in _taps(x, mode)])
         else:
             per_dimension.append(_taps(_inside(x, n, padding_mode, align_corners), mode))
-    flat = input.flatten(2)
-    result = input.new_zeros((*input.shape[:2], math.prod(grid.shape[1:-1])))
+    places, weights = [], []
     for taps in itertools.product(*per_dimension):
         place = rgrad.zeros(grid.shape[:-1], dtype=rgrad.int64, device=grid.device)
         weight = rgrad.ones_like(grid[..., 0])
@@ -169,9 +168,31 @@ def grid_sample(
             weight = weight * part * ((index >= 0) & (index <= n - 1))
             # A position that is no number has a weight that is none, at any pixel.
             place = place * n + index.detach().nan_to_num(0).clamp(0, n - 1).to(rgrad.int64)
-        read = flat.gather(2, place.flatten(1).unsqueeze(1).expand(-1, input.size(1), -1))
-        result = result + read * weight.flatten(1).unsqueeze(1)
-    return result.view(*input.shape[:2], *grid.shape[1:-1])
+        places.append(place)
+        weights.append(weight)
+    return _weighted_pixels(input, places, weights)
+
+
+# From so many channels on, the pixels of all channels are read together.
+_MANY_CHANNELS = 8
+
+
+def _weighted_pixels(input: Tensor, places: list[Tensor], weights: list[Tensor]) -> Tensor:
+    """The sums of pixels at `places`, positions in a flat image, each times its weight, for all channels."""
+    flat, output = input.flatten(2), places[0].shape[1:]
+    count, channels, pixels = flat.shape
+    if channels < _MANY_CHANNELS:
+        result = input.new_zeros((count, channels, math.prod(output)))
+        for place, weight in zip(places, weights, strict=True):
+            read = flat.gather(2, place.flatten(1).unsqueeze(1).expand(-1, channels, -1))
+            result = result + read * weight.flatten(1).unsqueeze(1)
+    else:
+        first = rgrad.arange(count, device=input.device).view(-1, 1, 1) * pixels
+        rows = (rgrad.stack([place.flatten(1) for place in places], -1) + first).flatten()
+        read = flat.transpose(1, 2).reshape(-1, channels).index_select(0, rows)
+        factors = rgrad.stack([weight.flatten(1) for weight in weights], -1)
+        result = (read.view(*factors.shape, channels) * factors.unsqueeze(-1)).sum(2).transpose(1, 2)
+    return result.reshape(count, channels, *output)
 
 
 def _check_grid(input: Tensor, grid: Tensor) -> None:

@@ -16,6 +16,7 @@ use crate::dtype::{DType, Element, Scalar, cast};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Odometer, collapse};
 use crate::{bail, multiversion, with_dtype};
+use smallvec::SmallVec;
 
 /// Elements per staged block: both operands and the result of a float32 block fit in the L1 cache.
 pub const BLOCK: usize = 1024;
@@ -398,6 +399,13 @@ pub fn copy(src: View, out: View) -> Result<()> {
     let dense = apart && src.layout.is_contiguous() && out.layout.is_contiguous();
     if dense && is_compiled(src.dtype, out.dtype) {
         copy_dense(src, out)
+    } else if let Some(runs) = Runs::of(&src, &out).filter(|_| apart && src.dtype == out.dtype) {
+        match src.dtype {
+            DType::U8 => runs.copy::<u8>(src, out),
+            DType::I16 => runs.copy::<i16>(src, out),
+            DType::I32 => runs.copy::<i32>(src, out),
+            _ => runs.copy::<i64>(src, out),
+        }
     } else if apart && src.dtype == out.dtype && is_transposed(src.layout, out.layout) {
         match src.dtype {
             DType::U8 => copy_transposed::<u8>(src, out),
@@ -430,6 +438,46 @@ fn copy_dense(src: View, out: View) -> Result<()> {
         });
     }, else {});
     Ok(())
+}
+
+/// Runs that are contiguous in both views, as in slices of columns: they are copied without a block between.
+struct Runs {
+    shape: SmallVec<[usize; 6]>,
+    strides: [SmallVec<[isize; 6]>; 2],
+    length: usize,
+}
+
+impl Runs {
+    fn of(src: &View, out: &View) -> Option<Runs> {
+        let (mut shape, mut strides) =
+            collapse(&out.layout.shape, [&src.layout.strides, &out.layout.strides]);
+        let length = shape.pop()?;
+        let dense = strides.iter_mut().all(|s| s.pop() == Some(1));
+        (dense && length > SHORT).then_some(Runs { shape, strides, length })
+    }
+
+    fn copy<T: Element>(&self, src: View, out: View) -> Result<()> {
+        let (cells, from) = (Cells::of(out)?, src.storage.slice::<T>());
+        let (rows, length) = (self.shape.iter().product::<usize>(), self.length);
+        // Long runs are divided.
+        let piece = length.min(GRAIN);
+        let pieces = length.div_ceil(piece);
+        let base = [src.layout.offset as isize, out.layout.offset as isize];
+        parallel_for(rows * pieces, (GRAIN / piece).max(1), |range| {
+            let (first, strides) = (range.start / pieces, self.strides.each_ref().map(|s| &s[..]));
+            let mut at = Odometer::new(&self.shape, strides, base, first);
+            for i in range {
+                let start = i % pieces * piece;
+                let n = piece.min(length - start);
+                let [s, d] = at.offsets.map(|offset| offset as usize + start);
+                cells.write(d, &from[s..s + n]);
+                if start + n == length {
+                    at.step();
+                }
+            }
+        });
+        Ok(())
+    }
 }
 
 /// Copies in blocks of `W`: see [`through`].
@@ -479,4 +527,55 @@ fn accumulate_typed<D: Element, S: Element>(src: View, out: View) -> Result<()> 
         left -= k;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Dims;
+    use crate::storage::Storage;
+
+    /// Copies elements numbered by their position, and compares each with where it should come from.
+    fn check(source: &Layout, target: &Layout, room: usize) {
+        let from: Vec<i32> = (0..room as i32).collect();
+        let (from, to) =
+            (Storage::from_slice(&from).unwrap(), Storage::from_slice(&vec![-1i32; room]).unwrap());
+        let view = |storage, layout| View { storage, layout, dtype: DType::I32 };
+        copy(view(&from, source), view(&to, target)).unwrap();
+        let offsets = [source, target].map(|l| l.offset as isize);
+        let mut at = Odometer::new(&source.shape, [&source.strides, &target.strides], offsets, 0);
+        for _ in 0..source.numel() {
+            let [s, t] = at.offsets;
+            assert_eq!(to.slice::<i32>()[t as usize], s as i32, "{source:?} to {target:?}");
+            at.step();
+        }
+    }
+
+    #[test]
+    fn copies_of_any_layout_move_each_element_to_its_place() {
+        let dense = |shape: &[usize]| Layout::contiguous(Dims::from(shape));
+        let strided = |shape: &[usize], strides: &[isize], offset: usize| Layout {
+            strides: strides.iter().copied().collect(),
+            offset,
+            ..dense(shape)
+        };
+        let room = 1 << 18;
+        // Runs in both views, one of them longer than a task.
+        for (rows, length) in [(1000, 100), (3, 70_000), (40, 17)] {
+            let columns = strided(&[rows, length], &[length as isize + 5, 1], 3);
+            check(&columns, &dense(&[rows, length]), room);
+            check(&dense(&[rows, length]), &columns, room);
+        }
+        // Short runs, repeated elements, and reversed ones.
+        check(&strided(&[30, 40, 3], &[200, 4, 1], 1), &dense(&[30, 40, 3]), room);
+        check(&strided(&[5, 70, 2], &[70, 1, 0], 0), &dense(&[5, 70, 2]), room);
+        check(
+            &strided(&[2, 3, 4, 2, 4, 2], &[1000, 32, 8, 96, 2, 300], 7),
+            &dense(&[2, 3, 4, 2, 4, 2]),
+            room,
+        );
+        check(&strided(&[50, 60], &[60, -1], 59), &dense(&[50, 60]), room);
+        check(&strided(&[700], &[-1], 699), &dense(&[700]), room);
+        check(&strided(&[9, 9], &[-9, -1], 80), &strided(&[9, 9], &[20, 2], 5), room);
+    }
 }

@@ -233,9 +233,15 @@ pub fn gather_along<T: Element>(x: View, dim: usize, shape: &[usize], index: &[i
         let index = &index[c * rows * n..];
         for (row, index) in out.chunks_exact_mut(n).zip(index.chunks_exact(n)) {
             let mut base = at.offsets[0];
-            for (o, &i) in row.iter_mut().zip(index) {
-                *o = src[(base + i as isize * along) as usize];
-                base += step;
+            if (along, step) == (1, 0) {
+                // Along dense rows.
+                let src = &src[base as usize..];
+                row.iter_mut().zip(index).for_each(|(o, &i)| *o = src[i as usize]);
+            } else {
+                for (o, &i) in row.iter_mut().zip(index) {
+                    *o = src[(base + i as isize * along) as usize];
+                    base += step;
+                }
             }
             at.step();
         }

@@ -9,23 +9,21 @@ use crate::error::Result;
 
 /// Selects from each row of `n` elements the given order statistic and its index in the unsorted row.
 pub fn choose<T: Element>(what: Statistic, x: &[T], n: usize, values: &mut [T], indices: &mut [i64]) {
+    if let Statistic::Median { ignore_nan } = what {
+        return sort::ranked(x, n, |row| median_rank(row, ignore_nan), values, indices);
+    }
     let (mut sorted, mut order) = (x.to_vec(), vec![0; x.len()]);
     sort::sort::<T>(x, n, false, &mut sorted, &mut order);
     for (row, (value, index)) in values.iter_mut().zip(indices).enumerate() {
-        let of_row = &sorted[row * n..][..n];
-        let at = row * n
-            + match what {
-                Statistic::Median { ignore_nan } => median_rank(of_row, ignore_nan),
-                Statistic::Mode => mode_rank(of_row),
-            };
+        let at = row * n + mode_rank(&sorted[row * n..][..n]);
         (*value, *index) = (sorted[at], order[at]);
     }
 }
 
-/// The position of the median in sorted elements, NaN last: the lower of two, or a NaN if there is one.
-fn median_rank<T: Element>(sorted: &[T], ignore_nan: bool) -> usize {
-    let numbers = sorted.iter().take_while(|v| !v.to_f64().is_nan()).count();
-    match (numbers == sorted.len(), ignore_nan) {
+/// The position of the median of a row once it is sorted, NaN last: the lower of two, or the first NaN if there is one.
+fn median_rank<T: Element>(row: &[T], ignore_nan: bool) -> usize {
+    let numbers = row.iter().filter(|v| !v.to_f64().is_nan()).count();
+    match (numbers == row.len(), ignore_nan) {
         (false, false) => numbers,
         (_, _) => numbers.max(1).div_ceil(2) - 1,
     }

@@ -289,30 +289,49 @@ pub fn topk<T: Element>(
     });
 }
 
-fn kth_rows<T: Element, I: Item>(x: &[T], n: usize, k: usize, values: &mut [T], indices: &mut [i64]) {
+fn kth_rows<T: Element, I: Item>(
+    x: &[T],
+    n: usize,
+    rank: impl Fn(&[T]) -> usize,
+    values: &mut [T],
+    indices: &mut [i64],
+) {
     let mut items = vec![I::default(); n];
     for ((x, value), index) in x.chunks_exact(n).zip(values).zip(indices) {
         make_items(x, false, &mut items);
-        let position = items.select_nth_unstable(k).1.position();
+        let position = items.select_nth_unstable(rank(x).min(n - 1)).1.position();
         (*value, *index) = (x[position], position as i64);
     }
 }
 
-/// The element at position `k` (from 0) of each row of `x` (`[rows, n]`) after sorting, and its original position. `k`
-/// is less than `n`.
-pub fn kthvalue<T: Element>(x: &[T], n: usize, k: usize, values: &mut [T], indices: &mut [i64]) {
-    if k >= n {
+/// The element at a position (from 0) of each row of `x` (`[rows, n]`) after sorting, and its original position. `rank` gives the position in
+/// a row, which is less than `n`.
+pub fn ranked<T: Element>(
+    x: &[T],
+    n: usize,
+    rank: impl Fn(&[T]) -> usize + Sync,
+    values: &mut [T],
+    indices: &mut [i64],
+) {
+    if n == 0 {
         return;
     }
     let rows = rows_of(x.len(), n);
     for_chunks_mut2(values, rows, indices, rows, |i, values, indices| {
         let x = &x[i * rows * n..][..values.len() * n];
         if fits_word::<T>(n) {
-            kth_rows::<T, u64>(x, n, k, values, indices);
+            kth_rows::<T, u64>(x, n, &rank, values, indices);
         } else {
-            kth_rows::<T, (u64, u64)>(x, n, k, values, indices);
+            kth_rows::<T, (u64, u64)>(x, n, &rank, values, indices);
         }
     });
+}
+
+/// As [`ranked`], with one position `k` for all rows.
+pub fn kthvalue<T: Element>(x: &[T], n: usize, k: usize, values: &mut [T], indices: &mut [i64]) {
+    if k < n {
+        ranked(x, n, |_| k, values, indices);
+    }
 }
 
 /// The first position in a row of `n` for which `reached` is true. The binary search is branchless, since its branches

@@ -323,3 +323,26 @@ def test_resampling_refuses_dtypes_that_it_has_no_kernel_for():
     for dtype in (torch.uint8, torch.float16, torch.float64):
         assert F.interpolate(image.to(dtype), (2, 2)).dtype == dtype
     assert F.interpolate(image, (torch.tensor(2), 2)).shape == (1, 2, 2, 2)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_many_channels_are_sampled_as_each_alone(mode):
+    image, grid = double(2, 9, 5, 6), (double(2, 3, 4, 2) * 0.8).detach().requires_grad_()
+    weight = torch.randn(2, 9, 3, 4, dtype=torch.float64)
+    together = F.grid_sample(image, grid, mode, align_corners=False)
+    alone = torch.cat([F.grid_sample(image[:, [c]], grid, mode, align_corners=False) for c in range(9)], 1)
+    torch.testing.assert_close(together, alone)
+    gradients = [torch.autograd.grad(result, [image, grid], weight) for result in (together, alone)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags_of_one_length_are_those_of_their_offsets(mode):
+    table, bags = double(7, 3), torch.tensor([[1, 2], [2, 2], [6, 0]])
+    offsets, weight = torch.arange(0, 6, 2), torch.randn(3, 3, dtype=torch.float64)
+    rows, flat = F.embedding_bag(bags, table, mode=mode), F.embedding_bag(bags.flatten(), table, offsets, mode=mode)
+    torch.testing.assert_close(rows, flat)
+    (one,), (other,) = torch.autograd.grad(rows, [table], weight), torch.autograd.grad(flat, [table], weight)
+    torch.testing.assert_close(one, other)
+    assert F.embedding_bag(torch.zeros(2, 0, dtype=torch.long), table, mode=mode).tolist() == [[0.0] * 3] * 2

@@ -83,7 +83,7 @@ fn fmod_f32(x: f32, y: f32) -> f32 {
     let (a, b) = (x as f64, y as f64);
     let q = a / b;
     let r = (a - q.trunc() * b) as f32;
-    if (q.abs() < (1u64 << 28) as f64) & (r == r) { r.copysign(x) } else { general_fmod(x, y) }
+    if (q.abs() < (1u64 << 28) as f64) & !r.is_nan() { r.copysign(x) } else { general_fmod(x, y) }
 }
 
 #[cold]

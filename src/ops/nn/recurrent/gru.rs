@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
 use crate::layout::{Dims, MemoryFormat};
 use crate::ops::join::{cat, stack};
-use crate::ops::matmul::{linear, mm};
+use crate::ops::matmul::mm;
 use crate::ops::view::cut::{narrow, select};
 use crate::ops::{arith, reduce, rows, view};
 use crate::tensor::Tensor;
@@ -34,7 +34,8 @@ impl Steps {
         let mut h = hx.clone();
         let mut columns: [Vec<Tensor>; 5] = Default::default();
         for step in 0..count {
-            let (x, s) = (select(gates, 0, step)?, linear(&h, weight, bias)?);
+            let (x, product) = (select(gates, 0, step)?, mm(&h, &view::t_of(weight)?)?);
+            let s = bias.map_or(Ok(product.clone()), |b| arith::add(&product, b))?;
             let open = sigmoid(&arith::add(&part(&x, 0, 2)?, &part(&s, 0, 2)?)?)?;
             let (reset, update, own) = (part(&open, 0, 1)?, part(&open, 1, 1)?, part(&s, 2, 1)?);
             let candidate = tanh(&mul_add(&reset, &own, Some(&part(&x, 2, 1)?))?)?;

@@ -187,11 +187,13 @@ def _weighted_pixels(input: Tensor, places: list[Tensor], weights: list[Tensor])
             read = flat.gather(2, place.flatten(1).unsqueeze(1).expand(-1, channels, -1))
             result = result + read * weight.flatten(1).unsqueeze(1)
     else:
-        first = rgrad.arange(count, device=input.device).view(-1, 1, 1) * pixels
-        rows = (rgrad.stack([place.flatten(1) for place in places], -1) + first).flatten()
-        read = flat.transpose(1, 2).reshape(-1, channels).index_select(0, rows)
-        factors = rgrad.stack([weight.flatten(1) for weight in weights], -1)
-        result = (read.view(*factors.shape, channels) * factors.unsqueeze(-1)).sum(2).transpose(1, 2)
+        first = rgrad.arange(count, device=input.device).view(-1, 1) * pixels
+        table = flat.transpose(1, 2).reshape(-1, channels)
+        result = input.new_zeros((count * math.prod(output), channels))
+        for place, weight in zip(places, weights, strict=True):
+            read = table.index_select(0, (place.flatten(1) + first).flatten())
+            result = rgrad.addcmul(result, read, weight.reshape(-1, 1))
+        result = result.view(count, math.prod(output), channels).transpose(1, 2)
     return result.reshape(count, channels, *output)
 
 

@@ -1,7 +1,7 @@
 //! Factorizations of one matrix and operations based on them, in float64. Matrices are row-major unless stated
 //! otherwise.
 
-use super::svd::{dot, rotate, subtract};
+use super::svd::{dot, subtract};
 
 /// Computes `P A = L U` in place in `a`, `n` by `n`. Returns the sign of P and the position of the first zero on the
 /// diagonal of U, counted from 1 (0 if there is none). Applies the same row operations to the rows of `b`, of `k`
@@ -144,53 +144,6 @@ fn reflect(x: &mut [f64], tail: &[f64], scale: f64) {
     subtract(&mut x[1..], along, tail);
 }
 
-/// Eigenvalues of a symmetric matrix in ascending order, and the eigenvectors as rows, by Jacobi rotations. Returns
-/// whether the iteration converged. `a` is overwritten.
-pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) -> bool {
-    const SWEEPS: usize = 60;
-    if !a.iter().all(|x| x.is_finite()) {
-        return false;
-    }
-    let mut basis = vec![0.0; n * n];
-    basis.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
-    let small = f64::EPSILON * dot(a, a).sqrt() / n.max(1) as f64;
-    let mut found = false;
-    for _ in 0..SWEEPS {
-        found = true;
-        for p in 0..n {
-            for q in p + 1..n {
-                let apart = a[p * n + q];
-                if apart.abs() <= small {
-                    continue;
-                }
-                found = false;
-                let zeta = (a[q * n + q] - a[p * n + p]) / (2.0 * apart);
-                let t = 1.0f64.copysign(zeta) / (zeta.abs() + zeta.hypot(1.0));
-                let c = 1.0 / t.hypot(1.0);
-                for row in a.chunks_exact_mut(n) {
-                    (row[p], row[q]) = (c * row[p] - c * t * row[q], c * t * row[p] + c * row[q]);
-                }
-                for matrix in [&mut *a, &mut basis[..]] {
-                    let (low, high) = matrix.split_at_mut(q * n);
-                    rotate(&mut low[p * n..][..n], &mut high[..n], c, c * t);
-                }
-                // A remainder from rounding could stay as large as `small` forever.
-                (a[p * n + q], a[q * n + p]) = (0.0, 0.0);
-            }
-        }
-        if found {
-            break;
-        }
-    }
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&i, &j| a[i * (n + 1)].total_cmp(&a[j * (n + 1)]));
-    for (to, &i) in order.iter().enumerate() {
-        values[to] = a[i * (n + 1)];
-        vectors[to * n..][..n].copy_from_slice(&basis[i * n..][..n]);
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,9 +178,5 @@ mod tests {
         qr(&mut A.to_vec(), 3, &mut q, &mut r);
         // In column-major order the product of the transposes is the transpose of the product; A is symmetric.
         assert!(near(&product(&r, &q, 3), &A));
-        let (mut values, mut vectors) = ([0.0; 3], [0.0; 9]);
-        assert!(eigh(&mut A.to_vec(), 3, &mut values, &mut vectors));
-        let scaled: Vec<f64> = (0..9).map(|i| vectors[i % 3 * 3 + i / 3] * values[i % 3]).collect();
-        assert!(near(&product(&scaled, &vectors, 3), &A) && values.is_sorted());
     }
 }

@@ -5,6 +5,7 @@ mod casts;
 mod choice;
 pub mod conv;
 pub mod copy;
+pub mod eigen;
 mod entry;
 pub mod factor;
 mod fused;

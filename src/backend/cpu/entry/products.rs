@@ -1,5 +1,6 @@
 //! Products and factorizations of matrices given as views.
 
+use crate::backend::cpu::eigen;
 use crate::backend::cpu::matmul;
 use crate::backend::factor::Factor;
 use crate::backend::{View, elements, results};
@@ -71,7 +72,7 @@ pub(super) fn factor(what: Factor, n: usize, a: &mut [f64], out: &mut [f64]) {
         Factor::Eigh => {
             let (values, rest) = out.split_at_mut(n);
             let (vectors, found) = rest.split_at_mut(n * n);
-            found[0] = f64::from(kernel::eigh(a, n, values, vectors));
+            found[0] = f64::from(eigen::eigh(a, n, values, vectors));
         }
     }
 }

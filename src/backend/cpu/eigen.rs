@@ -1,0 +1,202 @@
+//! Eigenvalues and eigenvectors of a symmetric matrix, in float64.
+//!
+//! Note [Tridiagonal first] Reflections make the matrix tridiagonal, `A = Q T Qᵀ`, and rotations with Wilkinson's shift make T diagonal,
+//! an eigenvalue in about two passes ("Matrix Computations", 8.3). What is applied to T from both sides is applied to Q as well, which is held
+//! transposed: a reflection changes each row by itself, and a rotation two rows.
+
+use super::svd::{dot, rotate, subtract};
+
+/// Passes per eigenvalue at most; two or three suffice.
+const PASSES: usize = 60;
+
+/// The eigenvalues of a symmetric matrix in ascending order, and the eigenvectors as rows. Returns whether the iteration converged. `a` is
+/// overwritten.
+pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) -> bool {
+    if !a.iter().all(|x| x.is_finite()) {
+        return false;
+    }
+    // Squares neither overflow nor vanish.
+    let scale = a.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    if scale > 0.0 {
+        a.iter_mut().for_each(|x| *x /= scale);
+    }
+    let mut t = Tridiagonal::of(a, n);
+    let mut basis = t.basis(a, n);
+    let found = t.diagonalize(&mut basis);
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|&i, &j| t.diagonal[i].total_cmp(&t.diagonal[j]));
+    for (to, &i) in order.iter().enumerate() {
+        values[to] = t.diagonal[i] * scale;
+        vectors[to * n..][..n].copy_from_slice(&basis[i * n..][..n]);
+    }
+    found
+}
+
+/// A tridiagonal matrix, and the factors of the reflections that made it.
+struct Tridiagonal {
+    diagonal: Vec<f64>,
+    /// Element `i` is beside elements `i` and `i + 1` of the diagonal.
+    beside: Vec<f64>,
+    factors: Vec<f64>,
+}
+
+impl Tridiagonal {
+    /// Reduces `a`. Row `k` then holds the vector of reflection `k`, behind the diagonal.
+    fn of(a: &mut [f64], n: usize) -> Tridiagonal {
+        let (mut beside, mut factors) = (vec![0.0; n.saturating_sub(1)], vec![0.0; n]);
+        let (mut product, mut mixed) = (vec![0.0; n], vec![0.0; n]);
+        for k in 0..n.saturating_sub(1) {
+            let (above, below) = a.split_at_mut((k + 1) * n);
+            let v = &mut above[k * n + k + 1..];
+            let tail = dot(&v[1..], &v[1..]);
+            if tail == 0.0 {
+                beside[k] = v[0];
+                continue;
+            }
+            // The reflection that maps `v` to a multiple of the first axis, on the side away from it.
+            let target = -(v[0] * v[0] + tail).sqrt().copysign(v[0]);
+            v[0] -= target;
+            let factor = 2.0 / (v[0] * v[0] + tail);
+            (beside[k], factors[k]) = (target, factor);
+            // With p = factor A v and w = p - factor / 2 (p v) v, the reflected block is A - v wᵀ - w vᵀ.
+            let (product, mixed) = (&mut product[..v.len()], &mut mixed[..v.len()]);
+            for (p, row) in product.iter_mut().zip(below.chunks_exact(n)) {
+                *p = factor * dot(&row[k + 1..], v);
+            }
+            mixed.copy_from_slice(product);
+            subtract(mixed, 0.5 * factor * dot(product, v), v);
+            for ((row, &x), &y) in below.chunks_exact_mut(n).zip(&*v).zip(&*mixed) {
+                subtract(&mut row[k + 1..], x, mixed);
+                subtract(&mut row[k + 1..], y, v);
+            }
+        }
+        Tridiagonal { diagonal: a.iter().step_by(n + 1).copied().collect(), beside, factors }
+    }
+
+    /// The product of all reflections, transposed.
+    fn basis(&self, a: &[f64], n: usize) -> Vec<f64> {
+        let mut basis = vec![0.0; n * n];
+        basis.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
+        for k in (0..n.saturating_sub(1)).rev().filter(|&k| self.factors[k] != 0.0) {
+            let v = &a[k * n + k + 1..(k + 1) * n];
+            for row in basis.chunks_exact_mut(n).skip(k + 1) {
+                let along = self.factors[k] * dot(&row[k + 1..], v);
+                subtract(&mut row[k + 1..], along, v);
+            }
+        }
+        basis
+    }
+
+    /// Whether an element beside the diagonal is lost in rounding of its neighbours.
+    fn vanishes(&self, i: usize) -> bool {
+        let near = self.diagonal[i].abs() + self.diagonal[i + 1].abs();
+        self.beside[i].abs() <= f64::EPSILON * near || self.beside[i].abs() < f64::MIN_POSITIVE
+    }
+
+    /// Makes the matrix diagonal, and rotates the rows of `basis` likewise. Returns whether that converged.
+    fn diagonalize(&mut self, basis: &mut [f64]) -> bool {
+        let n = self.diagonal.len();
+        let (mut last, mut passes) = (n.saturating_sub(1), PASSES * n);
+        while last > 0 {
+            if self.vanishes(last - 1) {
+                self.beside[last - 1] = 0.0;
+                last -= 1;
+                continue;
+            }
+            if passes == 0 {
+                return false;
+            }
+            passes -= 1;
+            let first = (0..last).rev().find(|&i| self.vanishes(i)).map_or(0, |i| i + 1);
+            self.pass(first, last, basis);
+        }
+        true
+    }
+
+    /// One pass over a block without zeros beside its diagonal.
+    fn pass(&mut self, first: usize, last: usize, basis: &mut [f64]) {
+        let (n, d, e) = (self.diagonal.len(), &mut self.diagonal, &mut self.beside);
+        // The shift is the eigenvalue of the last two rows that is nearer to the last element.
+        let half = (d[last - 1] - d[last]) / 2.0;
+        let far = half + half.hypot(e[last - 1]).copysign(half);
+        let shift = d[last] - e[last - 1] * (e[last - 1] / far);
+        // Each rotation clears what the one before left outside of the three diagonals.
+        let (mut x, mut outside) = (d[first] - shift, e[first]);
+        for k in first..last {
+            let length = x.hypot(outside);
+            let (c, s) = if length == 0.0 { (1.0, 0.0) } else { (x / length, outside / length) };
+            if k > first {
+                e[k - 1] = length;
+            }
+            let (a, b, off) = (d[k], d[k + 1], e[k]);
+            d[k] = c * c * a + 2.0 * c * s * off + s * s * b;
+            d[k + 1] = s * s * a - 2.0 * c * s * off + c * c * b;
+            e[k] = c * s * (b - a) + (c * c - s * s) * off;
+            if k + 1 < last {
+                (x, outside) = (e[k], s * e[k + 1]);
+                e[k + 1] *= c;
+            }
+            let (upper, lower) = basis.split_at_mut((k + 1) * n);
+            rotate(&mut upper[k * n..], &mut lower[..n], c, -s);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A symmetric matrix of reproducible numbers, its values and vectors.
+    fn check(a: &[f64], n: usize) {
+        let (mut values, mut vectors) = (vec![f64::NAN; n], vec![f64::NAN; n * n]);
+        assert!(eigh(&mut a.to_vec(), n, &mut values, &mut vectors));
+        assert!(values.is_sorted());
+        let most = a.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+        for (i, v) in vectors.chunks_exact(n).enumerate() {
+            for (j, w) in vectors.chunks_exact(n).enumerate() {
+                let expected = if i == j { 1.0 } else { 0.0 };
+                assert!((dot(v, w) - expected).abs() < 1e-13 * n as f64, "vectors {i} and {j} of {n}");
+            }
+            for (row, x) in a.chunks_exact(n).zip(v) {
+                let error = (dot(row, v) - values[i] * x).abs();
+                assert!(error <= 1e-14 * n as f64 * most, "vector {i} of {n}: {error:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn vectors_are_orthonormal_and_scaled_by_their_values() {
+        let mut state = 7u64;
+        let mut next = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as f64 / (1u64 << 30) as f64 - 1.0
+        };
+        for n in [1, 2, 3, 5, 17, 64] {
+            let mut a = vec![0.0; n * n];
+            for i in 0..n {
+                for j in 0..=i {
+                    let x = next();
+                    (a[i * n + j], a[j * n + i]) = (x, x);
+                }
+            }
+            check(&a, n);
+            check(&a.iter().map(|x| x * 1e200).collect::<Vec<_>>(), n);
+            check(&a.iter().map(|x| x * 1e-200).collect::<Vec<_>>(), n);
+            // Of rank one, so that all values but one are equal; and diagonal already.
+            let v: Vec<f64> = (0..n).map(|_| next()).collect();
+            check(&(0..n * n).map(|i| v[i / n] * v[i % n]).collect::<Vec<_>>(), n);
+            check(&(0..n * n).map(|i| if i % (n + 1) == 0 { v[i / n] } else { 0.0 }).collect::<Vec<_>>(), n);
+            check(&vec![0.0; n * n], n);
+            check(
+                &(0..n * n).map(|i| if (i / n).abs_diff(i % n) == 1 { 1.0 } else { 0.0 }).collect::<Vec<_>>(),
+                n,
+            );
+        }
+    }
+
+    #[test]
+    fn a_matrix_with_an_infinity_has_no_eigenvalues() {
+        let (mut values, mut vectors) = ([0.0; 2], [0.0; 4]);
+        assert!(!eigh(&mut [1.0, f64::INFINITY, f64::INFINITY, 1.0], 2, &mut values, &mut vectors));
+    }
+}

@@ -26,10 +26,20 @@ pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) ->
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| t.diagonal[i].total_cmp(&t.diagonal[j]));
     for (to, &i) in order.iter().enumerate() {
+        let vector = &basis[i * n..][..n];
         values[to] = t.diagonal[i] * scale;
-        vectors[to * n..][..n].copy_from_slice(&basis[i * n..][..n]);
+        let sign = sign_of(vector);
+        vectors[to * n..][..n].iter_mut().zip(vector).for_each(|(to, x)| *to = sign * x);
     }
     found
+}
+
+/// What makes the first component of a vector positive that is at least two fifths of the largest. Eigenvectors have no sign, and those of all
+/// devices are to be the same; the largest component would not do, as rounding decides which of two equal ones it is.
+fn sign_of(vector: &[f64]) -> f64 {
+    let most = vector.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    let first = vector.iter().find(|x| 5.0 * x.abs() >= 2.0 * most);
+    if first.is_some_and(|x| *x < 0.0) { -1.0 } else { 1.0 }
 }
 
 /// A tridiagonal matrix, and the factors of the reflections that made it.
@@ -151,6 +161,7 @@ mod tests {
         let (mut values, mut vectors) = (vec![f64::NAN; n], vec![f64::NAN; n * n]);
         assert!(eigh(&mut a.to_vec(), n, &mut values, &mut vectors));
         assert!(values.is_sorted());
+        assert!(vectors.chunks_exact(n).all(|v| sign_of(v) == 1.0));
         let most = a.iter().fold(0.0f64, |m, x| m.max(x.abs()));
         for (i, v) in vectors.chunks_exact(n).enumerate() {
             for (j, w) in vectors.chunks_exact(n).enumerate() {

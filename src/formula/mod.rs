@@ -152,7 +152,7 @@ macro_rules! arith_float {
             // As Python's floor division: exact where rounding the quotient would cross an integer.
             let m = Math::m_fmod(self, o);
             let q = (self - m) / o;
-            // Sums with what is chosen, as a branch would be mispredicted for half of the elements.
+            // Sums with what is chosen, in place of branches.
             let q = q - if (m != 0.0) & ((o < 0.0) != (m < 0.0)) { 1.0 } else { 0.0 };
             let f = Math::m_floor(q);
             let r = f + if q - f > 0.5 { 1.0 } else { 0.0 };

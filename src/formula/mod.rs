@@ -152,18 +152,16 @@ macro_rules! arith_float {
             // As Python's floor division: exact where rounding the quotient would cross an integer.
             let m = Math::m_fmod(self, o);
             let q = (self - m) / o;
-            // Sums with what is chosen, in place of branches.
-            let q = q - if (m != 0.0) & ((o < 0.0) != (m < 0.0)) { 1.0 } else { 0.0 };
+            let q = if (m != 0.0) & ((o < 0.0) != (m < 0.0)) { q - 1.0 } else { q };
             let f = Math::m_floor(q);
-            let r = f + if q - f > 0.5 { 1.0 } else { 0.0 };
+            let r = if q - f > 0.5 { f + 1.0 } else { f };
             let r = if q == 0.0 { (self / o) * 0.0 } else { r };
             if o == 0.0 { self / o } else { r }
         }
         #[inline(always)] fn trunc_div(self, o: Self) -> Self { Math::m_trunc(self / o) }
         #[inline(always)] fn remainder(self, o: Self) -> Self {
             let m = Math::m_fmod(self, o);
-            // The sum with -0.0 is the number itself.
-            m + if (m != 0.0) & ((o < 0.0) != (m < 0.0)) { o } else { -0.0 }
+            if (m != 0.0) & ((o < 0.0) != (m < 0.0)) { m + o } else { m }
         }
         #[inline(always)] fn fmod(self, o: Self) -> Self { Math::m_fmod(self, o) }
     })* };

@@ -127,6 +127,8 @@ def main() -> None:
             got = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
             best[package] = {call: min(us, best[package].get(call, us)) for call, us in got.items()}
     ours, theirs = best["rgrad"], best["torch"]
+    for call in sorted(ours.keys() ^ theirs.keys()):
+        print(f"   only {'rgrad' if call in ours else 'torch'} has  {call}")
     rows = sorted(((ours[c] / theirs[c], c) for c in ours.keys() & theirs.keys()), reverse=True)
     for ratio, call in rows:
         print(f"{ratio:6.2f} {ours[call]:10.0f} {theirs[call]:10.0f}  {call}")

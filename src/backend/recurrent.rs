@@ -36,8 +36,9 @@ pub struct GruSteps<'a> {
 /// The gradients that the backward pass of a GRU computes.
 #[derive(Clone, Copy)]
 pub struct GruGradients<'a> {
-    /// `[4 * hidden, steps, batch]`: of what the state gives to the candidate, and of reset gate, update gate and candidate before
-    /// their activation. So the last three are those of the input's part, and the first three those of the state's.
+    /// `[4 * hidden, steps, batch]`, of four values for each hidden unit: the candidate's part of the recurrent product, then reset gate,
+    /// update gate and candidate before their activation. Rows from `hidden` on are the gradient of the input's part, the first
+    /// `3 * hidden` that of the recurrent product.
     pub slopes: View<'a>,
     /// Of the first output, `[hidden, batch]`.
     pub state: View<'a>,

@@ -357,8 +357,8 @@ fn fresh(py: Python<'_>, t: Tensor) -> *mut ffi::PyObject {
 /// An instance of `class`, a subclass of `tuple` without a state of its own, that holds sizes. Calling the class would make two more tuples.
 pub fn tuple_of_sizes<'py>(class: &Bound<'py, PyType>, sizes: &[usize]) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
-    // SAFETY: the class's layout is that of a tuple, which holds as many items as are allocated. Items that are not set yet are null, as the
-    // collector expects, and `PyTuple_SetItem` takes the reference to an item.
+    // SAFETY: a tuple holds as many items as are allocated. Items that are not set yet are null, as the collector expects.
+    // `PyTuple_SetItem` checks that it gets a tuple, and takes the reference to an item.
     unsafe {
         let tuple = Bound::from_owned_ptr_or_err(
             py,

@@ -330,7 +330,7 @@ def test_a_gru_of_many_sequences_has_second_derivatives():
     assert gradcheck(run, weights) and gradgradcheck(run, weights)
 
 
-def test_transforms_see_the_operations_of_a_gru():
+def test_a_gru_is_mapped_differentiated_and_counted_by_the_operations_of_its_steps():
     torch.manual_seed(0)
     net, x = nn.GRU(2, 3).double(), torch.randn(2, 4, 8, 2, dtype=torch.float64)
     loss = lambda weights, x: torch.func.functional_call(net, weights, (x,))[0].sin().sum()  # noqa: E731

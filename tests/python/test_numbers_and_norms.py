@@ -207,6 +207,8 @@ def test_distances_between_many_rows_are_those_of_their_differences(shapes):
         ):
             torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     small = lambda x, y: torch.cdist(x, y, compute_mode="use_mm_for_euclid_dist")  # noqa: E731
+    with pytest.raises(ValueError, match="fast is not a valid value for compute_mode"):
+        torch.cdist(x, y, compute_mode="fast")
     few = (x[..., :3, :].detach().requires_grad_(), y[..., :2, :].detach().requires_grad_())
     assert torch.autograd.gradcheck(small, few) and torch.autograd.gradgradcheck(small, few)
 

@@ -319,10 +319,6 @@ RECIPES: dict[str, list[Call] | None] = {
         call(data(2, 5, 4), data(2, 5, 4), data(2, 5, 4), is_causal=True),
     ],
     "nn.functional.lstm_layer": [call(data(3, 2, 8), data(2, 2), data(2, 2), data(8, 2))],
-    "nn.functional.gru_layer": [
-        call(data(3, 2, 6), data(2, 2), data(6, 2), data(6)),
-        call(data(3, 9, 6), data(9, 2), data(6, 2)),
-    ],
     # Norms.
     "linalg.vector_norm": [
         *_REDUCTION[:1],

@@ -440,8 +440,8 @@ fn copy_dense(src: View, out: View) -> Result<()> {
     Ok(())
 }
 
-/// Processors compare the address of a load with those of stores before it by its lowest 12 bits. So where the target of a copy is a little
-/// ahead of its source in these, each load waits for stores that it has nothing to do with, and the copy takes ten times as long.
+/// Where the target of a copy is a little ahead of its source modulo a page, the copy takes many times as long, as if each load waited for a
+/// store whose address has the same low bits (docs/design/0006-kernels.md has the figures).
 const PAGE: usize = 1 << 12;
 const ALIASED: usize = 512;
 
@@ -587,6 +587,26 @@ mod tests {
         let between: Vec<f32> = (0..1 << 16).map(|i| (i as f32 - 32768.0) * 2.7).collect();
         cast_run(&between, &mut back);
         assert!(back.iter().zip(&between).all(|(b, v)| *b == f16::from_f32(*v)));
+    }
+
+    #[test]
+    fn a_target_a_little_ahead_of_its_source_within_a_page_gets_every_element() {
+        let room = 1 << 16;
+        let (from, to) = (
+            Storage::from_slice(&(0..room).collect::<Vec<i32>>()).unwrap(),
+            Storage::from_slice(&vec![-1i32; room as usize]).unwrap(),
+        );
+        for ahead in [4, 12, 508, 512] {
+            let source = Layout { strides: [1030, 1].into(), ..Layout::contiguous([30, 700].into()) };
+            let offset = (from.address() + ahead).wrapping_sub(to.address()) % PAGE / 4;
+            let target = Layout { strides: [1024, 1].into(), offset, ..source.clone() };
+            let view = |storage, layout| View { storage, layout, dtype: DType::I32 };
+            copy(view(&from, &source), view(&to, &target)).unwrap();
+            let written = to.slice::<i32>();
+            assert!((0..30 * 700).all(|i| {
+                written[offset + i / 700 * 1024 + i % 700] == (i / 700 * 1030 + i % 700) as i32
+            }));
+        }
     }
 
     #[test]

@@ -88,12 +88,7 @@ fn pieces<T, const G: usize>(all: &mut [T], size: usize) -> impl Iterator<Item =
         part.chunks_mut(size)
     });
     std::iter::from_fn(move || {
-        let first = parts[0].next()?;
-        let mut others = parts[1..].iter_mut();
-        let mut first = Some(first);
-        Some(std::array::from_fn(|_| {
-            first.take().or_else(|| others.next().and_then(Iterator::next)).unwrap_or_default()
-        }))
+        (parts[0].len() > 0).then(|| parts.each_mut().map(|part| part.next().unwrap_or_default()))
     })
 }
 
@@ -177,6 +172,30 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
+/// The recurrent weight, `[gates * hidden, hidden]`, packed for the products of a step: the rows of all gates of a task are beside each
+/// other.
+fn pack_gates<T: Number>(weight: &[T], gates: usize, hidden: usize) -> Result<Vec<T>> {
+    let (kernels, mut packed) = (T::kernels(simd::isa()), vec_of(T::ZERO, gates * hidden * hidden)?);
+    for_chunks_mut(&mut packed, UNITS * gates * hidden, |task, packed| {
+        let units = packed.len() / (gates * hidden);
+        for (gate, packed) in packed.chunks_exact_mut(units * hidden).enumerate() {
+            let rows = &weight[(gate * hidden + task * UNITS) * hidden..];
+            pack_panels(kernels, hidden, units, Matrix { data: rows, rs: hidden, cs: 1 }, packed);
+        }
+    });
+    Ok(packed)
+}
+
+/// The same, transposed, for the gradients of a state from those of its gates.
+fn pack_gates_transposed<T: Number>(weight: &[T], gates: usize, hidden: usize) -> Result<Vec<T>> {
+    let (kernels, mut packed) = (T::kernels(simd::isa()), vec_of(T::ZERO, gates * hidden * hidden)?);
+    for_chunks_mut(&mut packed, UNITS * gates * hidden, |task, packed| {
+        let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: hidden };
+        pack_panels(kernels, gates * hidden, packed.len() / (gates * hidden), columns, packed);
+    });
+    Ok(packed)
+}
+
 impl Recurrence {
     /// Calls `f(first unit, part)` in parallel with the parts of a step, each of [`UNITS`] hidden units.
     fn for_units<J: Send>(self, parts: impl Iterator<Item = J>, f: impl Fn(usize, &mut J) + Sync) {
@@ -204,15 +223,7 @@ pub(super) fn lstm<T: Number>(r: Recurrence, input: View, weight: View, steps: S
     let (input, weight) = (elements::<T>(input), elements::<T>(weight));
     let (mut gates, mut cell, mut out) =
         (results::<T>(steps.gates)?, results::<T>(steps.cell)?, results::<T>(steps.out)?);
-    let mut packed = vec_of(T::ZERO, 4 * hidden * hidden)?;
-    // The rows of all gates of a task are beside each other.
-    for_chunks_mut(&mut packed, UNITS * 4 * hidden, |task, packed| {
-        let units = packed.len() / (4 * hidden);
-        for (gate, packed) in packed.chunks_exact_mut(units * hidden).enumerate() {
-            let rows = &weight[(gate * hidden + task * UNITS) * hidden..];
-            pack_panels(kernels, hidden, units, Matrix { data: rows, rs: hidden, cs: 1 }, packed);
-        }
-    });
+    let packed = pack_gates(weight, 4, hidden)?;
     for (step, gates) in gates.chunks_exact_mut(4 * state).enumerate() {
         let (before, cell) = cell[step * state..].split_at_mut(state);
         let (h, out) = out[step * state..].split_at_mut(state);
@@ -246,13 +257,9 @@ pub(super) fn lstm_backward<T: Number>(
     let (gates, cell) = (elements::<T>(steps.gates), elements::<T>(steps.cell));
     let mut slopes = results::<T>(slopes)?;
     let [mut grad_out, mut grad_cell] = [results::<T>(states[0])?, results::<T>(states[1])?];
-    let mut packed = vec_of(T::ZERO, 4 * hidden * hidden)?;
+    let packed = pack_gates_transposed(weight, 4, hidden)?;
     // The gradients of the gates of two steps.
     let mut of_steps = vec_of(T::ZERO, 8 * state)?;
-    for_chunks_mut(&mut packed, UNITS * 4 * hidden, |task, packed| {
-        let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: hidden };
-        pack_panels(kernels, 4 * hidden, packed.len() / (4 * hidden), columns, packed);
-    });
     // The gradient of the output of a step that its successor's gates give, for some units.
     let from_gates = |slopes: &[T], first: usize, out: &mut [T]| {
         let mut c = ViewMut::new(out, out.len() / batch, batch);

@@ -7,10 +7,10 @@ use super::super::schema::{Args, Out};
 use super::super::{arith, reduce, rows, view};
 use super::{sum_mask, vector_norm};
 use crate::dtype::DType;
-use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, ModeGuard, SavedTensor, record};
 use crate::tensor::Tensor;
+use crate::{bail, ensure};
 
 /// With more rows than these on either side, Euclidean distances are computed by a matrix product, as in PyTorch.
 const MANY_ROWS: usize = 25;
@@ -36,10 +36,11 @@ pub(super) fn cdist(a: &Args) -> Result<Out> {
     ensure!(c1 == c2, Runtime, "X1 and X2 must have the same number of columns. X1: {c1} X2: {c2}");
     ensure!(p >= 0.0, Runtime, "cdist only supports non-negative p values");
     let (r1, r2) = (x.shape()[x.rank() - 2], y.shape()[y.rank() - 2]);
-    let by_product = match if a.is_none(3) { "" } else { a.str(3)? } {
+    let by_product = match if a.is_none(3) { "use_mm_for_euclid_dist_if_necessary" } else { a.str(3)? } {
+        "use_mm_for_euclid_dist_if_necessary" => r1.max(r2) > MANY_ROWS,
         "use_mm_for_euclid_dist" => true,
         "donot_use_mm_for_euclid_dist" => false,
-        _ => r1.max(r2) > MANY_ROWS,
+        mode => bail!(Value, "{mode} is not a valid value for compute_mode"),
     };
     let one_dtype = x.dtype() == y.dtype() && matches!(x.dtype(), DType::F32 | DType::F64);
     if by_product && p == 2.0 && one_dtype && c1 > 0 && r1 > 0 && r2 > 0 {

@@ -226,7 +226,9 @@ ops! {
 
     /// The outputs `[steps, batch, hidden]` of a GRU, from what its gates get from the input, `[steps, batch, 3 * hidden]`, the
     /// recurrent weight and the bias of its products.
-    "gru_layer" NN | NATIVE, batch PARTS {
+    "gru_layer" NN | NATIVE, batch PARTS, samples [
+        "data(3, 2, 6), data(2, 2), data(6, 2), data(6)", "data(3, 9, 6), data(9, 2), data(6, 2)",
+    ] {
         (gates: Tensor, hx: Tensor, weight: Tensor, bias: Tensor? = None) => gru_layer_op;
     }
 }

@@ -10,6 +10,8 @@ use crate::backend::cpu::parallel::parallel_for;
 use crate::backend::cpu::simd::IsaDispatch;
 use crate::multiversion;
 
+/// Most keys, whose scores the scratch memory of a thread holds.
+const MOST_KEYS: usize = 1 << 15;
 /// Scores that are reduced together.
 const LANES: usize = 32;
 
@@ -46,7 +48,8 @@ multiversion! { version = IsaDispatch::worth::<T>();
 impl<T: Number> Problem<'_, T> {
     /// Whether there are so few queries, and nothing to mask.
     pub(super) fn has_few_queries(&self) -> bool {
-        self.queries <= DOT_ROWS && !self.causal && !self.mask.is_some() && self.keys > 0
+        let few = self.queries <= DOT_ROWS && (1..=MOST_KEYS).contains(&self.keys);
+        few && !self.causal && !self.mask.is_some()
     }
 
     /// Passes on the number of each head of the query, the query, its result and the logarithm of the sum of its exponentials.

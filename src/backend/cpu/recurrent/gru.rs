@@ -1,8 +1,10 @@
 //! The steps of a GRU, held as Note [Steps of an LSTM] says. The candidate's part from the state is scaled by the reset gate before
 //! that from the input is added, so it is kept beside the gates.
 
-use super::{LANES, Number, Rows, UNITS, lanes, load, pieces, sigmoid, store};
-use crate::backend::cpu::matmul::{pack_panels, product_of_panels};
+use super::{
+    LANES, Number, Rows, UNITS, lanes, load, pack_gates, pack_gates_transposed, pieces, sigmoid, store,
+};
+use crate::backend::cpu::matmul::product_of_panels;
 use crate::backend::cpu::microkernel::{View as Matrix, ViewMut};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{self, IsaDispatch};
@@ -41,8 +43,9 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// The gradients of the gates of some units before their activation, given the gates after it. `grad` is that of the output of
-    /// the next step's input, and becomes its part in that of the output before. `slopes` are for the step before, and `all` for all steps.
+    /// The gradients of the gates of some units before their activation, given the gates after it, and those of the outputs: `given` by
+    /// the program, and `grad` by the step after, which is replaced by what this step gives to the one before. `slopes` are read by the
+    /// product of the step before, and `all` has those of all steps.
     fn deactivate[T: Number](gates: [&[T]; 4], slopes: &mut [&mut [T]; GATES], all: &mut [&mut [T]; 4], rows: Rows<4>, batch: usize, before: &[T], given: &[T], grad: &mut [T]) {
         for unit in 0..grad.len() / batch {
             for j in (0..batch).step_by(LANES) {
@@ -81,15 +84,7 @@ pub(in crate::backend::cpu) fn gru<T: Number>(
     let zeros = vec_of(T::ZERO, if bias.is_none() { GATES * hidden } else { 0 })?;
     let bias = bias.map_or(&zeros[..], elements::<T>);
     let (mut gates, mut out) = (results::<T>(steps.gates)?, results::<T>(steps.out)?);
-    let mut packed = vec_of(T::ZERO, GATES * hidden * hidden)?;
-    // The rows of all gates of a task are beside each other.
-    for_chunks_mut(&mut packed, UNITS * GATES * hidden, |task, packed| {
-        let units = packed.len() / (GATES * hidden);
-        for (gate, packed) in packed.chunks_exact_mut(units * hidden).enumerate() {
-            let rows = &weight[(gate * hidden + task * UNITS) * hidden..];
-            pack_panels(kernels, hidden, units, Matrix { data: rows, rs: hidden, cs: 1 }, packed);
-        }
-    });
+    let packed = pack_gates(weight, GATES, hidden)?;
     for (step, gates) in gates.chunks_exact_mut(4 * state).enumerate() {
         let (before, out) = out[step * state..].split_at_mut(state);
         let before = &*before;
@@ -121,13 +116,9 @@ pub(in crate::backend::cpu) fn gru_backward<T: Number>(
     let (grad, weight) = (elements::<T>(grad), elements::<T>(weight));
     let (gates, out) = (elements::<T>(steps.gates), elements::<T>(steps.out));
     let (mut slopes, mut of_state) = (results::<T>(grads.slopes)?, results::<T>(grads.state)?);
-    let mut packed = vec_of(T::ZERO, GATES * hidden * hidden)?;
+    let packed = pack_gates_transposed(weight, GATES, hidden)?;
     // The gradients of the gates of two steps.
     let mut of_steps = vec_of(T::ZERO, 2 * GATES * state)?;
-    for_chunks_mut(&mut packed, UNITS * GATES * hidden, |task, packed| {
-        let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: hidden };
-        pack_panels(kernels, GATES * hidden, packed.len() / (GATES * hidden), columns, packed);
-    });
     // Adds the gradient of the output of a step that its successor's gates give, for some units.
     let add_from_gates = |slopes: &[T], first: usize, out: &mut [T]| {
         let mut c = ViewMut::new(out, out.len() / batch, batch);

@@ -65,6 +65,17 @@ fn loss(
     total
 }
 
+/// The derivative of `f` in one of its arguments, by central differences.
+fn differs(values: &[f64], at: usize, f: &dyn Fn(&[f64]) -> f64) -> f64 {
+    const STEP: f64 = 1e-5;
+    let moved = |by: f64| {
+        let mut values = values.to_vec();
+        values[at] += by;
+        f(&values)
+    };
+    (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
+}
+
 fn compare<T: Number>(r: Recurrence, tolerance: f64) {
     let Recurrence { steps, batch, hidden } = r;
     let state = batch * hidden;
@@ -93,16 +104,6 @@ fn compare<T: Number>(r: Recurrence, tolerance: f64) {
     let (g, of_cell) = (Data::new(&grad), Data::new(&grad_cell));
     let states = [of_out.view::<T>(), of_cell.view::<T>()];
     lstm_backward::<T>(r, g.view::<T>(), w.view::<T>(), views, slopes.view::<T>(), states).unwrap();
-    // Central differences, of a few of many numbers.
-    let step = 1e-5;
-    let differs = |values: &[f64], at: usize, f: &dyn Fn(&[f64]) -> f64| {
-        let moved = |by: f64| {
-            let mut values = values.to_vec();
-            values[at] += by;
-            f(&values)
-        };
-        (moved(step) - moved(-step)) / (2.0 * step)
-    };
     let near = |found: T, exact: f64, what: &str| {
         assert!((found.to_f64() - exact).abs() < tolerance.max(1e-8) * (1.0 + exact.abs()), "{r:?}: {what}");
     };
@@ -180,15 +181,6 @@ fn compare_gru<T: Number>(r: Recurrence, tolerance: f64) {
     let g = Data::new(&grad);
     let grads = GruGradients { slopes: slopes.view::<T>(), state: of_state.view::<T>() };
     gru_backward::<T>(r, g.view::<T>(), w.view::<T>(), views, grads).unwrap();
-    let step = 1e-5;
-    let differs = |values: &[f64], at: usize, f: &dyn Fn(&[f64]) -> f64| {
-        let moved = |by: f64| {
-            let mut values = values.to_vec();
-            values[at] += by;
-            f(&values)
-        };
-        (moved(step) - moved(-step)) / (2.0 * step)
-    };
     let near = |found: f64, exact: f64, what: &str| {
         assert!((found - exact).abs() < tolerance.max(1e-8) * (1.0 + exact.abs()), "{r:?}: {what}");
     };

@@ -1,0 +1,216 @@
+//! Factorizations against plain loops, at sizes around those of panels and tiles.
+
+use super::product::{Part, Place, Product};
+use super::*;
+
+const SIZES: [usize; 9] = [1, 2, 3, 15, 16, 17, 31, 33, 100];
+
+/// Reproducible numbers between -1 and 1.
+fn numbers(count: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as f64 / (1u64 << 30) as f64 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// The product of an m x k and a k x n matrix.
+fn product(a: &[f64], b: &[f64], k: usize, n: usize) -> Vec<f64> {
+    let row = |row: &[f64]| -> Vec<f64> {
+        (0..n).map(|j| row.iter().enumerate().map(|(p, x)| x * b[p * n + j]).sum()).collect()
+    };
+    a.chunks_exact(k).flat_map(row).collect()
+}
+
+fn transposed(a: &[f64], columns: usize) -> Vec<f64> {
+    (0..a.len()).map(|i| a[i % (a.len() / columns) * columns + i / (a.len() / columns)]).collect()
+}
+
+#[track_caller]
+fn expect_near(a: &[f64], b: &[f64], tolerance: f64) {
+    assert_eq!(a.len(), b.len());
+    for (i, (x, y)) in a.iter().zip(b).enumerate() {
+        assert!((x - y).abs() <= tolerance, "element {i}: {x} and {y}");
+    }
+}
+
+/// A symmetric positive definite matrix.
+fn positive(n: usize) -> Vec<f64> {
+    let g = numbers(n * n, 3);
+    let mut a = product(&g, &transposed(&g, n), n, n);
+    a.iter_mut().step_by(n + 1).for_each(|x| *x += 1.0);
+    a
+}
+
+/// LU with one row operation after the other.
+fn plain_lu(a: &mut [f64], n: usize) -> Vec<usize> {
+    let mut pivots = vec![];
+    for step in 0..n {
+        let larger =
+            |best: usize, i: usize| if a[i * n + step].abs() > a[best * n + step].abs() { i } else { best };
+        let best = (step..n).fold(step, larger);
+        pivots.push(best);
+        (0..n).for_each(|j| a.swap(step * n + j, best * n + j));
+        for i in step + 1..n {
+            a[i * n + step] /= a[step * n + step];
+            (step + 1..n).for_each(|j| a[i * n + j] -= a[i * n + step] * a[step * n + j]);
+        }
+    }
+    pivots
+}
+
+#[test]
+fn products_are_subtracted_from_their_part_of_a_matrix() {
+    let stride = 310;
+    for (rows, depth, columns) in
+        [(1, 1, 1), (4, 3, 8), (5, 17, 9), (31, 33, 100), (130, 257, 12), (3, 300, 7)]
+    {
+        let (a, b) = (numbers(rows * depth, 1), numbers(depth * columns, 2));
+        let expected = product(&a, &b, depth, columns);
+        let given = numbers(rows * stride, 4);
+        for (b, turned) in [(b.clone(), false), (transposed(&b, columns), true)] {
+            let mut c = given.clone();
+            let place = |data, stride| Place { other: Some(data), start: 0, stride };
+            let b = place(&b, if turned { depth } else { columns });
+            let all = Product { a: place(&a, depth), b, turned, rows, depth, columns };
+            all.subtract_from(&mut c, 5, stride, Part::All);
+            for (i, (x, old)) in c.iter().zip(&given).enumerate() {
+                let (row, column) = (i / stride, (i % stride).wrapping_sub(5));
+                let share = if column < columns { expected[row * columns + column] } else { 0.0 };
+                assert!((old - share - x).abs() < 1e-13, "{rows} {depth} {columns}: {row} {column}");
+            }
+        }
+    }
+}
+
+#[test]
+fn halves_choose_the_pivots_of_plain_elimination() {
+    for n in SIZES {
+        let a = numbers(n * n, 5);
+        let (mut blocked, mut plain) = (a.clone(), a);
+        assert_eq!(lu(&mut blocked, n).to_vec(), plain_lu(&mut plain, n));
+        expect_near(&blocked, &plain, 1e-12);
+    }
+}
+
+#[test]
+fn a_solution_times_the_matrix_is_the_right_hand_side() {
+    for n in SIZES {
+        for k in [1, 2, 5, 16, 37] {
+            let (a, b) = (numbers(n * n, 5), numbers(n * k, 6));
+            let mut x = b.clone();
+            assert_eq!(solve(&mut a.clone(), n, &mut x, k, false), 0.0);
+            let scale = x.iter().fold(1.0f64, |most, x| most.max(x.abs()));
+            expect_near(&product(&a, &x, n, k), &b, 1e-13 * n as f64 * scale);
+        }
+    }
+    solve(&mut [], 0, &mut [], 0, false);
+    solve(&mut numbers(9, 1), 3, &mut [], 0, false);
+}
+
+#[test]
+fn the_first_zero_pivot_is_found_and_may_be_replaced() {
+    for (n, at) in [(1, 0), (2, 1), (40, 3), (40, 39), (100, 47)] {
+        let mut a = numbers(n * n, 7);
+        for zero in [at, n - 1] {
+            a.iter_mut().skip(zero).step_by(n).for_each(|x| *x = 0.0);
+        }
+        assert_eq!(solve(&mut a.clone(), n, &mut numbers(n, 8), 1, false), (at + 1) as f64);
+        let mut x = numbers(n, 8);
+        solve(&mut a.clone(), n, &mut x, 1, true);
+        assert!(x.iter().all(|x| x.is_finite()));
+        assert_eq!(determinant(&mut a, n), [0.0, 0.0, f64::NEG_INFINITY]);
+    }
+}
+
+#[test]
+fn a_determinant_is_the_product_of_the_pivots_with_the_sign_of_the_exchanges() {
+    for n in SIZES {
+        let mut plain = numbers(n * n, 9);
+        let [found, sign, log] = determinant(&mut plain.clone(), n);
+        let exchanges = plain_lu(&mut plain, n).iter().enumerate().filter(|(i, p)| i != *p).count();
+        let diagonal: f64 = plain.iter().step_by(n + 1).product();
+        let expected = if exchanges % 2 == 0 { diagonal } else { -diagonal };
+        assert!((found / expected - 1.0).abs() < 1e-11, "{n}: {found} {expected}");
+        assert!(sign == expected.signum() && (log - expected.abs().ln()).abs() < 1e-11);
+    }
+    // An even permutation and an odd one.
+    assert_eq!(determinant(&mut [0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0], 3)[0], 1.0);
+    assert_eq!(determinant(&mut [0.0, 1.0, 1.0, 0.0], 2)[0], -1.0);
+}
+
+#[test]
+fn what_is_no_number_spreads() {
+    for n in [3, 40] {
+        let mut a = numbers(n * n, 10);
+        a[(n / 2) * n + n / 2] = f64::NAN;
+        let mut x = numbers(n, 11);
+        assert_eq!(solve(&mut a.clone(), n, &mut x, 1, false), 0.0);
+        assert!(x.iter().any(|x| x.is_nan()));
+        assert!(determinant(&mut a, n)[0].is_nan());
+        let mut a = positive(n);
+        a[(n - 2) * n + 1] = f64::NAN;
+        assert_eq!(cholesky(&mut a, n), (n - 1) as f64);
+    }
+}
+
+#[test]
+fn triangles_read_their_half_only() {
+    for n in SIZES {
+        for (upper, unit) in [(false, false), (false, true), (true, false), (true, true)] {
+            for k in [1, 3, 4, 21] {
+                let mut a = numbers(n * n, 12);
+                // Solutions stay small.
+                a.iter_mut().for_each(|x| *x /= n as f64);
+                a.iter_mut().step_by(n + 1).for_each(|x| *x += 2.0);
+                let is_read = |i: usize| if upper { i % n > i / n } else { i % n < i / n };
+                let mut whole = a.clone();
+                for i in 0..n * n {
+                    if i % (n + 1) == 0 {
+                        (a[i], whole[i]) = if unit { (f64::NAN, 1.0) } else { (a[i], a[i]) };
+                    } else if !is_read(i) {
+                        (a[i], whole[i]) = (f64::NAN, 0.0);
+                    }
+                }
+                let b = numbers(n * k, 13);
+                let mut x = b.clone();
+                triangular(&a, n, &mut x, k, upper, unit);
+                expect_near(&product(&whole, &x, n, k), &b, 1e-12);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lower_factor_times_its_transpose_is_the_matrix() {
+    for n in SIZES {
+        let a = positive(n);
+        let mut l = a.clone();
+        // The upper half is not read.
+        (0..n * n).filter(|i| i % n > i / n).for_each(|i| l[i] = f64::NAN);
+        assert_eq!(cholesky(&mut l, n), 0.0);
+        assert!((0..n * n).filter(|i| i % n > i / n).all(|i| l[i] == 0.0));
+        expect_near(&product(&l, &transposed(&l, n), n, n), &a, 1e-13 * n as f64);
+    }
+}
+
+#[test]
+fn the_order_of_the_first_minor_that_is_not_positive_is_found() {
+    for (n, at) in [(1, 0), (2, 1), (40, 3), (40, 38), (100, 47)] {
+        let mut a = positive(n);
+        a[at * n + at] = -1.0;
+        assert_eq!(cholesky(&mut a, n), (at + 1) as f64);
+    }
+    // The second minor is zero.
+    assert_eq!(cholesky(&mut [1.0, 1.0, 1.0, 1.0], 2), 2.0);
+}
+
+#[test]
+fn orthogonal_factors_multiply_to_the_matrix() {
+    const A: [f64; 9] = [4.0, 1.0, 2.0, 1.0, 3.0, 0.5, 2.0, 0.5, 5.0];
+    let (mut q, mut r) = ([0.0; 9], [0.0; 9]);
+    qr(&mut A.to_vec(), 3, &mut q, &mut r);
+    // In column-major order the product of the transposes is the transpose of the product; A is symmetric.
+    expect_near(&product(&r, &q, 3, 3), &A, 1e-12);
+}

@@ -47,7 +47,7 @@ pub fn solve(a: &mut [f64], n: usize, b: &mut [f64], k: usize, lenient: bool) ->
 
 /// The determinant, its sign, and the logarithm of its absolute value.
 pub fn determinant(a: &mut [f64], n: usize) -> [f64; 3] {
-    let exchanges = lu(a, n).into_iter().enumerate().filter(|(i, pivot)| i != pivot).count();
+    let exchanges = lu(a, n).iter().enumerate().filter(|(i, pivot)| i != *pivot).count();
     let sign = if exchanges % 2 == 0 { 1.0 } else { -1.0 };
     let diagonal = || a.iter().step_by(n + 1);
     let signs = diagonal().map(|x| if *x == 0.0 || x.is_nan() { 0.0 } else { x.signum() });

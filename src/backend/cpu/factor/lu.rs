@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::product::{Part, Place, Product};
 use super::triangle::Triangle;
@@ -11,12 +11,13 @@ use crate::multiversion;
 
 /// Computes `P A = L U` in place in `a`, `n` by `n`. Returns the row that each row was exchanged with, in this order.
 pub fn lu(a: &mut [f64], n: usize) -> SmallVec<[usize; NARROW]> {
-    let mut pivots = smallvec![0; n];
+    let mut pivots: SmallVec<_> = (0..n).collect();
     factor(a, n, 0..n, &mut pivots);
     pivots
 }
 
 /// Exchanges the elements at `columns` of each row in `rows` with those of its pivot row.
+#[inline(always)]
 pub fn exchange(a: &mut [f64], n: usize, columns: Range<usize>, rows: Range<usize>, pivots: &[usize]) {
     for i in rows.filter(|&i| pivots[i] != i) {
         let (low, high) = a.split_at_mut(pivots[i] * n);

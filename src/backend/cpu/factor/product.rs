@@ -13,9 +13,9 @@ use crate::multiversion;
 const ROWS: usize = 4;
 const COLUMNS: usize = 8;
 /// The depth that is packed at once: a slab fits into the L1 cache beside the rows of A.
-const DEPTH: usize = 256;
-/// Rows that slabs pass in turn: they stay in the L2 cache.
-const BLOCK: usize = 128;
+const DEPTH: usize = 128;
+/// Elements that are packed at once: they stay in the L2 cache.
+const PACKED: usize = 96 * DEPTH;
 
 /// A matrix in a slice: its first element and the distance of its rows. The slice is the one that a function changes,
 /// unless another is given.
@@ -62,44 +62,51 @@ pub struct Product<'a> {
 impl Product<'_> {
     /// Subtracts the product from C, whose elements lie in `c` from `start` on, in rows that are `stride` apart.
     pub fn subtract_from(&self, c: &mut [f64], start: usize, stride: usize, part: Part) {
-        let mut slab = vec![[0.0; COLUMNS]; self.depth.min(DEPTH)];
+        let width = (PACKED / self.depth.clamp(1, DEPTH)).next_multiple_of(COLUMNS).min(self.columns);
+        let mut slabs = vec![[0.0; COLUMNS]; self.depth.min(DEPTH) * width.div_ceil(COLUMNS)];
         for first in (0..self.depth).step_by(DEPTH) {
-            let slab = &mut slab[..DEPTH.min(self.depth - first)];
-            for top in (0..self.rows).step_by(BLOCK) {
-                let bottom = self.rows.min(top + BLOCK);
-                for left in (0..self.columns).step_by(COLUMNS) {
-                    let top = if part == Part::Lower { top.max(left) } else { top };
-                    if top < bottom {
-                        let width = COLUMNS.min(self.columns - left);
-                        self.pack(c, first, left, width, slab);
-                        subtract_slab(
-                            self.a.from(0, first),
-                            slab,
-                            c,
-                            start + left,
-                            stride,
-                            width,
-                            top..bottom,
-                        );
-                    }
-                }
+            let depth = DEPTH.min(self.depth - first);
+            for left in (0..self.columns).step_by(width) {
+                let columns = left..self.columns.min(left + width);
+                self.pack(c, first, columns.clone(), &mut slabs, depth);
+                let above = if part == Part::Lower { left } else { 0 };
+                let c = Target { c, start, stride, part };
+                subtract_slabs(self.a.from(0, first), &slabs, depth, c, columns, above..self.rows);
             }
         }
     }
 
-    /// Packs `width` columns of B from row `first` and column `left` on.
-    fn pack(&self, changed: &[f64], first: usize, left: usize, width: usize, slab: &mut [[f64; COLUMNS]]) {
-        if self.turned {
-            for column in 0..width {
-                let row = self.b.from(left + column, first).row(changed, 0, slab.len());
-                slab.iter_mut().zip(row).for_each(|(to, x)| to[column] = *x);
-            }
-        } else {
-            for (row, to) in slab.iter_mut().enumerate() {
-                copy(self.b.from(first + row, left).row(changed, 0, width), to);
+    /// Packs some columns of B from row `first` on.
+    fn pack(
+        &self,
+        c: &[f64],
+        first: usize,
+        columns: Range<usize>,
+        slabs: &mut [[f64; COLUMNS]],
+        depth: usize,
+    ) {
+        for (slab, left) in slabs.chunks_exact_mut(depth).zip(columns.clone().step_by(COLUMNS)) {
+            let width = COLUMNS.min(columns.end - left);
+            if self.turned {
+                for column in 0..width {
+                    let row = self.b.from(left + column, first).row(c, 0, depth);
+                    slab.iter_mut().zip(row).for_each(|(to, x)| to[column] = *x);
+                }
+            } else {
+                for (row, to) in slab.iter_mut().enumerate() {
+                    copy(self.b.from(first + row, left).row(c, 0, width), to);
+                }
             }
         }
     }
+}
+
+/// C; see [`Product::subtract_from`].
+struct Target<'a> {
+    c: &'a mut [f64],
+    start: usize,
+    stride: usize,
+    part: Part,
 }
 
 /// Copies as many elements as there are in both; a whole array without a loop.
@@ -112,31 +119,36 @@ fn copy<const N: usize>(from: &[f64], to: &mut [f64; N]) {
 }
 
 multiversion! {
-    /// Subtracts the product of A and a slab from `width` columns and some rows of C.
-    fn subtract_slab(
+    /// Subtracts the product of A and slabs from some columns and rows of C.
+    fn subtract_slabs(
         a: Place<'_>,
-        slab: &[[f64; COLUMNS]],
-        c: &mut [f64],
-        start: usize,
-        stride: usize,
-        width: usize,
+        slabs: &[[f64; COLUMNS]],
+        depth: usize,
+        to: Target<'_>,
+        columns: Range<usize>,
         rows: Range<usize>,
     ) {
         for top in rows.clone().step_by(ROWS) {
-            // The last row takes the place of missing ones.
-            let row = |i: usize| a.row(c, (top + i).min(rows.end - 1), slab.len());
-            let sums = tile([row(0), row(1), row(2), row(3)], slab);
-            let c = &mut c[start + top * stride..];
-            if width == COLUMNS && top + ROWS <= rows.end {
-                for i in 0..ROWS {
-                    let to = &mut c[i * stride..][..COLUMNS];
-                    for j in 0..COLUMNS {
-                        to[j] -= sums[i][j];
+            let last = if to.part == Part::Lower { top + ROWS } else { usize::MAX };
+            let lefts = columns.clone().step_by(COLUMNS).take_while(|left| *left < last);
+            for (slab, left) in slabs.chunks_exact(depth).zip(lefts) {
+                // The last row takes the place of missing ones.
+                let row = |i: usize| a.row(to.c, (top + i).min(rows.end - 1), depth);
+                let sums = tile([row(0), row(1), row(2), row(3)], slab);
+                let c = &mut to.c[to.start + top * to.stride + left..];
+                let width = columns.end - left;
+                if width >= COLUMNS && top + ROWS <= rows.end {
+                    for i in 0..ROWS {
+                        let to = &mut c[i * to.stride..][..COLUMNS];
+                        for j in 0..COLUMNS {
+                            to[j] -= sums[i][j];
+                        }
                     }
-                }
-            } else {
-                for (i, sums) in sums.iter().enumerate().take(rows.end - top) {
-                    c[i * stride..][..width].iter_mut().zip(sums).for_each(|(to, x)| *to -= x);
+                } else {
+                    for (i, sums) in sums.iter().enumerate().take(rows.end - top) {
+                        let c = &mut c[i * to.stride..][..width.min(COLUMNS)];
+                        c.iter_mut().zip(sums).for_each(|(to, x)| *to -= x);
+                    }
                 }
             }
         }

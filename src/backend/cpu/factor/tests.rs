@@ -206,11 +206,64 @@ fn the_order_of_the_first_minor_that_is_not_positive_is_found() {
     assert_eq!(cholesky(&mut [1.0, 1.0, 1.0, 1.0], 2), 2.0);
 }
 
+/// Q with `columns` columns and R with as many rows, of a column-major matrix.
+fn factors(a: &[f64], m: usize, n: usize, columns: usize) -> (Vec<f64>, Vec<f64>) {
+    let (mut q, mut r) = (vec![f64::NAN; m * columns], vec![f64::NAN; columns * n]);
+    qr(&mut a.to_vec(), m, &mut q, &mut r);
+    (q, r)
+}
+
 #[test]
-fn orthogonal_factors_multiply_to_the_matrix() {
-    const A: [f64; 9] = [4.0, 1.0, 2.0, 1.0, 3.0, 0.5, 2.0, 0.5, 5.0];
-    let (mut q, mut r) = ([0.0; 9], [0.0; 9]);
-    qr(&mut A.to_vec(), 3, &mut q, &mut r);
-    // In column-major order the product of the transposes is the transpose of the product; A is symmetric.
-    expect_near(&product(&r, &q, 3, 3), &A, 1e-12);
+fn orthogonal_columns_times_a_triangle_are_the_matrix() {
+    for (m, n) in
+        [(1, 1), (2, 3), (3, 2), (16, 16), (17, 17), (20, 8), (33, 31), (31, 50), (100, 40), (100, 100)]
+    {
+        let a = numbers(m * n, 14);
+        for columns in [m.min(n), m] {
+            let (q, r) = factors(&a, m, n, columns);
+            // In column-major order the product of the transposes is the transpose of the product.
+            expect_near(&product(&r, &q, columns, m), &a, 1e-13);
+            let mut eye = vec![0.0; columns * columns];
+            eye.iter_mut().step_by(columns + 1).for_each(|x| *x = 1.0);
+            expect_near(&product(&q, &transposed(&q, m), m, columns), &eye, 1e-14 * m as f64);
+            assert!((0..columns * n).filter(|i| i % columns > i / columns).all(|i| r[i] == 0.0));
+            let mut only = vec![f64::NAN; m.min(n) * n];
+            qr(&mut a.clone(), m, &mut [], &mut only);
+            assert!(
+                r.chunks_exact(columns).zip(only.chunks_exact(m.min(n))).all(|(r, only)| r.starts_with(only))
+            );
+        }
+    }
+}
+
+#[test]
+fn a_column_is_reflected_to_the_side_away_from_its_first_element() {
+    for n in [2, 40] {
+        let a = numbers(n * n, 15);
+        let length = a[..n].iter().map(|x| x * x).sum::<f64>().sqrt();
+        for sign in [1.0, -1.0] {
+            let turned: Vec<f64> = a.iter().map(|x| sign * x).collect();
+            let (_, r) = factors(&turned, n, n, n);
+            assert!((r[0] + length.copysign(turned[0])).abs() < 1e-13);
+        }
+        // What is a triangle already is not reflected.
+        let mut triangle = a.clone();
+        (0..n * n).filter(|i| i % n > i / n).for_each(|i| triangle[i] = 0.0);
+        assert_eq!(factors(&triangle, n, n, n).1, triangle);
+    }
+}
+
+#[test]
+fn columns_whose_squares_overflow_or_vanish_are_factored() {
+    for scale in [1e-300, 1e-170, 1e170, 1e300] {
+        for n in [2, 20] {
+            let a: Vec<f64> = numbers(n * n, 16).iter().map(|x| x * scale).collect();
+            let (q, r) = factors(&a, n, n, n);
+            let r: Vec<f64> = r.iter().map(|x| x / scale).collect();
+            let a: Vec<f64> = a.iter().map(|x| x / scale).collect();
+            expect_near(&product(&r, &q, n, n), &a, 1e-13);
+        }
+    }
+    assert!(factors(&[1.0, f64::NAN, 1.0, 2.0], 2, 2, 2).1[0].is_nan());
+    assert_eq!(factors(&[0.0; 4], 2, 2, 2), (vec![1.0, 0.0, 0.0, 1.0], vec![0.0; 4]));
 }

@@ -13,7 +13,7 @@ use product::Place;
 use triangle::Triangle;
 
 mod cholesky;
-mod householder;
+pub(super) mod householder;
 mod lu;
 mod product;
 mod triangle;

@@ -18,53 +18,90 @@ const FEW: usize = 8;
 /// Computes `A = Q R` for a column-major matrix with columns of `m` elements. `q` and `r` are column-major too, and
 /// receive as many columns of Q and rows of R as fit.
 pub fn qr(a: &mut [f64], m: usize, q: &mut [f64], r: &mut [f64]) {
-    let n = a.len() / m.max(1);
-    let steps = m.min(n);
-    let mut blocks = vec![];
-    for first in (0..steps).step_by(NARROW) {
-        let panel = first..steps.min(first + NARROW);
-        let scales = factor_panel(a, m, panel.clone());
-        if panel.end == n && q.is_empty() {
-            break;
-        }
-        let block = Block::of(a, m, panel.clone(), &scales);
-        block.reflect(&mut a[panel.end * m..], m, true);
-        blocks.push(block);
-    }
-    let rows = r.len() / n.max(1);
+    let reflections = Reflections::that_clear(a, m);
+    let rows = r.len() / (a.len() / m.max(1)).max(1);
     for (j, (to, from)) in r.chunks_exact_mut(rows.max(1)).zip(a.chunks_exact(m)).enumerate() {
         let filled = rows.min(j + 1);
         to[..filled].copy_from_slice(&from[..filled]);
         to[filled..].fill(0.0);
     }
-    q.fill(0.0);
-    q.iter_mut().step_by(m + 1).for_each(|x| *x = 1.0);
-    for block in blocks.iter().rev() {
-        // The columns before have zeros in the rows that are reflected.
-        if let Some(columns) = q.get_mut(block.first * m..) {
-            block.reflect(columns, m, false);
+    reflections.product(q);
+}
+
+/// Reflections of vectors of `m` elements, each of which leaves one element more at the beginning as it is.
+pub struct Reflections {
+    m: usize,
+    blocks: Vec<Block>,
+}
+
+impl Reflections {
+    /// The reflections that make a column-major matrix a triangle, of which `a` then holds the elements on and above
+    /// the diagonal.
+    pub fn that_clear(a: &mut [f64], m: usize) -> Reflections {
+        let steps = m.min(a.len() / m.max(1));
+        let mut blocks = vec![];
+        for first in (0..steps).step_by(NARROW) {
+            let panel = first..steps.min(first + NARROW);
+            let scales = factor_panel(a, m, panel.clone());
+            let block = Block::of(a, m, panel.clone(), &scales[..panel.len()]);
+            block.reflect(&mut a[panel.end * m..], m, true);
+            blocks.push(block);
+        }
+        Reflections { m, blocks }
+    }
+
+    /// The reflections whose vectors lie below the diagonal of `a`, behind a first element of 1.
+    pub fn of(a: &[f64], m: usize, scales: &[f64]) -> Reflections {
+        let block = |(i, scales): (usize, &[f64])| {
+            let first = i * NARROW;
+            Block::of(a, m, first..first + scales.len(), scales)
+        };
+        Reflections { m, blocks: scales.chunks(NARROW).enumerate().map(block).collect() }
+    }
+
+    /// Reflects columns, by the last reflection first.
+    pub fn apply(&self, c: &mut [f64]) {
+        self.blocks.iter().rev().for_each(|block| block.reflect(c, self.m, false));
+    }
+
+    /// The first columns of the product of the reflections.
+    pub fn product(&self, q: &mut [f64]) {
+        q.fill(0.0);
+        q.iter_mut().step_by(self.m + 1).for_each(|x| *x = 1.0);
+        for block in self.blocks.iter().rev() {
+            // The columns before have zeros in the rows that are reflected.
+            if let Some(columns) = q.get_mut(block.first * self.m..) {
+                block.reflect(columns, self.m, false);
+            }
         }
     }
 }
 
-/// Clears the columns of a panel below the diagonal, and leaves the vectors of the reflections there, whose first
-/// elements are 1, with LAPACK's choice of sign. Returns the scales of the reflections.
+/// Makes of `x` the vector, with a first element of 1, whose reflection clears all elements but the first, with
+/// LAPACK's choice of sign. Returns the first element and the scale of the reflection, 0 if there is nothing to clear.
+pub fn reflection(x: &mut [f64]) -> (f64, f64) {
+    let Some((head, tail)) = x.split_first_mut() else { return (0.0, 0.0) };
+    let (below, old) = (norm(tail), std::mem::replace(head, 1.0));
+    if below == 0.0 {
+        return (old, 0.0);
+    }
+    let new = -old.hypot(below).copysign(old);
+    tail.iter_mut().for_each(|x| *x /= old - new);
+    (new, (new - old) / new)
+}
+
+/// Clears the columns of a panel below the diagonal, and leaves the vectors of the reflections there. Returns the
+/// scales of the reflections.
 fn factor_panel(a: &mut [f64], m: usize, panel: Range<usize>) -> [f64; NARROW] {
     let mut scales = [0.0; NARROW];
-    for k in panel.clone() {
+    for (k, to) in panel.clone().zip(&mut scales) {
         let (done, rest) = a[..panel.end * m].split_at_mut((k + 1) * m);
         let column = &mut done[k * m + k..];
-        let below = norm(&column[1..]);
-        if below == 0.0 {
-            continue;
+        let (head, scale) = reflection(column);
+        if scale != 0.0 {
+            rest.chunks_exact_mut(m).for_each(|other| reflect(&mut other[k..], column, scale));
         }
-        let (head, beta) = (column[0], -column[0].hypot(below).copysign(column[0]));
-        let scale = (beta - head) / beta;
-        column[1..].iter_mut().for_each(|x| *x /= head - beta);
-        column[0] = 1.0;
-        rest.chunks_exact_mut(m).for_each(|other| reflect(&mut other[k..], column, scale));
-        column[0] = beta;
-        scales[k - panel.start] = scale;
+        (column[0], *to) = (head, scale);
     }
     scales
 }
@@ -96,7 +133,7 @@ struct Block {
 }
 
 impl Block {
-    fn of(a: &[f64], m: usize, panel: Range<usize>, scales: &[f64; NARROW]) -> Block {
+    fn of(a: &[f64], m: usize, panel: Range<usize>, scales: &[f64]) -> Block {
         let (count, length) = (panel.len(), m - panel.start);
         let (mut v, mut t) = (vec![0.0; count * length], vec![0.0; count * count]);
         for k in 0..count {

@@ -1,16 +1,19 @@
 //! Eigenvalues and eigenvectors of a symmetric matrix, in float64.
 //!
-//! Note [Tridiagonal first] Reflections make the matrix tridiagonal, `A = Q T Qᵀ`, and rotations with Wilkinson's shift make T diagonal,
-//! an eigenvalue in about two passes ("Matrix Computations", 8.3). What is applied to T from both sides is applied to Q as well, which is held
-//! transposed: a reflection changes each row by itself, and a rotation two rows.
+//! Note [Tridiagonal first]
+//! Reflections make the matrix tridiagonal, `A = Q T Qᵀ`, and rotations with Wilkinson's shift make T diagonal, an
+//! eigenvalue in about two passes ("Matrix Computations", 8.3). Q is held transposed: the rotations that are applied to
+//! T from both sides rotate two of its rows.
 
-use super::svd::{dot, rotate, subtract};
+use super::factor::householder::{Reflections, reflection};
+use super::svd::passes::{Passes, hypotenuse, turn};
+use super::svd::{dot, subtract, update, update_and_dot};
 
 /// Passes per eigenvalue at most; two or three suffice.
 const PASSES: usize = 60;
 
-/// The eigenvalues of a symmetric matrix in ascending order, and the eigenvectors as rows. Returns whether the iteration converged. `a` is
-/// overwritten.
+/// The eigenvalues of a symmetric matrix in ascending order, and the eigenvectors as rows. Returns whether the iteration
+/// converged. `a` is overwritten.
 pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) -> bool {
     if !a.iter().all(|x| x.is_finite()) {
         return false;
@@ -21,7 +24,10 @@ pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) ->
         a.iter_mut().for_each(|x| *x /= scale);
     }
     let mut t = Tridiagonal::of(a, n);
-    let mut basis = t.basis(a, n);
+    let mut basis = vec![0.0; n * n];
+    // Row `k` holds a vector that begins at element `k + 1`; the first reflection changes nothing.
+    a.copy_within(..n * n.saturating_sub(1), n.min(n * n));
+    Reflections::of(a, n, &t.scales).product(&mut basis);
     let found = t.diagonalize(&mut basis);
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| t.diagonal[i].total_cmp(&t.diagonal[j]));
@@ -34,67 +40,53 @@ pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) ->
     found
 }
 
-/// What makes the first component of a vector positive that is at least two fifths of the largest. Eigenvectors have no sign, and those of all
-/// devices are to be the same; the largest component would not do, as rounding decides which of two equal ones it is.
+/// What makes the first component of a vector positive that is at least two fifths of the largest. Eigenvectors have no
+/// sign, and those of all devices are to be the same; the largest component would not do, as rounding decides which of
+/// two equal ones it is.
 fn sign_of(vector: &[f64]) -> f64 {
     let most = vector.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     let first = vector.iter().find(|x| 5.0 * x.abs() >= 2.0 * most);
     if first.is_some_and(|x| *x < 0.0) { -1.0 } else { 1.0 }
 }
 
-/// A tridiagonal matrix, and the factors of the reflections that made it.
+/// A tridiagonal matrix, and the scales of the reflections that made it.
 struct Tridiagonal {
     diagonal: Vec<f64>,
     /// Element `i` is beside elements `i` and `i + 1` of the diagonal.
     beside: Vec<f64>,
-    factors: Vec<f64>,
+    scales: Vec<f64>,
 }
 
 impl Tridiagonal {
-    /// Reduces `a`. Row `k` then holds the vector of reflection `k`, behind the diagonal.
+    /// Reduces `a`. Row `k` then holds the vector of reflection `k + 1`, behind the diagonal.
+    ///
+    /// The block that remains after a step is `A - v wᵀ - w vᵀ`. It is computed when the next step reads it.
     fn of(a: &mut [f64], n: usize) -> Tridiagonal {
-        let (mut beside, mut factors) = (vec![0.0; n.saturating_sub(1)], vec![0.0; n]);
-        let (mut product, mut mixed) = (vec![0.0; n], vec![0.0; n]);
-        for k in 0..n.saturating_sub(1) {
+        let (mut diagonal, mut beside, mut scales) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let (mut last_v, mut w, mut product) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        for k in 0..n {
             let (above, below) = a.split_at_mut((k + 1) * n);
-            let v = &mut above[k * n + k + 1..];
-            let tail = dot(&v[1..], &v[1..]);
-            if tail == 0.0 {
-                beside[k] = v[0];
-                continue;
+            let row = &mut above[k * n + k..];
+            update(row, last_v[k], &w[k..], w[k], &last_v[k..]);
+            diagonal[k] = row[0];
+            if k + 1 == n {
+                break;
             }
-            // The reflection that maps `v` to a multiple of the first axis, on the side away from it.
-            let target = -(v[0] * v[0] + tail).sqrt().copysign(v[0]);
-            v[0] -= target;
-            let factor = 2.0 / (v[0] * v[0] + tail);
-            (beside[k], factors[k]) = (target, factor);
-            // With p = factor A v and w = p - factor / 2 (p v) v, the reflected block is A - v wᵀ - w vᵀ.
-            let (product, mixed) = (&mut product[..v.len()], &mut mixed[..v.len()]);
-            for (p, row) in product.iter_mut().zip(below.chunks_exact(n)) {
-                *p = factor * dot(&row[k + 1..], v);
+            let v = &mut row[1..];
+            let (next, scale) = reflection(v);
+            (beside[k], scales[k + 1]) = (next, scale);
+            for (i, row) in below.chunks_exact_mut(n).enumerate() {
+                let i = k + 1 + i;
+                let (row, w_part, v_part) = (&mut row[k + 1..], &w[k + 1..], &last_v[k + 1..]);
+                product[i] = scale * update_and_dot(row, last_v[i], w_part, w[i], v_part, v);
             }
-            mixed.copy_from_slice(product);
-            subtract(mixed, 0.5 * factor * dot(product, v), v);
-            for ((row, &x), &y) in below.chunks_exact_mut(n).zip(&*v).zip(&*mixed) {
-                subtract(&mut row[k + 1..], x, mixed);
-                subtract(&mut row[k + 1..], y, v);
-            }
+            // With p = scale A v: w = p - scale / 2 (p v) v.
+            w[k + 1..].copy_from_slice(&product[k + 1..]);
+            subtract(&mut w[k + 1..], 0.5 * scale * dot(&product[k + 1..], v), v);
+            last_v[k + 1..].copy_from_slice(v);
         }
-        Tridiagonal { diagonal: a.iter().step_by(n + 1).copied().collect(), beside, factors }
-    }
-
-    /// The product of all reflections, transposed.
-    fn basis(&self, a: &[f64], n: usize) -> Vec<f64> {
-        let mut basis = vec![0.0; n * n];
-        basis.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
-        for k in (0..n.saturating_sub(1)).rev().filter(|&k| self.factors[k] != 0.0) {
-            let v = &a[k * n + k + 1..(k + 1) * n];
-            for row in basis.chunks_exact_mut(n).skip(k + 1) {
-                let along = self.factors[k] * dot(&row[k + 1..], v);
-                subtract(&mut row[k + 1..], along, v);
-            }
-        }
-        basis
+        beside.truncate(n.saturating_sub(1));
+        Tridiagonal { diagonal, beside, scales }
     }
 
     /// Whether an element beside the diagonal is lost in rounding of its neighbours.
@@ -107,6 +99,7 @@ impl Tridiagonal {
     fn diagonalize(&mut self, basis: &mut [f64]) -> bool {
         let n = self.diagonal.len();
         let (mut last, mut passes) = (n.saturating_sub(1), PASSES * n);
+        let mut rotations = Passes::new(n);
         while last > 0 {
             if self.vanishes(last - 1) {
                 self.beside[last - 1] = 0.0;
@@ -118,23 +111,27 @@ impl Tridiagonal {
             }
             passes -= 1;
             let first = (0..last).rev().find(|&i| self.vanishes(i)).map_or(0, |i| i + 1);
-            self.pass(first, last, basis);
+            rotations.begin(first);
+            self.pass(first, last, &mut rotations);
+            if rotations.are_many() {
+                rotations.apply(basis, n);
+            }
         }
+        rotations.apply(basis, n);
         true
     }
 
     /// One pass over a block without zeros beside its diagonal.
-    fn pass(&mut self, first: usize, last: usize, basis: &mut [f64]) {
-        let (n, d, e) = (self.diagonal.len(), &mut self.diagonal, &mut self.beside);
+    fn pass(&mut self, first: usize, last: usize, rotations: &mut Passes) {
+        let (d, e) = (&mut self.diagonal, &mut self.beside);
         // The shift is the eigenvalue of the last two rows that is nearer to the last element.
         let half = (d[last - 1] - d[last]) / 2.0;
-        let far = half + half.hypot(e[last - 1]).copysign(half);
+        let far = half + hypotenuse(half, e[last - 1]).copysign(half);
         let shift = d[last] - e[last - 1] * (e[last - 1] / far);
         // Each rotation clears what the one before left outside of the three diagonals.
         let (mut x, mut outside) = (d[first] - shift, e[first]);
         for k in first..last {
-            let length = x.hypot(outside);
-            let (c, s) = if length == 0.0 { (1.0, 0.0) } else { (x / length, outside / length) };
+            let ((c, s), length) = turn(x, outside);
             if k > first {
                 e[k - 1] = length;
             }
@@ -146,8 +143,7 @@ impl Tridiagonal {
                 (x, outside) = (e[k], s * e[k + 1]);
                 e[k + 1] *= c;
             }
-            let (upper, lower) = basis.split_at_mut((k + 1) * n);
-            rotate(&mut upper[k * n..], &mut lower[..n], c, -s);
+            rotations.push((c, s));
         }
     }
 }

@@ -35,7 +35,7 @@ multiversion! {
 }
 
 multiversion! {
-    pub(super) fn rotate(x: &mut [f64], y: &mut [f64], c: f64, s: f64) {
+    fn rotate(x: &mut [f64], y: &mut [f64], c: f64, s: f64) {
         for (a, b) in x.iter_mut().zip(y) {
             (*a, *b) = (c * *a - s * *b, s * *a + c * *b);
         }
@@ -47,6 +47,38 @@ multiversion! {
         for (a, b) in x.iter_mut().zip(y) {
             *a -= by * b;
         }
+    }
+}
+
+multiversion! {
+    /// Subtracts multiples of two vectors from `x`.
+    pub(super) fn update(x: &mut [f64], by: f64, y: &[f64], bz: f64, z: &[f64]) {
+        for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
+            *x -= by * y + bz * z;
+        }
+    }
+}
+
+multiversion! {
+    /// As [`update`]; returns the product with `other`.
+    pub(super) fn update_and_dot(x: &mut [f64], by: f64, y: &[f64], bz: f64, z: &[f64], other: &[f64]) -> f64 {
+        const LANES: usize = 16;
+        let (y, z, other) = (&y[..x.len()], &z[..x.len()], &other[..x.len()]);
+        let mut sums = [0.0; LANES];
+        let whole = x.len() - x.len() % LANES;
+        for i in (0..whole).step_by(LANES) {
+            let (x, y, z, other) = (&mut x[i..][..LANES], &y[i..][..LANES], &z[i..][..LANES], &other[i..][..LANES]);
+            for l in 0..LANES {
+                x[l] -= by * y[l] + bz * z[l];
+                sums[l] += x[l] * other[l];
+            }
+        }
+        let mut rest = 0.0;
+        for i in whole..x.len() {
+            x[i] -= by * y[i] + bz * z[i];
+            rest += x[i] * other[i];
+        }
+        sums.iter().sum::<f64>() + rest
     }
 }
 

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::NARROW;
 use super::product::{Part, Place, Product};
+use crate::backend::cpu::svd::passes::hypotenuse;
 use crate::backend::cpu::svd::{dot, subtract};
 
 /// Up to this many reflections gain nothing from products.
@@ -85,7 +86,7 @@ pub fn reflection(x: &mut [f64]) -> (f64, f64) {
     if below == 0.0 {
         return (old, 0.0);
     }
-    let new = -old.hypot(below).copysign(old);
+    let new = -hypotenuse(old, below).copysign(old);
     tail.iter_mut().for_each(|x| *x /= old - new);
     (new, (new - old) / new)
 }
@@ -128,7 +129,7 @@ struct Block {
     count: usize,
     /// The columns of V from row `first` on.
     v: Vec<f64>,
-    /// The rows of T.
+    /// The rows of T; only the diagonal if the reflections are few.
     t: Vec<f64>,
 }
 
@@ -141,6 +142,10 @@ impl Block {
             let vector = &mut rest[..length];
             vector[k] = 1.0;
             vector[k + 1..].copy_from_slice(&a[(panel.start + k) * m..][panel.start + k + 1..m]);
+            t[k * count + k] = scales[k];
+            if count <= FEW {
+                continue;
+            }
             // With one reflection more, T has the column -scale T Vᵀ v, above the scale itself.
             let mut along = [0.0; NARROW];
             for (along, other) in along.iter_mut().zip(before.chunks_exact(length)) {
@@ -149,7 +154,6 @@ impl Block {
             for i in 0..k {
                 t[i * count + k] = -dot(&t[i * count..][i..k], &along[i..k]);
             }
-            t[k * count + k] = scales[k];
         }
         Block { first: panel.start, count, v, t }
     }

@@ -7,8 +7,8 @@
 //! than columns is replaced by the triangle R of its QR factorization. Vectors are rows here: a rotation of two of them
 //! runs along memory.
 
-use super::Factors;
-use super::passes::{Passes, turn};
+use super::passes::{Passes, hypotenuse, turn};
+use super::{Factors, update, update_and_dot};
 use crate::backend::cpu::factor::householder::{Reflections, reflection};
 use crate::multiversion;
 
@@ -122,7 +122,7 @@ impl Bidiagonal {
     fn diagonalize(&mut self, left: &mut [f64], right: &mut [f64]) -> bool {
         let n = self.diagonal.len();
         let (mut last, mut passes) = (n.saturating_sub(1), PASSES * n);
-        let (mut by_left, mut by_right) = (Passes::default(), Passes::default());
+        let (mut by_left, mut by_right) = (Passes::new(n), Passes::new(n));
         while last > 0 {
             if self.vanishes(last - 1) {
                 self.beside[last - 1] = 0.0;
@@ -159,7 +159,7 @@ impl Bidiagonal {
             return None;
         }
         let (f, g, h) = (d[d.len() - 2].abs(), e[e.len() - 1], d[d.len() - 1].abs());
-        let shift = f * (2.0 * h / ((f + h).hypot(g) + (f - h).hypot(g)));
+        let shift = f * (2.0 * h / (hypotenuse(f + h, g) + hypotenuse(f - h, g)));
         let share = shift / d[0];
         (share * share >= f64::EPSILON).then_some(shift)
     }
@@ -211,38 +211,6 @@ impl Bidiagonal {
         }
         let rest = d[last] * by_right.0;
         (d[last], e[last - 1]) = (rest * by_left.0, rest * by_left.1);
-    }
-}
-
-multiversion! {
-    /// Subtracts multiples of two vectors from `x`.
-    fn update(x: &mut [f64], by: f64, y: &[f64], bz: f64, z: &[f64]) {
-        for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
-            *x -= by * y + bz * z;
-        }
-    }
-}
-
-multiversion! {
-    /// As [`update`]; returns the product with `other`.
-    fn update_and_dot(x: &mut [f64], by: f64, y: &[f64], bz: f64, z: &[f64], other: &[f64]) -> f64 {
-        const LANES: usize = 16;
-        let (y, z, other) = (&y[..x.len()], &z[..x.len()], &other[..x.len()]);
-        let mut sums = [0.0; LANES];
-        let whole = x.len() - x.len() % LANES;
-        for i in (0..whole).step_by(LANES) {
-            let (x, y, z, other) = (&mut x[i..][..LANES], &y[i..][..LANES], &z[i..][..LANES], &other[i..][..LANES]);
-            for l in 0..LANES {
-                x[l] -= by * y[l] + bz * z[l];
-                sums[l] += x[l] * other[l];
-            }
-        }
-        let mut rest = 0.0;
-        for i in whole..x.len() {
-            x[i] -= by * y[i] + bz * z[i];
-            rest += x[i] * other[i];
-        }
-        sums.iter().sum::<f64>() + rest
     }
 }
 

@@ -17,16 +17,22 @@ type Lanes = [[f64; 4]; LANES / 4];
 /// Passes that are collected at most.
 const COLLECTED: usize = 32;
 
+/// The length of (x, y).
+#[inline]
+pub fn hypotenuse(x: f64, y: f64) -> f64 {
+    let square = x * x + y * y;
+    // Squares vanish or overflow otherwise.
+    if (1e-200..1e300).contains(&square) { square.sqrt() } else { x.hypot(y) }
+}
+
 /// The rotation that maps (x, y) to (length, 0), and the length.
 #[inline]
 pub fn turn(x: f64, y: f64) -> (Turn, f64) {
-    let square = x * x + y * y;
-    let length = if (1e-280..1e280).contains(&square) { square.sqrt() } else { x.hypot(y) };
+    let length = hypotenuse(x, y);
     if length == 0.0 { ((1.0, 0.0), 0.0) } else { ((x / length, y / length), length) }
 }
 
 /// Collected passes; see Note [Passes of rotations].
-#[derive(Default)]
 pub struct Passes {
     turns: Vec<Turn>,
     /// The first row of each pass, and the end of its rotations in `turns`.
@@ -34,6 +40,12 @@ pub struct Passes {
 }
 
 impl Passes {
+    /// Space for the passes over a matrix of `n` rows.
+    pub fn new(n: usize) -> Passes {
+        let count = COLLECTED.min(2 * n);
+        Passes { turns: Vec::with_capacity(count * n), passes: Vec::with_capacity(count) }
+    }
+
     /// Begins a pass at a row.
     pub fn begin(&mut self, row: usize) {
         self.passes.push((row, self.turns.len()));

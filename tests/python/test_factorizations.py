@@ -360,6 +360,25 @@ def test_removed_functions_say_what_stands_in_their_place(name):
         getattr(torch, name)(torch.eye(2))
 
 
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (40, 40), (60, 20), (2, 9, 4)])
+@pytest.mark.parametrize("spread", [0, -3, -5.5, -6.5, -9])
+@pytest.mark.parametrize("rcond", [None, -1.0, 0.0, 1e-4, 2.0])
+def test_least_squares_have_the_rank_that_the_singular_values_tell(shape, spread, rcond):
+    torch.manual_seed(1)
+    u, s, vh = torch.linalg.svd(torch.randn(shape, dtype=torch.float64), full_matrices=False)
+    a = (u * torch.logspace(0, spread, s.shape[-1], dtype=torch.float64) @ vh).float()
+    b = torch.randn(*shape[:-1], 2)
+    found = torch.linalg.lstsq(a, b, rcond)
+    u, s, vh = torch.linalg.svd(a, full_matrices=False)
+    kept = s > (torch.finfo(a.dtype).eps * max(shape[-2:]) if rcond is None else rcond) * s[..., :1]
+    assert torch.equal(found.rank, kept.sum(-1))
+    expected = vh.mT @ (torch.where(kept, 1 / s, 0).unsqueeze(-1) * (u.mT @ b))
+    # Where the matrix is nearly singular, the digits of a solution are those of rounding.
+    tolerance = 1e-5 + 1e-6 * (s[..., 0] / s[..., -1]).max().item()
+    size = expected.abs().max().item()
+    assert tolerance > 0.1 or torch.allclose(found.solution, expected, tolerance, tolerance * size)
+
+
 @pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
 @pytest.mark.parametrize("rows, columns", [(0, 0), (3, 0), (0, 3)])
 def test_least_squares_of_nothing_has_a_gradient_of_nothing(driver: str, rows: int, columns: int):

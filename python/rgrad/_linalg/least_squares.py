@@ -18,14 +18,29 @@ Tensor = _C.Tensor
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-def _by_qr(A: Tensor, B: Tensor) -> Tensor:
-    """The solution for matrices of full rank."""
-    rows, columns = A.shape[-2:]
-    if rows >= columns:
-        Q, R = _C._linalg.qr(A)
+def _by_qr(A: Tensor, B: Tensor, limit: float | None = None) -> Tensor | None:
+    """The solution for matrices of full rank; None if one of them may not be, as far as `limit` tells."""
+    is_tall = A.shape[-2] >= A.shape[-1]
+    Q, R = _C._linalg.qr(A if is_tall else A.mT)
+    if limit is not None and not _has_full_rank(R, limit):
+        return None
+    if is_tall:
         return _C._linalg.solve_triangular(R, Q.mT @ B, upper=True)
-    Q, R = _C._linalg.qr(A.mT)
     return Q @ _C._linalg.solve_triangular(R.mT, B, upper=False)
+
+
+def _has_full_rank(R: Tensor, limit: float) -> bool:
+    """Whether the singular values of triangles are certain to be above `limit` times the largest.
+
+    The largest is at most the norm of R, and the smallest at least the reciprocal of the norm of its inverse. A factor
+    of ten is left for rounding.
+    """
+    eye = rgrad.eye(R.shape[-1], dtype=R.dtype, device=R.device).expand_as(R)
+    inverse = _C._linalg.solve_triangular(R, eye, upper=True)
+    bound = _C._linalg.matrix_norm(R) * _C._linalg.matrix_norm(inverse)
+    least = max(limit, rgrad.finfo(R.dtype).eps)
+    # Not a number where R has a zero on its diagonal or overflows.
+    return not holds_anywhere(~(bound * least < 0.1))
 
 
 def _limit(dtype: Any, shape: tuple[int, int], rcond: float | None, driver: str) -> float:
@@ -64,6 +79,8 @@ class _LeastSquares(OfMatrices):
                 values = A.new_empty(*A.shape[:-2], min(A.shape[-2:]))
         elif driver == "gels":
             X = _by_qr(A, B)
+        elif driver == "gelsy" and (found := _by_qr(A, B, rcond)) is not None:
+            X, rank = found, A.new_full(A.shape[:-2], min(A.shape[-2:]), dtype=rgrad.int64)
         else:
             X, rank, values = _by_svd(A, B, rcond)
         ctx.mark_non_differentiable(rank, values)
@@ -119,7 +136,7 @@ def lstsq(
             the larger of m and n. Without effect for "gels". "gelsd" takes numbers outside of (0, 1), and "gelss" takes
             negative ones, as machine epsilon.
         driver: "gels" if A has full rank, which is not checked (by QR); "gelsy", "gelsd" or "gelss" for any rank (by
-            the singular values). "gelsy" by default.
+            the singular values, or by QR if "gelsy" is certain that the rank is full). "gelsy" by default.
         out: four tensors for the results.
 
     Returns:

@@ -2,8 +2,8 @@
 //!
 //! Note [Tridiagonal first]
 //! Reflections make the matrix tridiagonal, `A = Q T Qᵀ`, and rotations with Wilkinson's shift make T diagonal, an
-//! eigenvalue in about two passes ("Matrix Computations", 8.3). Q is held transposed: the rotations that are applied to
-//! T from both sides rotate two of its rows.
+//! eigenvalue in about two passes ("Matrix Computations", 8.3). Q is held transposed: the rotations that are applied
+//! to T from both sides rotate two of its rows.
 
 use super::factor::householder::{Reflections, reflection};
 use super::svd::passes::{Passes, hypotenuse, turn};
@@ -12,8 +12,8 @@ use super::svd::{dot, subtract, update, update_and_dot};
 /// Passes per eigenvalue at most; two or three suffice.
 const PASSES: usize = 60;
 
-/// The eigenvalues of a symmetric matrix in ascending order, and the eigenvectors as rows. Returns whether the iteration
-/// converged. `a` is overwritten.
+/// The eigenvalues of a symmetric matrix in ascending order, and the eigenvectors as rows. Returns whether the
+/// iteration converged. `a` is overwritten.
 pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) -> bool {
     if !a.iter().all(|x| x.is_finite()) {
         return false;
@@ -40,9 +40,9 @@ pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) ->
     found
 }
 
-/// What makes the first component of a vector positive that is at least two fifths of the largest. Eigenvectors have no
-/// sign, and those of all devices are to be the same; the largest component would not do, as rounding decides which of
-/// two equal ones it is.
+/// What makes the first component of a vector positive that is at least two fifths of the largest. Eigenvectors have
+/// no sign, and those of all devices are to be the same; the largest component would not do, as rounding decides
+/// which of two equal ones it is.
 fn sign_of(vector: &[f64]) -> f64 {
     let most = vector.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     let first = vector.iter().find(|x| 5.0 * x.abs() >= 2.0 * most);

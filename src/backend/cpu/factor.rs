@@ -3,8 +3,8 @@
 //!
 //! Note [Halves]
 //! LU, Cholesky and substitution work on two halves of a matrix in turn: the first half is factored, the second is
-//! updated by a product, and factored as well. Halves are halved in turn until they are narrow, so that nearly all the
-//! work is in products, at every size.
+//! updated by a product, and factored as well. Halves are halved in turn until they are narrow, so that nearly all
+//! the work is in products, at every size.
 
 pub use cholesky::cholesky;
 pub use householder::qr;

@@ -6,8 +6,8 @@ use super::product::{Part, Place, Product};
 use super::{NARROW, half};
 use crate::multiversion;
 
-/// Computes `A = L Lᵀ` in place in `a`, reading its lower triangle. Returns 0, or the order of the first leading minor
-/// that is not positive; L is undefined then.
+/// Computes `A = L Lᵀ` in place in `a`, reading its lower triangle. Returns 0, or the order of the first leading
+/// minor that is not positive; L is undefined then.
 pub fn cholesky(a: &mut [f64], n: usize) -> f64 {
     let order = factor(a, n, 0..n).map_or(0.0, |i| (i + 1) as f64);
     for (i, row) in a.chunks_exact_mut(n.max(1)).enumerate() {

@@ -2,9 +2,9 @@
 //!
 //! Note [Blocks of reflections]
 //! The product of the reflections of a panel is `I - V T Vᵀ`: the columns of V are their vectors, and T is a small
-//! upper triangle (Schreiber and Van Loan's compact WY form). So the rest of the matrix is reflected by products, once
-//! per panel, and Q is made of identity columns likewise, from the last panel to the first. Matrices are column-major,
-//! so what is stored are the rows of the transposes: `Cᵀ - (Cᵀ V) T Vᵀ`.
+//! upper triangle (Schreiber and Van Loan's compact WY form). So the rest of the matrix is reflected by products,
+//! once per panel, and Q is made of identity columns likewise, from the last panel to the first. Matrices are
+//! column-major, so what is stored are the rows of the transposes: `Cᵀ - (Cᵀ V) T Vᵀ`.
 
 use std::ops::Range;
 
@@ -79,7 +79,8 @@ impl Reflections {
 }
 
 /// Makes of `x` the vector, with a first element of 1, whose reflection clears all elements but the first, with
-/// LAPACK's choice of sign. Returns the first element and the scale of the reflection, 0 if there is nothing to clear.
+/// LAPACK's choice of sign. Returns the first element and the scale of the reflection, 0 if there is nothing to
+/// clear.
 pub fn reflection(x: &mut [f64]) -> (f64, f64) {
     let Some((head, tail)) = x.split_first_mut() else { return (0.0, 0.0) };
     let (below, old) = (norm(tail), std::mem::replace(head, 1.0));

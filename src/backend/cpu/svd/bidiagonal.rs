@@ -4,8 +4,8 @@
 //! Reflections from both sides make a square matrix upper bidiagonal, `A = Q B Pᵀ`, and passes of rotations from both
 //! sides make B diagonal, an element in about two passes ("Matrix Computations", 8.6): with a shift, or without one
 //! where the block is all but singular (Demmel and Kahan), which clears its last row at once. A matrix with more rows
-//! than columns is replaced by the triangle R of its QR factorization. Vectors are rows here: a rotation of two of them
-//! runs along memory.
+//! than columns is replaced by the triangle R of its QR factorization. Vectors are rows here: a rotation of two of
+//! them runs along memory.
 
 use super::passes::{Passes, hypotenuse, turn};
 use super::{Factors, update, update_and_dot};
@@ -15,8 +15,8 @@ use crate::multiversion;
 /// Passes per singular value at most; two suffice as a rule.
 const PASSES: usize = 30;
 
-/// The decomposition of a matrix without elements above 1 in size. Returns whether the iteration converged; the results
-/// are undefined otherwise.
+/// The decomposition of a matrix without elements above 1 in size. Returns whether the iteration converged; the
+/// results are undefined otherwise.
 pub fn decompose(w: &[f64], rows: usize, columns: usize, out: &mut Factors) -> bool {
     let n = columns;
     let mut tall = if rows > n { w.to_vec() } else { vec![] };
@@ -118,7 +118,8 @@ impl Bidiagonal {
         self.beside[i].abs() <= f64::EPSILON * near || self.beside[i].abs() < f64::MIN_POSITIVE
     }
 
-    /// Makes the matrix diagonal, and rotates the rows of `left` and `right` likewise. Returns whether that converged.
+    /// Makes the matrix diagonal, and rotates the rows of `left` and `right` likewise. Returns whether that
+    /// converged.
     fn diagonalize(&mut self, left: &mut [f64], right: &mut [f64]) -> bool {
         let n = self.diagonal.len();
         let (mut last, mut passes) = (n.saturating_sub(1), PASSES * n);

@@ -2,8 +2,8 @@
 //!
 //! Note [One-sided Jacobi]
 //! Rotations from the right make two columns at a time orthogonal, until all pairs are orthogonal to machine
-//! precision. Then the column norms are the singular values, the normalized columns the left singular vectors, and the
-//! product of the rotations the right singular vectors. The method converges for every finite matrix and computes
+//! precision. Then the column norms are the singular values, the normalized columns the left singular vectors, and
+//! the product of the rotations the right singular vectors. The method converges for every finite matrix and computes
 //! small singular values with high relative accuracy.
 
 use super::{Factors, dot, rotate, subtract};

@@ -1,9 +1,9 @@
 //! Rotations of the rows of a matrix, as iterations on tridiagonal and bidiagonal matrices produce them.
 //!
 //! Note [Passes of rotations]
-//! A pass rotates a row with the next, that one with the row after it, and so on. Passes are collected, and applied to
-//! a few columns at a time: these stay in the L1 cache for all of the passes, and a row that is rotated twice in a pass
-//! stays in registers between.
+//! A pass rotates a row with the next, that one with the row after it, and so on. Passes are collected, and applied
+//! to a few columns at a time: these stay in the L1 cache for all of the passes, and a row that is rotated twice in a
+//! pass stays in registers between.
 
 use crate::multiversion;
 

@@ -23,7 +23,7 @@ pub mod wgsl;
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use crate::backend::cpu::math::Math;
+use crate::backend::cpu::math::{Math, quick_fmod_f32};
 
 pub use ir::Formula;
 
@@ -134,6 +134,26 @@ num_functions! {
     ceil Ceil m_ceil, trunc Trunc m_trunc, round Round m_round_even
 }
 
+/// The quotient rounded down, given the remainder `m` with the sign of the dividend. As Python's floor division, it
+/// is exact where rounding the quotient would cross an integer.
+#[inline(always)]
+fn floored<T: Num<Bool = bool> + Math>(x: T, o: T, m: T) -> T {
+    let (zero, one) = (T::zero(), T::one());
+    let q = (x - m) / o;
+    let q = if m.ne(zero) & (o.lt(zero) != m.lt(zero)) { q - one } else { q };
+    let f = q.m_floor();
+    let r = if (q - f).gt(T::lit(0.5)) { f + one } else { f };
+    let r = if q.eq(zero) { (x / o) * zero } else { r };
+    if o.eq(zero) { x / o } else { r }
+}
+
+/// The remainder with the sign of the divisor, given the one with the sign of the dividend.
+#[inline(always)]
+fn signed_as_divisor<T: Arith<Bool = bool>>(m: T, divisor: T) -> T {
+    let zero = T::zero();
+    if m.ne(zero) & (divisor.lt(zero) != m.lt(zero)) { m + divisor } else { m }
+}
+
 macro_rules! arith_float {
     ($($t:ident)*) => { $(impl Arith for $t {
         type Bool = bool;
@@ -148,25 +168,131 @@ macro_rules! arith_float {
         #[inline(always)] fn maximum(self, o: Self) -> Self { if (self > o) | (self != self) { self } else { o } }
         #[inline(always)] fn minimum(self, o: Self) -> Self { if (self < o) | (self != self) { self } else { o } }
         #[inline(always)] fn abs(self) -> Self { $t::abs(self) }
-        #[inline(always)] fn floor_div(self, o: Self) -> Self {
-            // As Python's floor division: exact where rounding the quotient would cross an integer.
-            let m = Math::m_fmod(self, o);
-            let q = (self - m) / o;
-            let q = if (m != 0.0) & ((o < 0.0) != (m < 0.0)) { q - 1.0 } else { q };
-            let f = Math::m_floor(q);
-            let r = if q - f > 0.5 { f + 1.0 } else { f };
-            let r = if q == 0.0 { (self / o) * 0.0 } else { r };
-            if o == 0.0 { self / o } else { r }
-        }
+        #[inline(always)] fn floor_div(self, o: Self) -> Self { floored(self, o, Math::m_fmod(self, o)) }
         #[inline(always)] fn trunc_div(self, o: Self) -> Self { Math::m_trunc(self / o) }
-        #[inline(always)] fn remainder(self, o: Self) -> Self {
-            let m = Math::m_fmod(self, o);
-            if (m != 0.0) & ((o < 0.0) != (m < 0.0)) { m + o } else { m }
-        }
+        #[inline(always)] fn remainder(self, o: Self) -> Self { signed_as_divisor(Math::m_fmod(self, o), o) }
         #[inline(always)] fn fmod(self, o: Self) -> Self { Math::m_fmod(self, o) }
     })* };
 }
 arith_float!(f32 f64);
+
+/// A float32, or the outcome of a comparison, computed without the algorithms for rare arguments, and whether one of
+/// them was needed; see Note [Remainders of float32].
+#[derive(Clone, Copy)]
+pub struct Quick<T> {
+    value: T,
+    is_wrong: bool,
+}
+
+impl<T> Quick<T> {
+    #[inline(always)]
+    fn map<U>(self, f: impl FnOnce(T) -> U) -> Quick<U> {
+        Quick { value: f(self.value), is_wrong: self.is_wrong }
+    }
+    #[inline(always)]
+    fn zip<O, U>(self, o: Quick<O>, f: impl FnOnce(T, O) -> U) -> Quick<U> {
+        Quick { value: f(self.value, o.value), is_wrong: self.is_wrong | o.is_wrong }
+    }
+}
+
+impl Quick<f32> {
+    /// A function of both numbers and of their remainder.
+    #[inline(always)]
+    fn divided(self, o: Self, f: impl FnOnce(f32, f32, f32) -> f32) -> Self {
+        let (m, is_large) = quick_fmod_f32(self.value, o.value);
+        Quick { value: f(self.value, o.value, m), is_wrong: self.is_wrong | o.is_wrong | is_large }
+    }
+}
+
+macro_rules! quick_operators {
+    ($($tr:ident $f:ident;)*) => { $(impl $tr for Quick<f32> {
+        type Output = Self;
+        #[inline(always)] fn $f(self, o: Self) -> Self { self.zip(o, $tr::$f) }
+    })* };
+}
+quick_operators! { Add add; Sub sub; Mul mul; }
+impl Neg for Quick<f32> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        self.map(Neg::neg)
+    }
+}
+
+macro_rules! quick_functions {
+    ($($f:ident $r:ty;)*) => {
+        $(#[inline(always)] fn $f(self, o: Self) -> Quick<$r> { self.zip(o, Arith::$f) })*
+    };
+}
+impl Arith for Quick<f32> {
+    type Bool = Quick<bool>;
+    quick_functions! { lt bool; le bool; eq bool; maximum f32; minimum f32; trunc_div f32; }
+    #[inline(always)]
+    fn lit(v: f64) -> Self {
+        (v as f32).quick()
+    }
+    #[inline(always)]
+    fn not(c: Quick<bool>) -> Quick<bool> {
+        c.map(|c| !c)
+    }
+    #[inline(always)]
+    fn and(a: Quick<bool>, b: Quick<bool>) -> Quick<bool> {
+        a.zip(b, |a, b| a & b)
+    }
+    #[inline(always)]
+    fn or(a: Quick<bool>, b: Quick<bool>) -> Quick<bool> {
+        a.zip(b, |a, b| a | b)
+    }
+    #[inline(always)]
+    fn select(c: Quick<bool>, yes: Self, no: Self) -> Self {
+        let either = yes.zip(no, |yes, no| (yes, no));
+        c.zip(either, |c, (yes, no)| if c { yes } else { no })
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        self.map(f32::abs)
+    }
+    #[inline(always)]
+    fn floor_div(self, o: Self) -> Self {
+        self.divided(o, floored)
+    }
+    #[inline(always)]
+    fn remainder(self, o: Self) -> Self {
+        self.divided(o, |_, o, m| signed_as_divisor(m, o))
+    }
+    #[inline(always)]
+    fn fmod(self, o: Self) -> Self {
+        self.divided(o, |_, _, m| m)
+    }
+}
+
+/// Numbers that loops are compiled for.
+pub trait Looped: Arith {
+    /// What loops compute with first.
+    type Quick: Arith;
+    fn quick(self) -> Self::Quick;
+    /// The number, and whether it has to be computed anew.
+    fn of_quick(q: Self::Quick) -> (Self, bool);
+}
+impl Looped for f32 {
+    type Quick = Quick<f32>;
+    #[inline(always)]
+    fn quick(self) -> Quick<f32> {
+        Quick { value: self, is_wrong: false }
+    }
+    #[inline(always)]
+    fn of_quick(q: Quick<f32>) -> (f32, bool) {
+        (q.value, q.is_wrong)
+    }
+}
+macro_rules! always_right {
+    ($($t:ty)*) => { $(impl Looped for $t {
+        type Quick = Self;
+        #[inline(always)] fn quick(self) -> Self { self }
+        #[inline(always)] fn of_quick(q: Self) -> (Self, bool) { (q, false) }
+    })* };
+}
+always_right!(f64 Int<i32> Int<i64>);
 
 /// An integer in a formula: arithmetic wraps, as in PyTorch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, bytemuck::Pod, bytemuck::Zeroable)]

@@ -6,7 +6,7 @@ use super::pointwise::PointwiseOp;
 use crate::backend::pointwise::{GROUP, Loop};
 use crate::backend::simd::{Isa, IsaDispatch};
 use crate::dtype::Bool8;
-use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
+use crate::formula::{ARGS, Arith, Bits, Looped, Num, PARAMS};
 use crate::multiversion;
 
 /// A formula on floating point numbers.
@@ -84,10 +84,42 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    fn num_loop[F: NumFormula, T: Arith](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
+    fn num_loop[F: NumFormula, T: Looped](ins: &[&[T]], p: &[T], out: &mut [T]) {
+        if quick_loop::<F, T>(ins, p, out) {
+            redo::<F, T>(ins, p, out);
+        }
     }
 }
+
+/// The values of a formula without the algorithms for rare arguments; returns whether one of them was needed. For
+/// formulas without such algorithms it is the whole loop; see Note [Remainders of float32].
+#[inline(always)]
+fn quick_loop<F: NumFormula, T: Looped>(ins: &[&[T]], p: &[T], out: &mut [T]) -> bool {
+    let mut wrong = false;
+    each!(F::N, T::zero(), ins, p, out, |a, q| {
+        let (value, is_wrong) = T::of_quick(F::f(a.map(T::quick), q.map(T::quick)));
+        wrong |= is_wrong;
+        value
+    });
+    wrong
+}
+
+/// Elements that are computed anew with one that needs it.
+const REDONE: usize = 8 * GROUP;
+
+/// Computes anew the blocks in which an element needs the algorithms for rare arguments.
+#[inline(always)]
+fn redo<F: NumFormula, T: Looped>(ins: &[&[T]], p: &[T], out: &mut [T]) {
+    for (k, out) in out.chunks_mut(REDONE).enumerate() {
+        let mut blocks: [&[T]; ARGS] = [&[]; ARGS];
+        blocks.iter_mut().zip(ins).for_each(|(block, x)| *block = &x[k * REDONE..][..out.len()]);
+        let ins = &blocks;
+        if quick_loop::<F, T>(ins, p, out) {
+            each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
+        }
+    }
+}
+
 /// Numbers whose comparison result is `bool`.
 pub trait Compares: Arith<Bool = bool> {}
 impl<T: Arith<Bool = bool>> Compares for T {}
@@ -122,7 +154,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 pub const fn float<F: FloatFormula, T: Num>() -> Loop<T, T> {
     Loop::new(float_loop::<F, T>)
 }
-pub const fn num<F: NumFormula, T: Arith>() -> Loop<T, T> {
+pub const fn num<F: NumFormula, T: Looped>() -> Loop<T, T> {
     Loop::new(num_loop::<F, T>)
 }
 pub const fn truth<F: TruthFormula, T: Compares>() -> Loop<T, Bool8> {
@@ -248,4 +280,56 @@ macro_rules! rows {
         1 => Formula::d::<_, 1>(a, p),
         _ => Formula::d::<_, 2>(a, p),
     }) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::simd::force_isa;
+
+    struct Fmod;
+    struct Remainder;
+    struct FloorDiv;
+    macro_rules! divides {
+        ($($name:ident $f:ident;)*) => { $(impl NumFormula for $name {
+            const N: usize = 2;
+            #[inline(always)] fn f<E: Arith>([x, y, ..]: [E; ARGS], _: [E; PARAMS]) -> E { x.$f(y) }
+        })* };
+    }
+    divides! { Fmod fmod; Remainder remainder; FloorDiv floor_div; }
+
+    /// Runs the loop of a formula on the instruction set in use, and compares it with single elements.
+    fn expect_single_elements<F: NumFormula>(x: &[f32], y: &[f32]) {
+        let mut found = vec![0.0; x.len()];
+        num_loop::<F, f32>(&[x, y], &[], &mut found);
+        for ((&x, &y), &found) in x.iter().zip(y).zip(&found) {
+            let expected = F::f([x, y, 0.0, 0.0, 0.0], [0.0; PARAMS]);
+            let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+            assert!(same, "{x:e}, {y:e}: {found:e}, not {expected:e}");
+        }
+    }
+
+    #[test]
+    fn loops_of_remainders_give_the_bits_of_single_elements() {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            f32::from_bits(state ^ state >> 9)
+        };
+        let n = 40 * REDONE + GROUP;
+        let x: Vec<f32> = (0..n).map(|_| next()).collect();
+        // Divisors of every size, and small ones seldom enough that most blocks have none.
+        let wild: Vec<f32> = (0..n).map(|_| next()).collect();
+        let tame = |(i, x): (usize, &f32)| if i % 501 == 500 { x * 1e-20 } else { x * 0.3 };
+        let tame: Vec<f32> = x.iter().enumerate().map(tame).collect();
+        for isa in [Isa::Baseline, Isa::Avx2] {
+            force_isa(isa);
+            for y in [&wild, &tame] {
+                expect_single_elements::<Fmod>(&x, y);
+                expect_single_elements::<Remainder>(&x, y);
+                expect_single_elements::<FloorDiv>(&x, y);
+            }
+        }
+        force_isa(Isa::Avx512);
+    }
 }

@@ -75,15 +75,29 @@ pub trait Math: Real {
     fn m_fmod(self, y: Self) -> Self;
 }
 
-/// Note [Remainders of float32] In float64 a quotient of two float32 numbers below 2^28 is on the right side of every integer: it differs from
-/// one by at least 2^-52 of itself, or is one. So its integer part is that of the exact quotient; that times the divisor has at most 52 bits,
-/// and the rest is exact. Other quotients, infinities and NaN are left to the general algorithm, which takes a step for each bit.
+// Note [Remainders of float32] In float64 a quotient of two float32 numbers below 2^28 is on the right side of every
+// integer: it differs from one by at least 2^-52 of itself, or is one. So its integer part is that of the exact
+// quotient; that times the divisor has at most 52 bits, and the rest is exact. The same steps give NaN for infinite
+// dividends, for zero divisors and for NaN. Larger finite quotients are left to the general algorithm, which takes a
+// step for each bit. A loop that called it would not be vectorized. So loops over formulas first compute all elements
+// as `formula::Quick`, which only notes that a quotient was large, and afterwards compute anew the elements where one
+// was.
+
+/// C's `fmod`, and whether the quotient was too large for it; see Note [Remainders of float32].
 #[inline(always)]
-fn fmod_f32(x: f32, y: f32) -> f32 {
+pub fn quick_fmod_f32(x: f32, y: f32) -> (f32, bool) {
     let (a, b) = (x as f64, y as f64);
     let q = a / b;
     let r = (a - q.trunc() * b) as f32;
-    if (q.abs() < (1u64 << 28) as f64) & !r.is_nan() { r.copysign(x) } else { general_fmod(x, y) }
+    let r = if q.abs() < 1.0 { x } else { r.copysign(x) };
+    let is_large = (q.abs() >= (1u64 << 28) as f64) & (q.abs() < f64::INFINITY);
+    (r, is_large)
+}
+
+#[inline(always)]
+fn fmod_f32(x: f32, y: f32) -> f32 {
+    let (r, is_large) = quick_fmod_f32(x, y);
+    if is_large { general_fmod(x, y) } else { r }
 }
 
 #[cold]

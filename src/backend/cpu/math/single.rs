@@ -226,7 +226,7 @@ fn log_parts_mid(x: f64) -> (f64, f64) {
 }
 
 #[inline(always)]
-fn log_mid(x: f64) -> f64 {
+pub(super) fn log_mid(x: f64) -> f64 {
     let (k, log) = log_parts_mid(x);
     k * std::f64::consts::LN_2 + log
 }
@@ -309,7 +309,7 @@ fn half_turns(x: f32) -> (f64, f64, f64) {
 
 /// sin πt for |t| <= 1/2.
 #[inline(always)]
-fn sin_pi(t: f64) -> f64 {
+pub(super) fn sin_pi(t: f64) -> f64 {
     t * poly(t * t, double::MID_SIN_PI)
 }
 

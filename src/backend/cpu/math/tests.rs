@@ -122,6 +122,8 @@ accuracy! {
     erf_of_floats_is_within_two_ulps: f32 samples32 ulps32 m_erf, erf_f64, 1.5;
     erfc_of_floats_is_rounded_right: f32 samples32 ulps32 m_erfc, erfc_f64, 0.51;
     erfinv_of_floats_is_rounded_right: f32 samples32 ulps32 m_erfinv, erfinv_f64, 0.6;
+    lgamma_of_floats_is_rounded_right: f32 samples32 ulps32 m_lgamma, lgamma_f64, 0.501;
+    digamma_of_floats_is_rounded_right: f32 samples32 ulps32 m_digamma, digamma_f64, 0.51;
     exp_of_doubles_is_within_two_ulps: f64 samples64 ulps64 m_exp, f64::exp, 1.5;
     expm1_of_doubles_is_within_two_ulps: f64 samples64 ulps64 m_expm1, f64::exp_m1, 1.5;
     exp2_of_doubles_is_within_two_ulps: f64 samples64 ulps64 m_exp2, f64::exp2, 1.5;
@@ -428,6 +430,46 @@ fn gamma_functions_take_their_values_at_poles_and_infinities() {
     assert_eq!([0.0, -0.0].map(digamma_f64), [-f64::INFINITY, f64::INFINITY]);
     assert!([-1.0, -2.0, -1e17, -f64::INFINITY].iter().all(|&x| digamma_f64(x).is_nan()));
     assert_eq!(digamma_f64(f64::INFINITY), f64::INFINITY);
+}
+
+#[test]
+fn gamma_functions_of_floats_take_the_values_of_doubles_at_poles_and_infinities() {
+    let same = |a: f32, b: f64| a.to_bits() == (b as f32).to_bits() || a.is_nan() && b.is_nan();
+    for x in
+        [0.0, -0.0, 1.0, 2.0, 0.5, -1.0, -2.0, -30.0, -8388609.0, -1e20, f32::MAX, -f32::MAX, 1e-45, -1e-45]
+    {
+        assert!(same(lgamma_f32(x), lgamma_f64(x as f64)), "lgamma {x:e}: {:e}", lgamma_f32(x));
+        assert!(same(digamma_f32(x), digamma_f64(x as f64)), "digamma {x:e}: {:e}", digamma_f32(x));
+    }
+    for x in [f32::INFINITY, -f32::INFINITY, f32::NAN] {
+        assert!(
+            same(lgamma_f32(x), lgamma_f64(x as f64)) && same(digamma_f32(x), digamma_f64(x as f64)),
+            "{x}"
+        );
+    }
+}
+
+#[test]
+fn gamma_functions_of_floats_are_accurate_next_to_their_zeros() {
+    // Within 500 floats of a zero the error is that of the terms, except where the zero is a factor.
+    let around = |zero: f32| (0..1000).map(move |i| f32::from_bits(zero.to_bits() - 500 + i));
+    for x in [-2.457_024_7, -2.747_682_6, -3.143_580_9, -3.955_294_3].into_iter().flat_map(around) {
+        let (got, want) = (lgamma_f32(x) as f64, lgamma_f64(x as f64));
+        assert!(
+            (got - want).abs() < 2f64.powi(-24) * want.abs() + 2f64.powi(-43),
+            "{x:e}: {got:e} for {want:e}"
+        );
+    }
+    for x in [-0.504_083, -1.573_498_5, 1.461_632_1].into_iter().flat_map(around) {
+        let (got, want) = (digamma_f32(x) as f64, digamma_f64(x as f64));
+        assert!(
+            (got - want).abs() < 2f64.powi(-24) * want.abs() + 2f64.powi(-43),
+            "{x:e}: {got:e} for {want:e}"
+        );
+    }
+    for x in [1.0, 2.0].into_iter().flat_map(around) {
+        assert!(ulps32(lgamma_f32(x), lgamma_f64(x as f64)) < 0.501, "{x:e}");
+    }
 }
 
 #[test]

@@ -28,6 +28,19 @@ pub(super) fn poly<L: Lanes<Number = f64>, const N: usize>(x: L, c: [f64; N]) ->
     s
 }
 
+/// As [`poly`], in two shorter dependency chains.
+#[inline(always)]
+pub(super) fn poly_in_halves<const N: usize>(x: f64, c: [f64; N]) -> f64 {
+    let z = x * x;
+    let (mut high, mut low) = (c[N - 1], c[N - 2]);
+    let mut i = N - 2;
+    while i > 0 {
+        i -= 1;
+        (high, low) = (low, high * z + c[i]);
+    }
+    high * x + low
+}
+
 /// A constant.
 #[inline(always)]
 fn c<L: Lanes<Number = f64>>(v: f64) -> L {

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_1_PI, PI};
 
-use super::double::{log_f64, log1p_f64, nearest, poly};
+use super::double::{log_f64, log1p_f64, nearest, poly, poly_in_halves};
 use super::single::{log_mid, sin_pi};
 use super::trig::{cos_f64, sin_f64};
 use crate::formula::coefficients::double;
@@ -82,9 +82,9 @@ pub fn digamma_f64(x: f64) -> f64 {
 
 // Note [Gamma functions of float32] They are computed in float64, and selected from the values that all ranges give.
 // At t >= 1 a value comes from a polynomial with the zeros as factors, or from Stirling's series with coefficients
-// that fit all t beyond the polynomial's range. Other arguments are led to such t by Γ(x) = Γ(1 + x) / x for x in
-// 0..1, and by Γ(x) = π / (sin πx·Γ(1 - x)) for x < 0. Next to the zeros between the poles the two terms of the latter
-// nearly cancel; there the error is 2^-43 of the terms, which is several ulp for the floats closest to a zero.
+// that fit all t beyond the polynomial's range. Other arguments are led to such t: those in 0..1 by Γ(x) = Γ(1 + x) / x,
+// negative ones by Γ(x) = π / (sin πx·Γ(1 - x)). Next to the zeros between the poles the two terms of the latter nearly
+// cancel; there the error is 2^-43 of the terms, which is several ulp for the floats closest to a zero.
 
 /// The argument t >= 1 that x is led to, and how.
 struct Counterpart {
@@ -100,19 +100,6 @@ fn counterpart(x: f64) -> Counterpart {
     let is_reflected = x < 0.0;
     let moved = if x < 1.0 { 1.0 + x } else { x };
     Counterpart { t: if is_reflected { 1.0 - x } else { moved }, is_reflected, r: x - nearest(x) }
-}
-
-/// As [`poly`], in two shorter dependency chains.
-#[inline(always)]
-fn poly_in_halves<const N: usize>(x: f64, c: [f64; N]) -> f64 {
-    let z = x * x;
-    let (mut high, mut low) = (c[N - 1], c[N - 2]);
-    let mut i = N - 2;
-    while i > 0 {
-        i -= 1;
-        (high, low) = (low, high * z + c[i]);
-    }
-    high * x + low
 }
 
 /// log Γ(t) for t >= 1.

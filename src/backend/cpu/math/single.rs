@@ -1,7 +1,9 @@
 //! float32. The functions common in neural networks are computed in `f32`, the others in `f64`, where short
 //! polynomials suffice for full `f32` accuracy.
 
-use super::double::{at_least, at_most, integer_bits, log_ends, nearest, poly, pow_ends, pow2, reduce_log};
+use super::double::{
+    at_least, at_most, integer_bits, log_ends, nearest, poly, poly_in_halves, pow_ends, pow2, reduce_log,
+};
 use super::lanes::{Lanes, Lanes32};
 use super::trig::{acos_with, asin_with, atan2_with};
 use crate::formula::coefficients::{double, single};
@@ -284,8 +286,8 @@ pub fn atanh_f32(x: f32) -> f32 {
 
 // Note [Reduction of single precision angles] sin x = (-1)^n·sin πt where x/π = n + t. Only x/π modulo 2 matters, and
 // x is m·2^s with |m| < 2^50, 24 significant bits, and one of only four exponents s. So four constants 2^s/π modulo 2,
-// each split into parts of 29, 29 and 53 bits, cover every finite x. The products with the first two parts are exact,
-// and so is reducing them modulo 2. The total error is below 2^-60.
+// each split into parts of 29, 29 and 53 bits, cover every finite x. They are stored over 2^s, and so multiply x itself.
+// The products with the first two parts are exact, and so is reducing them modulo 2. The total error is below 2^-60.
 
 /// x/π modulo 2 as three addends, of which only the last is rounded.
 #[inline(always)]
@@ -300,39 +302,40 @@ fn half_turns(x: f32) -> (f64, f64, f64) {
         let high = if g3 { v[3] } else { v[2] };
         if g2 { high } else { low }
     };
-    let m = x * pick([1.0, 1.4901161193847656e-8, 2.220446049250313e-16, 3.308722450212111e-24]);
-    let p0 = m * pick(double::TURNS_HIGH);
-    let p1 = m * pick(double::TURNS_MIDDLE);
-    let p2 = m * pick(double::TURNS_LOW);
+    let p0 = x * pick(double::TURNS_HIGH);
+    let p1 = x * pick(double::TURNS_MIDDLE);
+    let p2 = x * pick(double::TURNS_LOW);
     (p0 - ((p0 + ROUND_EVEN) - ROUND_EVEN), p1 - ((p1 + ROUND_EVEN) - ROUND_EVEN), p2)
 }
 
-/// sin πt for |t| <= 1/2.
+/// sin πt for |t| <= 1/2, with short dependency chains as in [`erf_f32`].
 #[inline(always)]
 pub(super) fn sin_pi(t: f64) -> f64 {
-    t * poly(t * t, double::MID_SIN_PI)
+    let [p0, p1, p2, p3, p4, p5, p6] = double::MID_SIN_PI;
+    let z = t * t;
+    let z2 = z * z;
+    t * ((p0 + p1 * z) + z2 * ((p2 + p3 * z) + z2 * ((p4 + p5 * z) + z2 * p6)))
 }
 
-/// `v`, negated for odd n.
+/// `v`, negated if the integer nearest to y is odd.
 #[inline(always)]
-fn flip_if_odd(v: f64, n: f64) -> f64 {
-    f64::from_bits(v.to_bits() ^ integer_bits(n) << 63)
+fn flip_if_odd(v: f64, y: f64) -> f64 {
+    f64::from_bits(v.to_bits() ^ integer_bits(y) << 63)
 }
 
 #[inline(always)]
 pub fn sin_f32(x: f32) -> f32 {
     let (p0, p1, p2) = half_turns(x);
-    let n = nearest(p0 + p1);
-    let v = flip_if_odd(sin_pi(((p0 - n) + p1) + p2), n) as f32;
-    if x == 0.0 { x } else { v }
+    let sum = p0 + p1;
+    flip_if_odd(sin_pi(((p0 - nearest(sum)) + p1) + p2), sum) as f32
 }
 
 #[inline(always)]
 pub fn cos_f32(x: f32) -> f32 {
     // cos πu = sin π(u + 1/2)
     let (p0, p1, p2) = half_turns(x);
-    let n = nearest(p0 + p1 + 0.5);
-    flip_if_odd(sin_pi(((p0 - (n - 0.5)) + p1) + p2), n) as f32
+    let sum = p0 + p1 + 0.5;
+    flip_if_odd(sin_pi(((p0 - (nearest(sum) - 0.5)) + p1) + p2), sum) as f32
 }
 
 #[inline(always)]
@@ -343,8 +346,7 @@ pub fn tan_f32(x: f32) -> f32 {
     let t = s + p2;
     // cos πt = sin π(1/2 - |t|), which needs full relative accuracy too when small.
     let c = (0.5 - s.abs()) - p2.copysign(p2 * s);
-    let v = (sin_pi(t) / sin_pi(c)) as f32;
-    if x == 0.0 { x } else { v }
+    (sin_pi(t) / sin_pi(c)) as f32
 }
 
 #[inline(always)]

@@ -161,17 +161,22 @@ pub fn tanh_f64(x: f64) -> f64 {
 
 /// x = 2^k·m with m between √(1/2) and √2, for positive finite x.
 #[inline(always)]
-pub(super) fn reduce_log<L: Lanes<Number = f64>>(x: L) -> (L, L) {
+fn reduce_log<L: Lanes<Number = f64>>(x: L) -> (L, L) {
+    let denormal = x.less(c(f64::MIN_POSITIVE));
+    let (k, m) = reduce_log_of_normal(L::select(denormal, x * c(18014398509481984.0), x));
+    (L::select(denormal, k - c(54.0), k), m)
+}
+
+/// As [`reduce_log`], for normal x, such as every positive float32 is in float64.
+#[inline(always)]
+pub(super) fn reduce_log_of_normal<L: Lanes<Number = f64>>(x: L) -> (L, L) {
     const SQRT_HALF: u64 = 0x3fe6a09e667f3bcd;
     const ONE: u64 = 0x3ff0000000000000;
     let bits = |v: u64| c::<L>(f64::from_bits(v));
-    let denormal = x.less(c(f64::MIN_POSITIVE));
-    let y = L::select(denormal, x * c(18014398509481984.0), x);
-    let e = y.add_bits(bits(ONE - SQRT_HALF)).shr_bits(52);
-    let m = y.sub_bits(e.sub_bits(bits(1023)).shl_bits(52));
+    let e = x.add_bits(bits(ONE - SQRT_HALF)).shr_bits(52);
+    let m = x.sub_bits(e.sub_bits(bits(1023)).shl_bits(52));
     // As the low bits of 2^52, `e` becomes a double without an integer conversion.
-    let k = bits(0x4330000000000000).or_bits(e) - c(4503599627370496.0 + 1023.0);
-    (L::select(denormal, k - c(54.0), k), m)
+    (bits(0x4330000000000000).or_bits(e) - c(4503599627370496.0 + 1023.0), m)
 }
 
 /// Extends the logarithm of positive finite numbers to all x.

@@ -82,9 +82,10 @@ pub fn digamma_f64(x: f64) -> f64 {
 
 // Note [Gamma functions of float32] They are computed in float64, and selected from the values that all ranges give.
 // At t >= 1 a value comes from a polynomial with the zeros as factors, or from Stirling's series with coefficients
-// that fit all t beyond the polynomial's range. Other arguments are led to such t: those in 0..1 by Γ(x) = Γ(1 + x) / x,
-// negative ones by Γ(x) = π / (sin πx·Γ(1 - x)). Next to the zeros between the poles the two terms of the latter nearly
-// cancel; there the error is 2^-43 of the terms, which is several ulp for the floats closest to a zero.
+// that fit all t beyond the polynomial's range. Other arguments are led to such t: those in 0..1 by
+// Γ(x) = Γ(1 + x) / x, negative ones by Γ(x) = π / (sin πx·Γ(1 - x)). Next to the zeros between the poles the two
+// terms of the latter nearly cancel; there the error is 2^-43 of the terms, which is several ulp for the floats
+// closest to a zero.
 
 /// The argument t >= 1 that x is led to, and how.
 struct Counterpart {

@@ -1,11 +1,14 @@
 //! float32. The functions common in neural networks are computed in `f32`, the others in `f64`, where short
 //! polynomials suffice for full `f32` accuracy.
 
+use std::f64::consts::{FRAC_PI_2, PI};
+
 use super::double::{
-    at_least, at_most, integer_bits, log_ends, nearest, poly, poly_in_halves, pow_ends, pow2, reduce_log,
+    at_least, at_most, integer_bits, log_ends, nearest, poly, poly_in_halves, pow_ends, pow2,
+    reduce_log_of_normal,
 };
 use super::lanes::{Lanes, Lanes32};
-use super::trig::{acos_with, asin_with, atan2_with};
+use super::trig::angle;
 use crate::formula::coefficients::{double, single};
 
 /// Adding this to |x| < 2^22 rounds x to an integer, held in the low bits of the sum.
@@ -216,14 +219,14 @@ fn exp_mid(x: f64) -> f64 {
     (1.0 + (r + r * r * q)) * pow2(n)
 }
 
-/// The logarithm of a positive finite x as k·ln 2 plus the second value, in float64, with error 2^-44.
+/// The logarithm of a normal positive x as k·ln 2 plus the second value, in float64, with error 2^-44.
 #[inline(always)]
 fn log_parts_mid(x: f64) -> (f64, f64) {
-    let (k, m) = reduce_log(x);
+    let (k, m) = reduce_log_of_normal(x);
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    let p = poly(z, double::MID_LOG);
+    let p = poly_in_halves(z, double::MID_LOG);
     (k, 2.0 * s + s * z * p)
 }
 
@@ -286,8 +289,9 @@ pub fn atanh_f32(x: f32) -> f32 {
 
 // Note [Reduction of single precision angles] sin x = (-1)^n·sin πt where x/π = n + t. Only x/π modulo 2 matters, and
 // x is m·2^s with |m| < 2^50, 24 significant bits, and one of only four exponents s. So four constants 2^s/π modulo 2,
-// each split into parts of 29, 29 and 53 bits, cover every finite x. They are stored over 2^s, and so multiply x itself.
-// The products with the first two parts are exact, and so is reducing them modulo 2. The total error is below 2^-60.
+// each split into parts of 29, 29 and 53 bits, cover every finite x. They are stored over 2^s, to be multiplied by x
+// itself. The products with the first two parts are exact, and so is reducing them modulo 2. The total error is below
+// 2^-60.
 
 /// x/π modulo 2 as three addends, of which only the last is rounded.
 #[inline(always)]
@@ -349,24 +353,42 @@ pub fn tan_f32(x: f32) -> f32 {
     (sin_pi(t) / sin_pi(c)) as f32
 }
 
+/// For a = |x|: whether a > 1/2, and the arcsine of a, or in that case of √((1 - a)/2), which is half the arccosine.
+#[inline(always)]
+fn arc(a: f64) -> (bool, f64) {
+    let far = a > 0.5;
+    let z = if far { (1.0 - a) * 0.5 } else { a * a };
+    let s = if far { z.sqrt() } else { a };
+    (far, s + s * z * poly_in_halves(z, double::MID_ASIN))
+}
+
 #[inline(always)]
 pub fn asin_f32(x: f32) -> f32 {
-    asin_with(x as f64, double::MID_ASIN) as f32
+    let x = x as f64;
+    let (far, v) = arc(x.abs());
+    (if far { FRAC_PI_2 - 2.0 * v } else { v }).copysign(x) as f32
 }
 
 #[inline(always)]
 pub fn acos_f32(x: f32) -> f32 {
-    acos_with(x as f64, double::MID_ASIN) as f32
+    let x = x as f64;
+    let (far, v) = arc(x.abs());
+    let end = if x < 0.0 { PI - 2.0 * v } else { 2.0 * v };
+    (if far { end } else { FRAC_PI_2 - v.copysign(x) }) as f32
 }
 
 #[inline(always)]
 pub fn atan_f32(x: f32) -> f32 {
-    atan2_with(x as f64, 1.0, double::MID_ATAN) as f32
+    (angle(x.abs() as f64, 1.0, double::MID_ATAN) as f32).copysign(x)
 }
 
 #[inline(always)]
 pub fn atan2_f32(y: f32, x: f32) -> f32 {
-    atan2_with(y as f64, x as f64, double::MID_ATAN) as f32
+    let (y, x) = (y as f64, x as f64);
+    // Numbers beyond those of float32 stand for infinities, whose quotient is 1, and for a zero that can divide.
+    let v = angle(at_most(y.abs(), 1e300), at_least(at_most(x.abs(), 1e300), 1e-300), double::MID_ATAN);
+    let v = if x.is_sign_negative() { PI - v } else { v };
+    v.copysign(y) as f32
 }
 
 /// erfc as e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x >= 1/2 to a short interval.
@@ -396,9 +418,13 @@ pub fn pow_f32(x: f32, y: f32) -> f32 {
 pub fn erfinv_f32(x: f32) -> f32 {
     let x = x as f64;
     let w = -log_mid((1.0 - x) * (1.0 + x));
-    let near = poly(w, double::MID_ERFINV_NEAR);
-    let far = poly(w.sqrt(), double::MID_ERFINV_FAR);
-    let v = x * if w < 5.0 { near } else { far };
+    let near = w < 5.0;
+    // To select coefficients is less work than to evaluate a second polynomial.
+    let mut c = double::MID_ERFINV_FAR;
+    for (c, n) in c.iter_mut().zip(double::MID_ERFINV_NEAR) {
+        *c = if near { n } else { *c };
+    }
+    let v = x * poly_in_halves(if near { w } else { w.sqrt() }, c);
     let v = if x.abs() == 1.0 { x * f64::INFINITY } else { v };
     (if x.abs() <= 1.0 { v } else { f64::NAN }) as f32
 }

@@ -120,13 +120,11 @@ pub fn tan_f64(x: f64) -> f64 {
 
 /// (atan q - q) / q³ in powers of q², for |q| <= tan π/8.
 const ATAN: [f64; 12] = double::ATAN;
-/// (asin s - s) / s³ in powers of s², for |s| <= 1/2.
-const ASIN: [f64; 13] = double::ASIN;
 
 /// The angle of the point (x, y) in the first quadrant; not both coordinates may be zero or infinite. `c` is [`ATAN`],
 /// or fewer coefficients for float32.
 #[inline(always)]
-fn angle<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
+pub(super) fn angle<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
     // Rotate by π/4 or π/2 if the angle is larger than π/8 or 3π/8.
     let steep = y > x * double::TAN_3_PI_8;
     let middle = (y > x * double::TAN_PI_8) & !steep;
@@ -170,7 +168,7 @@ pub fn atan_f64(x: f64) -> f64 {
 
 /// The angle of the point (x, y), as C99 defines it for zeros and infinities.
 #[inline(always)]
-pub(super) fn atan2_with<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
+pub fn atan2_f64(y: f64, x: f64) -> f64 {
     let (ay, ax) = (y.abs(), x.abs());
     // Scale to avoid overflow of the sum and underflow of the quotient.
     let largest = if ay > ax { ay } else { ax };
@@ -183,7 +181,7 @@ pub(super) fn atan2_with<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
     };
     let infinite = (ay == f64::INFINITY) & (ax == f64::INFINITY);
     let origin = largest == 0.0;
-    let v = angle(if infinite { 1.0 } else { ay * s }, if infinite | origin { 1.0 } else { ax * s }, c);
+    let v = angle(if infinite { 1.0 } else { ay * s }, if infinite | origin { 1.0 } else { ax * s }, ATAN);
     let v = if x.is_sign_negative() { PI.hi - (v - PI.lo) } else { v };
     let v = v.copysign(y);
     if x.is_nan() | y.is_nan() { f64::NAN } else { v }
@@ -192,45 +190,30 @@ pub(super) fn atan2_with<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
 /// For a = |x|: whether a > 1/2, and in that case √((1 - a)/2) as a double-double, whose arcsine is half the arccosine
 /// of a; otherwise a itself. The third value is the tail of its arcsine.
 #[inline(always)]
-fn reduce_arc<const N: usize>(a: f64, c: [f64; N]) -> (bool, Dd, f64) {
+fn reduce_arc(a: f64) -> (bool, Dd, f64) {
     let far = a > 0.5;
     let z = if far { (1.0 - a) * 0.5 } else { a * a };
     let root = Dd { hi: z, lo: 0.0 }.sqrt();
     let s = if far { root.hi } else { a };
-    (far, Dd { hi: s, lo: if far { root.lo } else { 0.0 } }, s * z * poly(z, c))
+    (far, Dd { hi: s, lo: if far { root.lo } else { 0.0 } }, s * z * poly(z, double::ASIN))
 }
 
 #[inline(always)]
-pub(super) fn asin_with<const N: usize>(x: f64, c: [f64; N]) -> f64 {
-    let (far, s, tail) = reduce_arc(x.abs(), c);
+pub fn asin_f64(x: f64) -> f64 {
+    let (far, s, tail) = reduce_arc(x.abs());
     let v =
         if far { FRAC_PI_2.hi - (2.0 * s.hi - (FRAC_PI_2.lo - 2.0 * (s.lo + tail))) } else { s.hi + tail };
     v.copysign(x)
 }
 
 #[inline(always)]
-pub(super) fn acos_with<const N: usize>(x: f64, c: [f64; N]) -> f64 {
-    let (far, s, tail) = reduce_arc(x.abs(), c);
+pub fn acos_f64(x: f64) -> f64 {
+    let (far, s, tail) = reduce_arc(x.abs());
     let negative = x < 0.0;
     let near = if negative { s.hi + (FRAC_PI_2.lo + tail) } else { (FRAC_PI_2.lo - tail) - s.hi };
     let half = s.hi + (s.lo + tail);
     let end = if negative { PI.hi - (2.0 * half - PI.lo) } else { 2.0 * half };
     if far { end } else { FRAC_PI_2.hi + near }
-}
-
-#[inline(always)]
-pub fn atan2_f64(y: f64, x: f64) -> f64 {
-    atan2_with(y, x, ATAN)
-}
-
-#[inline(always)]
-pub fn asin_f64(x: f64) -> f64 {
-    asin_with(x, ASIN)
-}
-
-#[inline(always)]
-pub fn acos_f64(x: f64) -> f64 {
-    acos_with(x, ASIN)
 }
 
 /// The cosine and the sine of 2π·u, for u in 0..1.

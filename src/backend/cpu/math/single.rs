@@ -290,14 +290,13 @@ pub fn atanh_f32(x: f32) -> f32 {
 // Note [Reduction of single precision angles] sin x = (-1)^n·sin πt where x/π = n + t. Only x/π modulo 2 matters, and
 // x is m·2^s with |m| < 2^50, 24 significant bits, and one of only four exponents s. So four constants 2^s/π modulo 2,
 // each split into parts of 29, 29 and 53 bits, cover every finite x. They are stored over 2^s, to be multiplied by x
-// itself. The products with the first two parts are exact, and so is reducing them modulo 2. The total error is below
-// 2^-60.
+// itself. The products with the first two parts are exact, and the integer n nearest to their sum cancels the first
+// exactly. The total error is below 2^-60. The sum is below 2^49, where numbers are 1/16 apart, so |t| may exceed 1/2
+// by 1/32; the polynomial is accurate enough there.
 
-/// x/π modulo 2 as three addends, of which only the last is rounded.
+/// x/π as three addends, but for a multiple of 2. Only the last is rounded.
 #[inline(always)]
 fn half_turns(x: f32) -> (f64, f64, f64) {
-    /// Adding this to |x| < 2^51 rounds x to an even integer.
-    const ROUND_EVEN: f64 = 13510798882111488.0;
     let x = x as f64;
     let a = x.abs();
     let (g1, g2, g3) = (a >= 1125899906842624.0, a >= 7.555786372591432e22, a >= 5.070602400912918e30);
@@ -306,10 +305,7 @@ fn half_turns(x: f32) -> (f64, f64, f64) {
         let high = if g3 { v[3] } else { v[2] };
         if g2 { high } else { low }
     };
-    let p0 = x * pick(double::TURNS_HIGH);
-    let p1 = x * pick(double::TURNS_MIDDLE);
-    let p2 = x * pick(double::TURNS_LOW);
-    (p0 - ((p0 + ROUND_EVEN) - ROUND_EVEN), p1 - ((p1 + ROUND_EVEN) - ROUND_EVEN), p2)
+    (x * pick(double::TURNS_HIGH), x * pick(double::TURNS_MIDDLE), x * pick(double::TURNS_LOW))
 }
 
 /// sin πt for |t| <= 1/2, with short dependency chains as in [`erf_f32`].

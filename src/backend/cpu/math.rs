@@ -80,7 +80,7 @@ pub trait Math: Real {
 // quotient; that times the divisor has at most 52 bits, and the rest is exact. The same steps give NaN for infinite
 // dividends, for zero divisors and for NaN. Larger finite quotients are left to the general algorithm, which takes a
 // step for each bit. A loop that called it would not be vectorized. So loops over formulas first compute all elements
-// as `formula::Quick`, which only notes that a quotient was large, and afterwards compute anew the elements where one
+// as `formula::Quick`, which only notes that a quotient was large, and afterwards compute anew the blocks in which one
 // was.
 
 /// C's `fmod`, and whether the quotient was too large for it; see Note [Remainders of float32].
@@ -89,6 +89,7 @@ pub fn quick_fmod_f32(x: f32, y: f32) -> (f32, bool) {
     let (a, b) = (x as f64, y as f64);
     let q = a / b;
     let r = (a - q.trunc() * b) as f32;
+    // An infinite divisor leaves x, but its product is NaN.
     let r = if q.abs() < 1.0 { x } else { r.copysign(x) };
     let is_large = (q.abs() >= (1u64 << 28) as f64) & (q.abs() < f64::INFINITY);
     (r, is_large)

@@ -30,6 +30,12 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
     of(out.device())?.fill(out, value)
 }
 
+/// Writes the elements at each position of `parts`, in turn, to the last dimension of dense `out`. False if there is no
+/// kernel for it.
+pub fn interleave(parts: &[View], out: View) -> Result<bool> {
+    of(same_device(parts.iter().copied().chain([out]))?)?.interleave(parts, out)
+}
+
 /// Adds `src` to `out`, in which several indices may refer to one element.
 pub fn accumulate(src: View, out: View) -> Result<()> {
     of(same_device([out, src])?)?.accumulate(src, out)

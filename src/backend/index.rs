@@ -1,7 +1,9 @@
 //! Indexing with data-dependent positions: gather and scatter by lists, along a dimension, and by masks.
 
+use bytemuck::cast;
+
 use super::{View, of, same_device};
-use crate::dtype::{Element, Scalar};
+use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 #[cfg(feature = "gpu")]
@@ -68,6 +70,7 @@ impl Combine {
     pub fn apply<T: Element>(self, old: T, new: T) -> T {
         match self {
             Combine::Set => new,
+            Combine::Add if matches!(T::DTYPE, DType::F32) => cast(cast::<T, f32>(old) + cast::<T, f32>(new)),
             Combine::Add if T::DTYPE.is_float() => T::from_f64(old.to_f64() + new.to_f64()),
             Combine::Add => T::from_i64(old.to_i64().wrapping_add(new.to_i64())),
             _ => self.apply_rare(old, new),
@@ -195,6 +198,19 @@ impl Found {
 /// Finds the true elements of a dense mask; synchronizes with a GPU.
 pub fn find(mask: View) -> Result<Found> {
     of(mask.device())?.find(mask)
+}
+
+/// For each row of a dense int64 index the sum of the rows of dense `table` that it lists, each times its factor. False
+/// if there is no kernel for it.
+pub fn sum_bags(table: View, index: View, factors: Option<View>, out: View) -> Result<bool> {
+    let device = same_device([table, index, out].into_iter().chain(factors))?;
+    of(device)?.sum_bags(table, index, factors, out)
+}
+
+/// Adds to dense int64 `counts` how often each of its positions occurs in a dense int64 index without others. False if
+/// there is no kernel for it.
+pub fn bincount(index: View, counts: View) -> Result<bool> {
+    of(same_device([index, counts])?)?.bincount(index, counts)
 }
 
 /// The positions of the true elements in ascending order, as int64.

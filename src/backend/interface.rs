@@ -146,6 +146,10 @@ pub trait Backend: Sync {
     fn copy(&self, src: View, out: View) -> Result<()>;
     fn fill(&self, out: View, value: Scalar) -> Result<()>;
     fn accumulate(&self, src: View, out: View) -> Result<()>;
+    /// Where copies are deferred they are parts of a group, so that they stay copies there.
+    fn interleave(&self, _parts: &[View], _out: View) -> Result<bool> {
+        Ok(false)
+    }
     fn pointwise(
         &self,
         program: &Program,
@@ -266,6 +270,12 @@ pub trait Backend: Sync {
     fn scatter(&self, x: View, grid: &IndexGrid, values: View, how: Combine) -> Result<()>;
     fn gather_along(&self, x: View, dim: usize, pick: Pick, out: View) -> Result<()>;
     fn scatter_along(&self, out: View, dim: usize, pick: Pick, src: View, how: Combine) -> Result<()>;
+    fn sum_bags(&self, _table: View, _index: View, _factors: Option<View>, _out: View) -> Result<bool> {
+        Ok(false)
+    }
+    fn bincount(&self, _index: View, _counts: View) -> Result<bool> {
+        Ok(false)
+    }
     fn sum_rows(
         &self,
         g: View,

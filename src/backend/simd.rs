@@ -7,6 +7,9 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
 /// The instruction sets that kernels are compiled for, in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
@@ -33,15 +36,19 @@ pub fn isa() -> Isa {
 pub fn best_isa() -> Isa {
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512f")
+        let avx2 = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("f16c");
+        if avx2
+            && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("fma")
         {
             return Isa::Avx512;
         }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        if avx2 {
             return Isa::Avx2;
         }
     }
@@ -100,6 +107,67 @@ impl IsaDispatch {
     #[inline(always)]
     pub fn isa(self) -> Isa {
         self.0
+    }
+}
+
+/// Widens float16 to float32.
+pub fn widen_f16(src: &[f16], out: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if isa() >= Isa::Avx2 {
+        // SAFETY: best_isa() returns Avx2 or more only if F16C is present.
+        return unsafe { f16c::widen(src, out) };
+    }
+    src.convert_to_f32_slice(out);
+}
+
+/// Rounds float32 to float16.
+pub fn narrow_f16(src: &[f32], out: &mut [f16]) {
+    #[cfg(target_arch = "x86_64")]
+    if isa() >= Isa::Avx2 {
+        // SAFETY: as above.
+        return unsafe { f16c::narrow(src, out) };
+    }
+    out.convert_from_f32_slice(src);
+}
+
+/// Conversions by instructions that the vectorizer does not use.
+#[cfg(target_arch = "x86_64")]
+mod f16c {
+    use std::arch::x86_64::{_MM_FROUND_TO_NEAREST_INT, _mm256_cvtph_ps, _mm256_cvtps_ph};
+
+    use bytemuck::{Zeroable, cast};
+    use half::f16;
+
+    const LANES: usize = 8;
+
+    #[target_feature(enable = "avx2,f16c")]
+    pub(super) fn widen(src: &[f16], out: &mut [f32]) {
+        for (to, from) in out.chunks_mut(LANES).zip(src.chunks(LANES)) {
+            let wide = |x: [f16; LANES]| -> [f32; LANES] { cast(_mm256_cvtph_ps(cast(x))) };
+            if let (Ok(to), Ok(from)) = (<&mut [f32; LANES]>::try_from(&mut *to), from.try_into()) {
+                *to = wide(from);
+            } else {
+                let mut last = [f16::zeroed(); LANES];
+                last[..from.len()].copy_from_slice(from);
+                to.copy_from_slice(&wide(last)[..to.len()]);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2,f16c")]
+    pub(super) fn narrow(src: &[f32], out: &mut [f16]) {
+        for (to, from) in out.chunks_mut(LANES).zip(src.chunks(LANES)) {
+            let round = |x: [f32; LANES]| -> [f16; LANES] {
+                cast(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(cast(x)))
+            };
+            if let (Ok(to), Ok(from)) = (<&mut [f16; LANES]>::try_from(&mut *to), from.try_into()) {
+                *to = round(from);
+            } else {
+                let mut last = [0.0; LANES];
+                last[..from.len()].copy_from_slice(from);
+                to.copy_from_slice(&round(last)[..to.len()]);
+            }
+        }
     }
 }
 

@@ -165,8 +165,15 @@ macro_rules! arith_float {
         #[inline(always)] fn and(a: bool, b: bool) -> bool { a & b }
         #[inline(always)] fn or(a: bool, b: bool) -> bool { a | b }
         #[inline(always)] fn select(c: bool, yes: Self, no: Self) -> Self { if c { yes } else { no } }
-        #[inline(always)] fn maximum(self, o: Self) -> Self { if (self > o) | (self != self) { self } else { o } }
-        #[inline(always)] fn minimum(self, o: Self) -> Self { if (self < o) | (self != self) { self } else { o } }
+        // The first choice is one instruction, in which NaN gives `o`.
+        #[inline(always)] fn maximum(self, o: Self) -> Self {
+            let larger = if self > o { self } else { o };
+            if self != self { self } else { larger }
+        }
+        #[inline(always)] fn minimum(self, o: Self) -> Self {
+            let smaller = if self < o { self } else { o };
+            if self != self { self } else { smaller }
+        }
         #[inline(always)] fn abs(self) -> Self { $t::abs(self) }
         #[inline(always)] fn floor_div(self, o: Self) -> Self { floored(self, o, Math::m_fmod(self, o)) }
         #[inline(always)] fn trunc_div(self, o: Self) -> Self { Math::m_trunc(self / o) }
@@ -300,11 +307,12 @@ always_right!(f64 Int<i32> Int<i64>);
 pub struct Int<T>(pub T);
 
 macro_rules! arith_int {
-    ($($t:ident)*) => { $(
+    ($($t:ident $abs:expr;)*) => { $(
         impl Add for Int<$t> { type Output = Self; #[inline(always)] fn add(self, o: Self) -> Self { Int(self.0.wrapping_add(o.0)) } }
         impl Sub for Int<$t> { type Output = Self; #[inline(always)] fn sub(self, o: Self) -> Self { Int(self.0.wrapping_sub(o.0)) } }
         impl Mul for Int<$t> { type Output = Self; #[inline(always)] fn mul(self, o: Self) -> Self { Int(self.0.wrapping_mul(o.0)) } }
         impl Neg for Int<$t> { type Output = Self; #[inline(always)] fn neg(self) -> Self { Int(self.0.wrapping_neg()) } }
+        #[allow(unused_comparisons, reason = "unsigned types are never negative")]
         impl Arith for Int<$t> {
             type Bool = bool;
             #[inline(always)] fn lit(v: f64) -> Self { Int(v as $t) }
@@ -317,7 +325,7 @@ macro_rules! arith_int {
             #[inline(always)] fn select(c: bool, yes: Self, no: Self) -> Self { if c { yes } else { no } }
             #[inline(always)] fn maximum(self, o: Self) -> Self { self.max(o) }
             #[inline(always)] fn minimum(self, o: Self) -> Self { self.min(o) }
-            #[inline(always)] fn abs(self) -> Self { Int(self.0.wrapping_abs()) }
+            #[inline(always)] fn abs(self) -> Self { Int($abs(self.0)) }
             // Drivers reject zero divisors before the loop; the 0 here only makes the loop total.
             #[inline(always)] fn floor_div(self, o: Self) -> Self {
                 if o.0 == 0 { return Int(0); }
@@ -332,6 +340,7 @@ macro_rules! arith_int {
             }
             #[inline(always)] fn fmod(self, o: Self) -> Self { Int(if o.0 == 0 { 0 } else { self.0.wrapping_rem(o.0) }) }
         }
+        #[allow(unused_comparisons, reason = "unsigned types are never negative")]
         impl Bits for Int<$t> {
             #[inline(always)] fn bit_and(self, o: Self) -> Self { Int(self.0 & o.0) }
             #[inline(always)] fn bit_or(self, o: Self) -> Self { Int(self.0 | o.0) }
@@ -343,14 +352,14 @@ macro_rules! arith_int {
                 Int(self.0 >> if o.0 < 0 || o.0 >= $t::BITS as $t { $t::BITS as $t - 1 } else { o.0 })
             }
             #[inline(always)] fn gcd(self, o: Self) -> Self {
-                let (mut a, mut b) = (self.0.wrapping_abs(), o.0.wrapping_abs());
+                let (mut a, mut b) = ($abs(self.0), $abs(o.0));
                 while b != 0 { (a, b) = (b, a.wrapping_rem(b)); }
                 Int(a)
             }
         }
     )* };
 }
-arith_int!(i32 i64);
+arith_int! { i32 i32::wrapping_abs; i64 i64::wrapping_abs; u8 std::convert::identity::<u8>; }
 
 /// Integer-only operations.
 pub trait Bits: Arith {

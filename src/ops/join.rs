@@ -136,8 +136,11 @@ fn stack_impl(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         layout.strides.insert(d, step);
     }
     let out = Tensor::empty_dense(layout, dtype, tensors[0].device())?;
-    for (i, t) in tensors.iter().enumerate() {
-        copy::copy(t.raw(), View { layout: &out.layout().select(d, i), ..out.raw() })?;
+    let parts: SmallVec<[View; 4]> = tensors.iter().map(Tensor::raw).collect();
+    if d < model.len() || !copy::interleave(&parts, out.raw())? {
+        for (i, t) in tensors.iter().enumerate() {
+            copy::copy(t.raw(), View { layout: &out.layout().select(d, i), ..out.raw() })?;
+        }
     }
     let inputs: SmallVec<[&Tensor; 4]> = tensors.iter().collect();
     record(out, &inputs, |_| Stack { dim: d, count: tensors.len() })

@@ -236,15 +236,33 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
             ensure!(indices.iter().flatten().all(|i| t.overlap(i) == Overlap::Apart), overlap_error());
         }
     }
-    let result = if grad_enabled() && tracked {
+    let apart = |v: &Value| !matches!(v, Value::Tensor(input) if input.overlap(&t) != Overlap::Apart);
+    let target = t.is_contiguous() && writes_to_target(op.name) && values[1..].iter().all(apart);
+    let result = if target || grad_enabled() && tracked {
         let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
-        values[0] = Value::Tensor(t.copy_with_history()?);
+        values[0] = Value::Tensor(if target { t.as_target()? } else { t.copy_with_history()? });
         evaluate(op, overload, &values)?.tensor()?
     } else {
         evaluate(op, overload, values)?.tensor()?
     };
     store(&t, &result, op.name)?;
     Ok(t)
+}
+
+/// Whether an operation writes to [`Tensor::writable`] and saves nothing of its first argument: Note [Targets].
+fn writes_to_target(name: &str) -> bool {
+    matches!(
+        name,
+        "index_add"
+            | "index_copy"
+            | "index_fill"
+            | "index_put"
+            | "masked_fill"
+            | "put"
+            | "scatter"
+            | "scatter_add"
+            | "scatter_reduce"
+    )
 }
 
 /// Whether an operation in place writes elements at other indices than it reads them, so that no input may share memory.

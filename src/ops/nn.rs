@@ -1,6 +1,7 @@
 //! Operations of `nn.functional` outside the families, and helpers shared by the families.
 
 mod attention;
+mod bags;
 mod dropout;
 mod embedding;
 mod interpolate;
@@ -61,14 +62,22 @@ pub(super) fn axes(values: [i64; 3], n: usize, fill: usize) -> [usize; 3] {
     std::array::from_fn(|a| if a < 3 - n { fill } else { values[a].max(0) as usize })
 }
 
-pub static OPS: &[Op] =
-    &Op::concat::<
-        {
-            attention::OPS.len()
-                + dropout::OPS.len()
-                + embedding::OPS.len()
-                + interpolate::OPS.len()
-                + pad::OPS.len()
-                + recurrent::OPS.len()
-        },
-    >(&[attention::OPS, dropout::OPS, embedding::OPS, interpolate::OPS, pad::OPS, recurrent::OPS]);
+pub static OPS: &[Op] = &Op::concat::<
+    {
+        attention::OPS.len()
+            + dropout::OPS.len()
+            + bags::OPS.len()
+            + embedding::OPS.len()
+            + interpolate::OPS.len()
+            + pad::OPS.len()
+            + recurrent::OPS.len()
+    },
+>(&[
+    attention::OPS,
+    bags::OPS,
+    dropout::OPS,
+    embedding::OPS,
+    interpolate::OPS,
+    pad::OPS,
+    recurrent::OPS,
+]);

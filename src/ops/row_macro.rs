@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::pointwise::PointwiseOp;
-use crate::backend::pointwise::{GROUP, Loop};
+use crate::backend::pointwise::{Byte, GROUP, Loop};
 use crate::backend::simd::{Isa, IsaDispatch};
 use crate::dtype::Bool8;
 use crate::formula::{ARGS, Arith, Bits, Looped, Num, PARAMS};
@@ -134,6 +134,26 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
+/// The bytes of operands, each at most its limit, which is 1 for a bool: any byte but 0 is true. See Note [Bytes].
+#[inline(always)]
+fn limited(a: [Byte; ARGS], limits: [Byte; PARAMS]) -> [Byte; ARGS] {
+    std::array::from_fn(|k| if k < PARAMS { a[k].minimum(limits[k]) } else { a[k] })
+}
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn num_bytes_loop[F: NumFormula](ins: &[&[Byte]], limits: &[Byte], out: &mut [Byte]) {
+        each!(F::N, Byte::zero(), ins, limits, out, |a, q| F::f(limited(a, q), q));
+    }
+}
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn truth_bytes_loop[F: TruthFormula](ins: &[&[Byte]], limits: &[Byte], out: &mut [Bool8]) {
+        each!(F::N, Byte::zero(), ins, limits, out, |a, q| Bool8(F::f(limited(a, q), q) as u8));
+    }
+}
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn bits_bytes_loop[F: BitsFormula](ins: &[&[Byte]], limits: &[Byte], out: &mut [Byte]) {
+        each!(F::N, Byte::zero(), ins, limits, out, |a, q| F::f(limited(a, q), q));
+    }
+}
 /// An index known at compile time: the loop of a binary derivative would not be vectorized with one known at run time.
 pub trait Index: 'static {
     fn of<F: Derivative, E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E;
@@ -163,6 +183,15 @@ pub const fn truth<F: TruthFormula, T: Compares>() -> Loop<T, Bool8> {
 pub const fn bits<F: BitsFormula, T: Bits>() -> Loop<T, T> {
     Loop::new(bits_loop::<F, T>)
 }
+pub const fn num_bytes<F: NumFormula>() -> Loop<Byte, Byte> {
+    Loop::new(num_bytes_loop::<F>)
+}
+pub const fn truth_bytes<F: TruthFormula>() -> Loop<Byte, Bool8> {
+    Loop::new(truth_bytes_loop::<F>)
+}
+pub const fn bits_bytes<F: BitsFormula>() -> Loop<Byte, Byte> {
+    Loop::new(bits_bytes_loop::<F>)
+}
 pub const fn grad<F: Derivative, K: Index, T: Num>() -> Loop<T, T> {
     Loop::new(grad_loop::<F, K, T>)
 }
@@ -177,11 +206,12 @@ pub type PointwiseOps = &'static [&'static PointwiseOp];
 
 /// Declares pointwise operations. `rows! { NAME; class name(inputs; param: default) = formula => d(g, y) =
 /// [derivatives]; { meta } … }`: the class is `float`, `num`, `truth` or `bits`; the derivatives (one per input) and
-/// the meta are optional. Properties that only imitate PyTorch follow as `=> torch { names }`.
+/// the meta are optional. Properties that only imitate PyTorch follow as `=> torch { names }`. `bytes [dtypes]` after the
+/// formula compiles it for single bytes, on which it gives what it gives on int32: Note [Bytes].
 #[macro_export]
 macro_rules! rows {
     ($all:ident; $( $(#[doc = $doc:literal])* $class:ident $name:ident ( $($x:ident),+ $(; $($p:ident : $default:literal),+)? ) = $f:expr
-       $( => d($g:ident, $y:ident) = [ $($df:expr),+ $(,)? ] )? ; $( { $($meta:tt)* } )? $( => torch { $($names:tt)* } )? )*) => {
+       $(, bytes [$($byte:ident)+])? $( => d($g:ident, $y:ident) = [ $($df:expr),+ $(,)? ] )? ; $( { $($meta:tt)* } )? $( => torch { $($names:tt)* } )? )*) => {
         $(
             #[allow(non_upper_case_globals)]
             $(#[doc = $doc])*
@@ -191,7 +221,8 @@ macro_rules! rows {
                 #[allow(unused_imports)]
                 use $crate::ops::{autocast::CastPolicy, pointwise::Unsigned};
                 use $crate::ops::{pointwise::{Class, PointwiseOp, RowMeta, TorchNames}, row_macro::*};
-                use $crate::backend::pointwise::Kernel;
+                #[allow(unused_imports)]
+                use $crate::{backend::pointwise::{Bytes, Kernel}, dtype::DType};
                 struct Formula;
                 $crate::rows!(@formula $class Formula [$($x),+] [$($($p),+)?] $f);
                 $crate::rows!(@derivative [$($x),+] [$($($p),+)?] $($g $y [$($df),+])?);
@@ -204,7 +235,7 @@ macro_rules! rows {
                     meta: RowMeta { $($($meta)*,)? ..RowMeta::NEW },
                     torch: TorchNames { $($($names)*,)? ..TorchNames::NEW },
                     node: blank(),
-                    kernel: $crate::rows!(@kernel $class Formula),
+                    kernel: $crate::rows!(@kernel $class Formula [$($($byte)+)?]),
                     grads: $crate::rows!(@grads [$($x),+] $($g)?),
                     steps: || record(|a, p| $crate::rows!(@steps $class Formula a p)),
                     grad_steps: $crate::rows!(@grad_steps $($g)?),
@@ -262,18 +293,23 @@ macro_rules! rows {
     (@class num) => { Class::Num };
     (@class truth) => { Class::Truth };
     (@class bits) => { Class::Bits };
-    (@kernel float $F:ident) => { Kernel::Same { f32: Some(float::<$F, f32>()), f64: Some(float::<$F, f64>()), i32: None, i64: None } };
-    (@kernel num $F:ident) => { Kernel::Same { f32: Some(num::<$F, f32>()), f64: Some(num::<$F, f64>()),
-        i32: Some(num::<$F, Int<i32>>()), i64: Some(num::<$F, Int<i64>>()) } };
-    (@kernel truth $F:ident) => { Kernel::Truth { f32: Some(truth::<$F, f32>()), f64: Some(truth::<$F, f64>()),
-        i32: Some(truth::<$F, Int<i32>>()), i64: Some(truth::<$F, Int<i64>>()) } };
-    (@kernel bits $F:ident) => { Kernel::Same { f32: None, f64: None, i32: Some(bits::<$F, Int<i32>>()), i64: Some(bits::<$F, Int<i64>>()) } };
+    (@kernel float $F:ident []) => { Kernel::Same { f32: Some(float::<$F, f32>()), f64: Some(float::<$F, f64>()), i32: None, i64: None, bytes: None } };
+    (@kernel num $F:ident $bytes:tt) => { Kernel::Same { f32: Some(num::<$F, f32>()), f64: Some(num::<$F, f64>()),
+        i32: Some(num::<$F, Int<i32>>()), i64: Some(num::<$F, Int<i64>>()), bytes: $crate::rows!(@bytes num $F $bytes) } };
+    (@kernel truth $F:ident $bytes:tt) => { Kernel::Truth { f32: Some(truth::<$F, f32>()), f64: Some(truth::<$F, f64>()),
+        i32: Some(truth::<$F, Int<i32>>()), i64: Some(truth::<$F, Int<i64>>()), bytes: $crate::rows!(@bytes truth $F $bytes) } };
+    (@kernel bits $F:ident $bytes:tt) => { Kernel::Same { f32: None, f64: None, i32: Some(bits::<$F, Int<i32>>()),
+        i64: Some(bits::<$F, Int<i64>>()), bytes: $crate::rows!(@bytes bits $F $bytes) } };
+    (@bytes $class:ident $F:ident []) => { None };
+    (@bytes num $F:ident [$($on:ident)+]) => { Some(Bytes { run: num_bytes::<$F>(), on: &[$(DType::$on),+] }) };
+    (@bytes truth $F:ident [$($on:ident)+]) => { Some(Bytes { run: truth_bytes::<$F>(), on: &[$(DType::$on),+] }) };
+    (@bytes bits $F:ident [$($on:ident)+]) => { Some(Bytes { run: bits_bytes::<$F>(), on: &[$(DType::$on),+] }) };
     (@steps $class:ident $F:ident $a:ident $p:ident) => { $F::f($a, $p) };
     (@grads [$($x:ident),+]) => { &[] };
     (@grads [$a:ident] $g:ident) => { &[$crate::rows!(@grad 0)] };
     (@grads [$a:ident, $b:ident] $g:ident) => { &[$crate::rows!(@grad 0), $crate::rows!(@grad 1)] };
     (@grads [$a:ident, $b:ident, $c:ident] $g:ident) => { &[$crate::rows!(@grad 0), $crate::rows!(@grad 1), $crate::rows!(@grad 2)] };
-    (@grad $k:literal) => { Kernel::Same { f32: Some(grad::<Formula, At<$k>, f32>()), f64: Some(grad::<Formula, At<$k>, f64>()), i32: None, i64: None } };
+    (@grad $k:literal) => { Kernel::Same { f32: Some(grad::<Formula, At<$k>, f32>()), f64: Some(grad::<Formula, At<$k>, f64>()), i32: None, i64: None, bytes: None } };
     (@grad_steps) => { |_| record(|a, _| a[0]) };
     (@grad_steps $g:ident) => { |k| record(|a, p| match k {
         0 => Formula::d::<_, 0>(a, p),

@@ -110,13 +110,36 @@ impl Tensor {
 
     /// A copy of the elements that has this tensor's history.
     pub fn copy_with_history(&self) -> Result<Tensor> {
-        let mut copy = self.copied(self.dtype())?;
-        // The copy needs a meta of its own: it keeps this history when the tensor takes another.
+        self.sharing_history(self.copied(self.dtype())?)
+    }
+
+    /// Note [Targets]
+    /// An operation such as `index_add` copies its first argument and writes to the copy. In place the copy would be copied
+    /// back, so that writing one row would take as long as copying the tensor twice. Such an operation writes to
+    /// [`Self::writable`] instead: for a target, which stands for the argument of an operation in place, that is the
+    /// memory itself. Nothing that is saved for backward may be read from the argument then.
+    pub fn as_target(&self) -> Result<Tensor> {
+        self.sharing_history(self.with(|inner| inner.target = true))
+    }
+
+    /// Whether the memory is to be written in place: Note [Targets].
+    pub fn is_target(&self) -> bool {
+        self.0.target
+    }
+
+    /// A dense tensor of these elements to write a result to: a copy, or the elements of a target.
+    pub fn writable(&self) -> Result<Tensor> {
+        if self.is_target() { Ok(self.with_layout(self.layout().clone())) } else { self.copied(self.dtype()) }
+    }
+
+    /// `other`, which is new, with this tensor's history.
+    fn sharing_history(&self, mut other: Tensor) -> Result<Tensor> {
+        // It needs a meta of its own: it keeps this history when the tensor takes another.
         super::view::refresh_grad_fn(self)?;
         if let Some((node, output)) = self.meta().and_then(|m| m.history()) {
-            copy.init_history(node, output);
+            other.init_history(node, output);
         }
-        Ok(copy)
+        Ok(other)
     }
 
     /// The same memory with another layout, without history or view relation.

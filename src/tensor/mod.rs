@@ -48,6 +48,8 @@ struct Inner {
     counter: Option<Arc<AtomicU32>>,
     /// Made in inference mode: excluded from autograd.
     inference: bool,
+    /// Whether an operation may write its result over the elements: Note [Targets].
+    target: bool,
     view: Option<ViewOf>,
     /// Absent until autograd needs it.
     meta: OnceShared<AutogradMeta>,
@@ -133,6 +135,7 @@ impl Tensor {
             contiguous,
             counter: None,
             inference: inference_enabled(),
+            target: false,
             view: None,
             meta: OnceShared::empty(),
             host: AtomicPtr::new(null_mut()),
@@ -150,6 +153,7 @@ impl Tensor {
             contiguous,
             counter: self.0.counter.clone(),
             inference: self.0.inference,
+            target: false,
             view: view(),
             meta: OnceShared::empty(),
             host: AtomicPtr::new(null_mut()),
@@ -164,6 +168,7 @@ impl Tensor {
             contiguous: self.0.contiguous,
             counter: self.0.counter.clone(),
             inference: self.0.inference,
+            target: false,
             view: None,
             meta: OnceShared::empty(),
             host: AtomicPtr::new(null_mut()),

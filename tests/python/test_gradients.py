@@ -130,6 +130,7 @@ SAMPLES = {
     "scaled_dot_product_attention": "f(T, T * 2, T + 1)",
     "lstm_layer": "f(torch.cat([T, T[..., :1]], 2), C[:, :1], D[:, :1], torch.cat([S[:, :1], S[:1, 1:2]]))",
     "gru_layer": "f(T, C[:, :1], S[:, :1], A)",
+    "bag_sums": "f(S, GRID, C)",
     "dropout": "f(C, 0.5, True)",
     "embedding": "f(GRID, S)",
     "interpolate": "f(Y, scale_factor=2, mode='bilinear')",

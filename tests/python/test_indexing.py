@@ -1,5 +1,7 @@
 """What stands between the brackets of `x[...]`: sequences, masks, numbers out of range, and what is assigned."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -378,3 +380,103 @@ def test_an_array_is_one_index_whatever_its_rows_are():
     x[mask] = -1.0
     x[np.array([[0, 0]])] = 0.0
     assert x[1, 2, 0] == x[2, 0, 1] == -1.0 and x[0].count_nonzero() == 0
+
+
+# ---- in place
+
+ROWS = torch.tensor([3, 0, 3, 4])
+WRITES = {
+    "index_add": lambda x, s: (0, ROWS, s),
+    "index_copy": lambda x, s: (0, ROWS[[0, 1, 3]], s[[0, 1, 3]]),
+    "index_fill": lambda x, s: (0, ROWS, 2.5),
+    "index_put": lambda x, s: ((ROWS[[0, 1, 3]],), s[[0, 1, 3]]),
+    "masked_fill": lambda x, s: (torch.arange(x.numel()).view(x.shape) % 3 == 0, 1.5),
+    "put": lambda x, s: (torch.tensor([1, -2, 7]), s.flatten()[:3]),
+    "scatter": lambda x, s: (0, ROWS.unsqueeze(1).expand(4, 3)[:2], s[:2]),
+    "scatter_add": lambda x, s: (0, ROWS.unsqueeze(1).expand(4, 3), s),
+    "scatter_reduce": lambda x, s: (0, ROWS.unsqueeze(1).expand(4, 3), s, "sum"),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("lies", ["plainly", "in a larger one", "transposed"])
+@pytest.mark.parametrize("grad", ["none", "of both", "of the source"])
+def test_writing_by_index_in_place_gives_what_it_gives_elsewhere(name, lies, grad):
+    torch.manual_seed(0)
+    start, source = torch.randn(5, 3), torch.randn(4, 3)
+
+    def run(in_place):
+        leaf, s = start.clone(), source.clone()
+        leaf.requires_grad_(grad == "of both")
+        s.requires_grad_(grad != "none")
+        whole = {"plainly": leaf * 1, "in a larger one": torch.cat([leaf, leaf]), "transposed": leaf.t().clone()}[lies]
+        x = {"plainly": whole, "in a larger one": whole[2:7], "transposed": whole.t()}[lies]
+        if in_place:
+            before = x._version
+            getattr(x, name + "_")(*WRITES[name](x, s))
+            assert x._version == before + 1
+            y, all_ = x, whole
+        else:
+            y = getattr(x, name)(*WRITES[name](x, s))
+            all_ = torch.cat([whole[:2], y, whole[7:]]) if lies == "in a larger one" else y
+            all_ = all_.t() if lies == "transposed" else all_
+        grads = []
+        if all_.requires_grad:
+            (all_ * torch.arange(all_.numel()).view(all_.shape)).sum().backward()
+            grads = [t.grad for t in (leaf, s)]
+        return y.detach(), all_.detach(), grads
+
+    (y, all_, grads), (y2, all2, grads2) = run(True), run(False)
+    assert torch.equal(y, y2) and torch.equal(all_, all2)
+    assert [g is None for g in grads] == [g is None for g in grads2]
+    assert all(torch.equal(g, g2) for g, g2 in zip(grads, grads2, strict=True) if g is not None)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_is_written_by_index_no_longer_has_the_values_that_were_saved(name):
+    x = torch.randn(5, 3)
+    w = torch.randn(5, 3, requires_grad=True)
+    y = (w * x).sum()
+    getattr(x, name + "_")(*WRITES[name](x, torch.randn(4, 3)))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_an_index_out_of_bounds_writes_nothing():
+    x, far = torch.zeros(3, 2), torch.tensor([0, 5])
+    for write in (
+        lambda: x.index_add_(0, far, torch.ones(2, 2)),
+        lambda: x.index_copy_(0, far, torch.ones(2, 2)),
+        lambda: x.index_put_((far,), torch.ones(2, 2)),
+        lambda: x.scatter_(0, far.view(2, 1), 1.0),
+        lambda: x.scatter_add_(0, far.view(2, 1), torch.ones(2, 1)),
+        lambda: x.put_(torch.tensor([0, 6]), torch.ones(2)),
+    ):
+        with pytest.raises((IndexError, RuntimeError), match="out of"):
+            write()
+    assert not x.any()
+
+
+ONE_ROW = """
+import rgrad as torch
+
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024
+
+table, row, at = torch.zeros(1 << 16, 256), torch.ones(1, 256), torch.tensor([7])
+before = peak()
+table.index_add_(0, at, row)
+table.index_copy_(0, at, row)
+table.index_put_((at,), row)
+table.scatter_add_(0, at.view(1, 1), row)
+source = row.clone().requires_grad_()
+table.index_add_(0, at, source)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
+def test_writing_a_row_copies_no_table():
+    command = [sys.executable, "-c", ONE_ROW]
+    # The table takes 64 MB.
+    assert float(subprocess.run(command, check=True, capture_output=True, text=True).stdout) < 8

@@ -20,7 +20,8 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 def _by_qr(A: Tensor, B: Tensor, limit: float | None = None) -> Tensor | None:
     """The solution for matrices of full rank; None if one of them may not be, as far as `limit` tells."""
-    is_tall = A.shape[-2] >= A.shape[-1]
+    rows, columns = A.shape[-2:]
+    is_tall = rows >= columns
     Q, R = _C._linalg.qr(A if is_tall else A.mT)
     if limit is not None and not _has_full_rank(R, limit):
         return None

@@ -74,6 +74,10 @@ def embedding_bag(
     indices = input.reshape(-1)
     _expect_indices(indices, count, plain=padding_idx is None and mode != "max")
     factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    plain = padding_idx is None and max_norm is None and not scale_grad_by_freq
+    if plain and mode != "max" and input.dim() == 2 and weight.dtype in (rgrad.float32, rgrad.float64):
+        total = _C._nn.bag_sums(weight, input.to(rgrad.int64), per_sample_weights)
+        return total / max(input.size(1), 1) if mode == "mean" else total
     rows = _C._nn.embedding(indices, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     bags = starts.numel() - 1
     # Half types are too inaccurate for sums.

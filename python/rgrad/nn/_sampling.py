@@ -189,10 +189,8 @@ def _weighted_pixels(input: Tensor, places: list[Tensor], weights: list[Tensor])
     else:
         first = rgrad.arange(count, device=input.device).view(-1, 1) * pixels
         table = flat.transpose(1, 2).reshape(-1, channels)
-        result = input.new_zeros((count * math.prod(output), channels))
-        for place, weight in zip(places, weights, strict=True):
-            read = table.index_select(0, (place.flatten(1) + first).flatten())
-            result = rgrad.addcmul(result, read, weight.reshape(-1, 1))
+        index = rgrad.stack([(place.flatten(1) + first).flatten() for place in places], -1)
+        result = _C._nn.bag_sums(table, index, rgrad.stack([weight.flatten() for weight in weights], -1))
         result = result.view(count, math.prod(output), channels).transpose(1, 2)
     return result.reshape(count, channels, *output)
 

@@ -283,6 +283,7 @@ prelu = _nn.prelu
 scaled_dot_product_attention = _nn.scaled_dot_product_attention
 lstm_layer = _nn.lstm_layer
 gru_layer = _nn.gru_layer
+bag_sums = _nn.bag_sums
 native_channel_shuffle = channel_shuffle
 
 # Programs know one module: that is where pickle looks for a function, and what `inspect.getmodule` returns.

@@ -1,21 +1,22 @@
 //! Copies and casts between layouts: gather into a block, scatter from a block, fill.
 
+mod interleave;
+
 use std::ops::Range;
 
 use bytemuck::{Zeroable, bytes_of_mut, cast_slice, cast_slice_mut};
-use half::f16;
-use half::slice::HalfFloatSliceExt;
 
 use super::casts::{is_compiled, through};
 use super::output::{Cells, Output, write_one};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
-use crate::backend::cpu::simd::{Isa, IsaDispatch};
+use crate::backend::cpu::simd::{Isa, IsaDispatch, narrow_f16, widen_f16};
 use crate::dtype::{DType, Element, Scalar, cast};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Odometer, collapse};
 use crate::{bail, multiversion, with_dtype};
+pub use interleave::interleave;
 use smallvec::SmallVec;
 
 /// Elements per staged block: both operands and the result of a float32 block fit in the L1 cache.
@@ -23,7 +24,9 @@ pub const BLOCK: usize = 1024;
 /// Elements per chunk of parallel work.
 pub const GRAIN: usize = 1 << 15;
 /// Runs of at most so many elements are gathered several at a time.
-const SHORT: usize = 16;
+const SHORT: usize = 128;
+/// Longer ones are worth a call that copies or fills vectors.
+const VECTORS: usize = 16;
 /// Elements gathered at a time before a cast.
 pub(super) const STAGE: usize = 256;
 
@@ -274,12 +277,8 @@ pub(super) fn cast_run<S: Element, T: Element>(src: &[S], out: &mut [T]) {
     let n = src.len().min(out.len());
     match const { (S::DTYPE, T::DTYPE) } {
         (DType::BF16, DType::F32) => widen_bf16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
-        (DType::F16, DType::F32) => {
-            cast_slice::<_, f16>(&src[..n]).convert_to_f32_slice(cast_slice_mut(&mut out[..n]))
-        }
-        (DType::F32, DType::F16) => {
-            cast_slice_mut::<_, f16>(&mut out[..n]).convert_from_f32_slice(cast_slice(&src[..n]))
-        }
+        (DType::F16, DType::F32) => widen_f16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
+        (DType::F32, DType::F16) => narrow_f16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
         _ => cast_each(src, out),
     }
 }
@@ -304,10 +303,14 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T]) {
     let [down, across] = plane.strides;
     for out in out.chunks_mut(plane.inner) {
-        let mut i = at;
-        for o in out {
-            *o = src[i as usize];
-            i += across;
+        if plane.inner > VECTORS && (across == 0 || across == 1) {
+            gather(src, at, across, out);
+        } else {
+            let mut i = at;
+            for o in out {
+                *o = src[i as usize];
+                i += across;
+            }
         }
         at += down;
     }
@@ -354,7 +357,7 @@ fn fill_bits<T: Element>(out: View, value: T) -> Result<()> {
         return if n == 0 { Ok(()) } else { write_one(out, value) };
     }
     if out.layout.is_contiguous() && out.is_aligned() {
-        for_ranges_mut(&mut Output::<T>::of(out)?, GRAIN * 4, |_, out| out.fill(value));
+        for_ranges_mut(&mut Output::<T>::of(out)?, GRAIN * 4, |_, out| fill_run(out, value));
         return Ok(());
     }
     let cells = Cells::of(out)?;
@@ -380,6 +383,12 @@ fn fill_bits<T: Element>(out: View, value: T) -> Result<()> {
         });
     });
     Ok(())
+}
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn fill_run[T: Element](out: &mut [T], value: T) {
+        out.fill(value);
+    }
 }
 
 /// Copies `src` to `out`, which has the same shape, with a cast if the dtypes differ. The two may only overlap if they
@@ -458,7 +467,7 @@ impl Runs {
             collapse(&out.layout.shape, [&src.layout.strides, &out.layout.strides]);
         let length = shape.pop()?;
         let dense = strides.iter_mut().all(|s| s.pop() == Some(1));
-        (dense && length > SHORT).then_some(Runs { shape, strides, length })
+        (dense && length > VECTORS).then_some(Runs { shape, strides, length })
     }
 
     fn copy<T: Element>(&self, src: View, out: View) -> Result<()> {
@@ -547,7 +556,7 @@ fn accumulate_typed<D: Element, S: Element>(src: View, out: View) -> Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use half::bf16;
+    use half::{bf16, f16};
 
     use super::*;
     use crate::layout::Dims;

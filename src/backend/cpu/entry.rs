@@ -12,7 +12,7 @@ use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
 use crate::backend::group::{Fusion, Group};
-use crate::backend::index::{Combine, Found, IndexGrid, Pick};
+use crate::backend::index::{BoundsPolicy, Combine, Found, IndexGrid, Pick};
 use crate::backend::inspect::Question;
 use crate::backend::interface::Backend;
 use crate::backend::norm::{Made, Stats};
@@ -122,6 +122,10 @@ impl Backend for Cpu {
 
     fn accumulate(&self, src: View, out: View) -> Result<()> {
         copy::accumulate(src, out)
+    }
+
+    fn interleave(&self, parts: &[View], out: View) -> Result<bool> {
+        copy::interleave(parts, out)
     }
 
     fn pointwise(
@@ -423,26 +427,41 @@ impl Backend for Cpu {
     // ---- indexing
 
     fn gather(&self, x: View, grid: &IndexGrid, out: View) -> Result<()> {
-        on_host_grid(
+        index::on_host_grid(
             grid,
             |g| with_dtype!(bits x.dtype, T => results(out).map(|mut out| index::gather::<T>(x.storage, g, &mut out))),
-        )?
+        )
     }
 
     fn scatter(&self, x: View, grid: &IndexGrid, values: View, how: Combine) -> Result<()> {
-        on_host_grid(grid, |g| index::scatter(x, g, values, how))?
+        index::on_host_grid(grid, |g| index::scatter(x, g, values, how))
     }
 
     fn gather_along(&self, x: View, dim: usize, pick: Pick, out: View) -> Result<()> {
-        check(&pick)?;
+        index::expect_in_bounds(&pick)?;
         let shape = &pick.index.layout.shape;
         with_dtype!(bits x.dtype, T => index::gather_along::<T>(x, dim, shape, elements(pick.index), &mut results(out)?));
         Ok(())
     }
 
     fn scatter_along(&self, out: View, dim: usize, pick: Pick, src: View, how: Combine) -> Result<()> {
-        check(&pick)?;
+        index::expect_in_bounds(&pick)?;
         index::scatter_along(out, dim, &pick.index.layout.shape, elements(pick.index), src, how)
+    }
+
+    fn sum_bags(&self, table: View, index: View, factors: Option<View>, out: View) -> Result<bool> {
+        let [count, features] = table.layout.shape[..] else { return Ok(false) };
+        let rule = BoundsPolicy::Listed;
+        index::expect_in_bounds(&Pick { index, size: count, stride: 1, rule })?;
+        let length = index.layout.shape.last().copied().unwrap_or(0);
+        let bags = index::Bags { index: elements(index), length, features };
+        real!("bag_sums", out, T => bags.sum::<T>(elements(table), factors.map(elements), &mut results(out)?));
+        Ok(true)
+    }
+
+    fn bincount(&self, index: View, counts: View) -> Result<bool> {
+        index::bincount(elements(index), &mut results(counts)?);
+        Ok(true)
     }
 
     fn sum_rows(
@@ -709,22 +728,6 @@ fn host_targets<'a, T: Element>(t: &Targets<'a>) -> softmax::Targets<'a, T> {
         weight: t.weight.map(elements),
         ignore_index: t.ignore_index,
     }
-}
-
-/// Calls `f` with the offsets of a grid's entries, all bounds-checked.
-fn on_host_grid<T>(grid: &IndexGrid, f: impl FnOnce(&index::HostGrid) -> T) -> Result<T> {
-    let mut offsets = vec![0; grid.n];
-    for p in grid.picks {
-        for (o, &i) in offsets.iter_mut().zip(elements::<i64>(p.index)) {
-            *o += p.rule.position(i, p.size)? as isize * p.stride;
-        }
-    }
-    Ok(f(&index::HostGrid { before: grid.before, offsets: &offsets, after: grid.after }))
-}
-
-/// Errors when an entry of a dense index is out of bounds.
-fn check(p: &Pick) -> Result<()> {
-    elements::<i64>(p.index).iter().try_for_each(|&i| p.rule.position(i, p.size).map(|_| ()))
 }
 
 fn triangle<T: Element>(x: &[T], rows: usize, columns: usize, k: i64, lower: bool, out: &mut [T]) {

@@ -3,6 +3,9 @@
 //! All writes to one element happen on one thread in the order of the indices, so that sums over repeated indices do
 //! not depend on the number of threads: work is divided by target, never by index.
 
+mod bags;
+mod positions;
+
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -18,13 +21,15 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, Odometer, collapse};
 use crate::storage::Storage;
 use crate::{bail, multiversion, with_dtype};
+pub use bags::Bags;
+pub use positions::{bincount, expect_in_bounds, on_host_grid};
 
 /// The elements of a tensor selected by a list of offsets. Element `[b, i, a]` is at the offset of `b` in the
 /// dimensions `before`, plus `offsets[i]`, plus the offset of `a` in the dimensions `after` (whose own storage offset
 /// is 0).
 pub struct HostGrid<'a> {
     pub before: &'a Layout,
-    pub offsets: &'a [isize],
+    pub offsets: &'a [i64],
     pub after: &'a Layout,
 }
 
@@ -114,6 +119,7 @@ pub fn gather<T: Element>(x: &Storage, l: &HostGrid, out: &mut [T]) {
         return;
     }
     let x = x.slice::<T>();
+    let spans = if width == 1 && blocks.len() > 1 { long_spans(l.offsets) } else { None };
     let rows = (GRAIN / width).max(1);
     for_chunks_mut(out, rows * width, |c, out| {
         let mut row = c * rows;
@@ -123,24 +129,56 @@ pub fn gather<T: Element>(x: &Storage, l: &HostGrid, out: &mut [T]) {
             let (block, i) = (blocks[row / n], row % n);
             let k = (n - i).min(rest.len() / width);
             let (part, tail) = std::mem::take(&mut rest).split_at_mut(k * width);
-            gather_rows(x, block, &l.offsets[i..i + k], &runs, part);
+            match &spans {
+                Some(spans) if k == n => {
+                    for span in spans {
+                        let from = (block + l.offsets[span.start] as isize) as usize;
+                        copy_span(&x[from..from + span.len()], &mut part[span.clone()]);
+                    }
+                }
+                _ => gather_rows(x, block, &l.offsets[i..i + k], &runs, part),
+            }
             rest = tail;
             row += k;
         }
     });
 }
 
-fn gather_rows<T: Element>(x: &[T], base: isize, offsets: &[isize], runs: &Runs, out: &mut [T]) {
+/// The positions in a list at which each offset follows the one before, if they are long enough to be copied as runs.
+/// Such are the lists of padding.
+fn long_spans(offsets: &[i64]) -> Option<Vec<Range<usize>>> {
+    const LEAST_MEAN: usize = 8;
+    let mut spans = Vec::new();
+    let mut start = 0;
+    for i in 1..=offsets.len() {
+        if i == offsets.len() || offsets[i] != offsets[i - 1] + 1 {
+            spans.push(start..i);
+            start = i;
+            if spans.len() * LEAST_MEAN > offsets.len() {
+                return None;
+            }
+        }
+    }
+    Some(spans)
+}
+
+/// As `copy_from_slice`, whose call takes longer than a few elements do.
+#[inline(always)]
+fn copy_span<T: Element>(from: &[T], to: &mut [T]) {
+    if let ([x], [o]) = (from, &mut *to) { *o = *x } else { to.copy_from_slice(from) }
+}
+
+fn gather_rows<T: Element>(x: &[T], base: isize, offsets: &[i64], runs: &Runs, out: &mut [T]) {
     let width = runs.elements();
     if width == 1 {
         for (o, &i) in out.iter_mut().zip(offsets) {
-            *o = x[(base + i) as usize];
+            *o = x[(base + i as isize) as usize];
         }
         return;
     }
     for (row, &i) in out.chunks_exact_mut(width).zip(offsets) {
         for (part, &start) in row.chunks_exact_mut(runs.length).zip(&runs.starts) {
-            let at = base + i + start;
+            let at = base + i as isize + start;
             if runs.stride == 1 {
                 part.copy_from_slice(&x[at as usize..at as usize + part.len()]);
             } else {
@@ -153,7 +191,7 @@ fn gather_rows<T: Element>(x: &[T], base: isize, offsets: &[isize], runs: &Runs,
 }
 
 /// Number of tasks among which targets are divided; each scans the whole list, which pays off for long rows only.
-const TARGET_TASKS: isize = 16;
+const TARGET_TASKS: i64 = 16;
 
 /// Combines dense `values` with the selected elements, in the order of the indices.
 ///
@@ -173,31 +211,31 @@ fn scatter_with<T: Element>(cells: &Cells, l: &HostGrid, values: &[T], f: impl F
     }
     if width == 1 && blocks.len() == 1 {
         for (&new, &i) in values.iter().zip(l.offsets) {
-            cells.update((blocks[0] + i) as usize, |old| f(old, new));
+            cells.update((blocks[0] + i as isize) as usize, |old| f(old, new));
         }
         return;
     }
-    let block = |b: usize, targets: Range<isize>| {
+    let block = |b: usize, targets: Range<i64>| {
         let values = &values[b * n * width..(b + 1) * n * width];
         for (row, &i) in values.chunks_exact(width).zip(l.offsets) {
             if targets.contains(&i) {
                 for (part, &start) in row.chunks_exact(runs.length).zip(&runs.starts) {
-                    combine_run(cells, blocks[b] + i + start, runs.stride, part, f);
+                    combine_run(cells, blocks[b] + i as isize + start, runs.stride, part, f);
                 }
             }
         }
     };
     if blocks.len() > 1 {
         let grain = (GRAIN / (n * width)).max(1);
-        return parallel_for(blocks.len(), grain, |r| r.for_each(|b| block(b, isize::MIN..isize::MAX)));
+        return parallel_for(blocks.len(), grain, |r| r.for_each(|b| block(b, i64::MIN..i64::MAX)));
     }
     if width < 8 || values.len() < GRAIN {
-        return block(0, isize::MIN..isize::MAX);
+        return block(0, i64::MIN..i64::MAX);
     }
-    let (lo, hi) = l.offsets.iter().fold((isize::MAX, isize::MIN), |(lo, hi), &i| (lo.min(i), hi.max(i)));
+    let (lo, hi) = l.offsets.iter().fold((i64::MAX, i64::MIN), |(lo, hi), &i| (lo.min(i), hi.max(i)));
     let step = (hi - lo) / TARGET_TASKS + 1;
     parallel_for(TARGET_TASKS as usize, 1, |r| {
-        r.for_each(|t| block(0, lo + t as isize * step..lo + (t as isize + 1) * step));
+        r.for_each(|t| block(0, lo + t as i64 * step..lo + (t as i64 + 1) * step));
     });
 }
 
@@ -514,7 +552,7 @@ mod tests {
     #[test]
     fn repeated_targets_add_up_in_every_division_of_the_work() {
         let (rows, width, picks) = (40, 32, 4096);
-        let offsets: Vec<isize> = (0..picks).map(|i| (i * i % rows * width) as isize).collect();
+        let offsets: Vec<i64> = (0..picks).map(|i| (i * i % rows * width) as i64).collect();
         let after = Layout::contiguous(Dims::from([width]));
         let l = HostGrid { before: &Layout::default(), offsets: &offsets, after: &after };
         let x = storage(&vec![0.0; rows * width]);

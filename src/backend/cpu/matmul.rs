@@ -29,6 +29,7 @@ pub use crate::backend::cpu::microkernel::GemmElem;
 pub(super) use panels::{pack_panels, product_of_panels, product_of_tiles};
 
 mod panels;
+mod row;
 pub mod shared;
 #[cfg(test)]
 mod tests;
@@ -252,9 +253,11 @@ fn product<T: GemmElem>(
         thin(kernels, k, a, b.transposed(), c, &store);
     } else if n <= THIN && a.cs == 1 && k >= THIN_DEPTH {
         thin(kernels, k, b.transposed(), a, c.transposed(), &store.transposed());
+    } else if m == 1 && b.cs == 1 {
+        row::product(k, a, b, c, &store);
     } else if n == 1 && a.rs == 1 {
         // A single column is computed faster as a single row.
-        blocked(kernels, k, b.transposed(), a.transposed(), c.column_as_row(), &store.transposed());
+        row::product(k, b.transposed(), a.transposed(), c.column_as_row(), &store.transposed());
     } else if n <= kernels.nr && k <= K_STEP_LOW && m <= SMALL_ROWS {
         small(kernels, k, a, b, c, &store);
     } else {

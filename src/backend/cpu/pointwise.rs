@@ -5,16 +5,19 @@
 //! broadcast rows repeated; a result of another dtype or layout is scattered from a block. Operands with long
 //! contiguous runs are used in place run by run; transposed operands are transposed band by band.
 
+mod bytewise;
+
 use std::ops::Range;
 
 use bytemuck::Zeroable;
+use bytewise::Bytewise;
 
 use super::copy::{BLOCK, GRAIN, StridedCursor, View, Writer};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{Bands, SIDE, banded_columns};
 use crate::backend::checked;
-use crate::backend::pointwise::{GROUP, Kernel, Loop, Operand};
+use crate::backend::pointwise::{Byte, GROUP, Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::error::Result;
 use crate::formula::{ARGS, Int, PARAMS};
@@ -63,7 +66,7 @@ macro_rules! lane {
         fn number(s: Scalar) -> Self { $wrap(<$s>::from_scalar(s)) }
     })* };
 }
-lane! { f32, f32, |v| v; f64, f64, |v| v; Int<i32>, i32, Int; Int<i64>, i64, Int; }
+lane! { f32, f32, |v| v; f64, f64, |v| v; Int<u8>, u8, Int; Int<i32>, i32, Int; Int<i64>, i64, Int; }
 
 /// Runs a kernel that computes in `compute`; returns false if it was not compiled for that type.
 ///
@@ -87,6 +90,20 @@ pub fn run(
     match (kernel, compute) {
         (Kernel::Same { f32: l, .. }, DType::F32) => go!(l, f32, f32),
         (Kernel::Same { f64: l, .. }, DType::F64) => go!(l, f64, f64),
+        (Kernel::Same { bytes: Some(bytes), .. }, DType::I32)
+            if let Some(bytewise) = Bytewise::of(bytes.on, operands)
+                && out.dtype == bytewise.dtype =>
+        {
+            let out = View { dtype: DType::U8, ..out };
+            drive::<Byte, u8>(bytes.run, &bytewise.operands[..operands.len()], &bytewise.limits, out)
+                .map(|()| true)
+        }
+        (Kernel::Truth { bytes: Some(bytes), .. }, DType::I32)
+            if let Some(bytewise) = Bytewise::of(bytes.on, operands) =>
+        {
+            drive::<Byte, Bool8>(bytes.run, &bytewise.operands[..operands.len()], &bytewise.limits, out)
+                .map(|()| true)
+        }
         (Kernel::Same { i32: l, .. }, DType::I32) => go!(l, Int<i32>, i32),
         (Kernel::Same { i64: l, .. }, DType::I64) => go!(l, Int<i64>, i64),
         (Kernel::Truth { f32: l, .. }, DType::F32) => go!(l, f32, Bool8),
@@ -101,12 +118,15 @@ pub fn run(
 trait Written<E: Element>: bytemuck::Pod {}
 impl Written<f32> for f32 {}
 impl Written<f64> for f64 {}
+impl Written<u8> for Int<u8> {}
 impl Written<i32> for Int<i32> {}
 impl Written<i64> for Int<i64> {}
 impl Written<Bool8> for Bool8 {}
 
-/// Length of a block that is filled once per chunk.
-const REPEATED: usize = 2 * BLOCK;
+/// Length of a block that is filled once per chunk: long enough that what a call of a loop takes does not count.
+const REPEATED: usize = 4 * BLOCK;
+/// Longer broadcast rows are used in place.
+const LONGEST_PERIOD: usize = 2 * BLOCK;
 
 /// The period after which a layout repeats its elements, if all its dimensions but the last are broadcast.
 fn period(layout: &Layout) -> Option<usize> {
@@ -154,7 +174,7 @@ impl<'a> OperandAccess<'a> {
         if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() {
             return OperandAccess::Direct(v);
         }
-        if let Some(period) = period(v.layout).filter(|&p| p <= REPEATED) {
+        if let Some(period) = period(v.layout).filter(|&p| p <= LONGEST_PERIOD) {
             return OperandAccess::Period(v, period);
         }
         if v.dtype != T::Stored::DTYPE {

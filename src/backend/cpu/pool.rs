@@ -78,6 +78,20 @@ impl PoolShape {
     fn windows(&self) -> usize {
         volume(self.output) * volume(self.kernel)
     }
+
+    /// Whether windows are of two columns in one or two rows, next to each other and without padding.
+    fn is_of_pairs(&self) -> bool {
+        let tall = self.kernel[1];
+        let adjacent = (1..3).all(|a| self.output[a] == self.input[a] / self.kernel[a]);
+        let pairs = PoolShape {
+            kernel: [1, tall, 2],
+            stride: [1, tall, 2],
+            padding: [0; 3],
+            dilation: [1; 3],
+            ..*self
+        };
+        matches!(tall, 1 | 2) && *self == pairs && adjacent && self.input[0] == self.output[0]
+    }
 }
 
 /// Whether `v` replaces `best`: if it is greater or NaN.
@@ -89,9 +103,7 @@ fn beats<T: Real>(v: T, best: T) -> bool {
 /// The maximum of each window and its index in the plane: the first among equals, the last among NaNs.
 pub fn max_pool<T: Real>(s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
     let (input, output) = (volume(s.input), volume(s.output));
-    let pairs = PoolShape { kernel: [1, 2, 2], stride: [1, 2, 2], padding: [0; 3], dilation: [1; 3], ..*s };
-    let halves = s.input[0] == s.output[0] && (1..3).all(|a| s.output[a] == s.input[a] / 2);
-    if *s == pairs && halves {
+    if s.is_of_pairs() {
         return for_planes2(out, indices, output, s.windows(), |p, out, indices| {
             max_of_pairs_plane(s, &x[p * input..][..input], out, indices);
         });
@@ -163,27 +175,38 @@ fn max_strided<T: Real, const STRIDE: usize>(row: &[T], start: i64, out: &mut [T
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// Adjacent windows of two by two: every input element is read once.
+    /// Adjacent windows of two columns: every input element is read once.
     fn max_of_pairs_plane[T: Real](s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
-        let [_, height, width] = s.input;
-        let columns = s.output[2];
+        let ([_, height, width], columns, tall) = (s.input, s.output[2], s.kernel[1]);
         let rows = out.chunks_exact_mut(columns).zip(indices.chunks_exact_mut(columns));
         for (row, (out, indices)) in rows.enumerate() {
-            let start = (row / s.output[1] * height + row % s.output[1] * 2) * width;
-            let upper = &x[start..][..2 * columns].as_chunks::<2>().0[..columns];
-            let lower = &x[start + width..][..2 * columns].as_chunks::<2>().0[..columns];
-            for i in 0..columns {
-                let (mut best, mut index) = (upper[i][0], 0);
-                for (v, offset) in [(upper[i][1], 1), (lower[i][0], width), (lower[i][1], width + 1)] {
-                    let take = beats(v, best);
-                    best = if take { v } else { best };
-                    index = if take { offset } else { index };
+            let start = (row / s.output[1] * height + row % s.output[1] * tall) * width;
+            let pairs = |start: usize| &x[start..][..2 * columns].as_chunks::<2>().0[..columns];
+            let upper = pairs(start);
+            if tall == 1 {
+                for i in 0..columns {
+                    let (best, index) = greatest(upper[i][0], [(upper[i][1], 1)]);
+                    (out[i], indices[i]) = (best, (start + 2 * i + index) as i64);
                 }
-                out[i] = best;
-                indices[i] = (start + 2 * i + index) as i64;
+            } else {
+                let lower = pairs(start + width);
+                for i in 0..columns {
+                    let others = [(upper[i][1], 1), (lower[i][0], width), (lower[i][1], width + 1)];
+                    let (best, index) = greatest(upper[i][0], others);
+                    (out[i], indices[i]) = (best, (start + 2 * i + index) as i64);
+                }
             }
         }
     }
+}
+
+/// The greatest of the first, at offset 0, and others at theirs, with its offset.
+#[inline(always)]
+fn greatest<T: Real, const N: usize>(first: T, others: [(T, usize); N]) -> (T, usize) {
+    others.into_iter().fold((first, 0), |(best, at), (v, offset)| {
+        let take = beats(v, best);
+        (if take { v } else { best }, if take { offset } else { at })
+    })
 }
 
 /// The input gradient of max pooling: each output gradient is added at its index. `input` and `output` are the numbers

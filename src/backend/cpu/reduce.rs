@@ -370,22 +370,24 @@ macro_rules! monoid {
     };
 }
 
-/// Maximum, NaN if either is NaN; compiles to a compare and a blend.
+/// Maximum, NaN if either is NaN. The first choice is one instruction, in which NaN gives `b`.
 #[inline(always)]
 #[allow(clippy::eq_op)] // only NaN differs from itself
 fn max_nan<T: Element>(a: T, b: T) -> T {
-    if a > b || a != a { a } else { b }
+    let larger = if a > b { a } else { b };
+    if a != a { a } else { larger }
 }
 
 /// Minimum, NaN if either is NaN.
 #[inline(always)]
 #[allow(clippy::eq_op)]
 fn min_nan<T: Element>(a: T, b: T) -> T {
-    if a < b || a != a { a } else { b }
+    let smaller = if a < b { a } else { b };
+    if a != a { a } else { smaller }
 }
 
 monoid!(Sum<Real> -> T: T::ZERO, |x| x, |a, b| a + b);
-monoid!(Product<Real> @rare -> T: T::ONE, |x| x, |a, b| a * b);
+monoid!(Product<Real> -> T: T::ONE, |x| x, |a, b| a * b);
 monoid!(SumInt<Element> -> i64: 0, |x| x.to_i64(), |a, b| a.wrapping_add(b));
 monoid!(ProductInt<Element> @rare -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_mul(b));
 monoid!(All<Element> -> u8: 1, |x| (x != T::from_i64(0)) as u8, |a, b| a & b);

@@ -370,6 +370,8 @@ impl Backend for Deferred {
         fn scatter(; x: View, grid: &IndexGrid, values: View, how: Combine) -> ();
         fn gather_along(x: View, dim: usize, pick: Pick; out: View) -> ();
         fn scatter_along(; out: View, dim: usize, pick: Pick, src: View, how: Combine) -> ();
+        fn sum_bags(table: View, index: View, factors: Option<View>; out: View) -> bool;
+        fn bincount(index: View; counts: View) -> bool;
         fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool; out: View) -> ();
         fn find(mask: View;) -> Found;
         fn positions(mask: View; found: &Found, out: View) -> ();

@@ -229,7 +229,7 @@ fn index_put_impl(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumul
         None
     };
     let values = cast.as_ref().unwrap_or(values);
-    let out = t.copied_in(MemoryFormat::Preserve, t.dtype())?;
+    let out = if t.is_target() { t.writable()? } else { t.copied_in(MemoryFormat::Preserve, t.dtype())? };
     index_put_untracked(&out, picks, values, accumulate)?;
     let shape = values.shape().clone();
     record(out, &[t, values], |_| IndexPut { picks: save(picks), accumulate, only_values: false, shape })

@@ -1,9 +1,10 @@
 //! Counts of integers and histograms.
 
 use super::{index_add, select_where};
+use crate::backend::index as kernel;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::ops::reduce::{amax, amin, extremum_along};
+use crate::ops::reduce::{amax, amin};
 use crate::ops::view::cut::narrow;
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
@@ -20,19 +21,23 @@ fn bincount(t: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tens
     let fits = weights.is_none_or(|w| w.rank() == 1 && w.numel() == t.numel());
     ensure!(fits, Runtime, "weights should be 1-d and have the same length as input");
     let index = t.detach().dense(DType::I64)?;
-    let extreme = |largest| match index.numel() {
-        0 => Ok(-1),
-        _ => Ok(extremum_along(&index, 0, false, largest)?[0].item()?.to_i64()),
+    let (mut lowest, mut highest) = (0, -1);
+    if index.numel() > 0 {
+        lowest = amin(&index, None, false)?.item()?.to_i64();
+        highest = amax(&index, None, false)?.item()?.to_i64();
+    }
+    ensure!(lowest >= 0, Runtime, "{KIND}");
+    let dtype = match weights {
+        None => DType::I64,
+        Some(w) if w.dtype() == DType::F32 => DType::F32,
+        Some(_) => DType::F64,
     };
-    let highest = extreme(true)?;
-    ensure!(index.numel() == 0 || extreme(false)? >= 0, Runtime, "{KIND}");
+    let counts = Tensor::zeros_on([highest.saturating_add(1).max(minlength) as usize], dtype, t.device())?;
     let weights = match weights {
+        None if kernel::bincount(index.raw(), counts.raw())? => return Ok(counts),
         None => index.new_full([index.numel()], 1i64)?,
-        Some(w) if w.dtype() == DType::F32 => w.detach(),
-        Some(w) => w.copied(DType::F64)?,
+        Some(w) => w.detach().dense(dtype)?,
     };
-    let counts =
-        Tensor::zeros_on([highest.saturating_add(1).max(minlength) as usize], weights.dtype(), t.device())?;
     index_add(&counts, 0, &index, &weights, Scalar::Int(1))
 }
 

@@ -99,18 +99,19 @@ impl Function for Gather {
     }
 }
 
-/// A copy of `t` in which `src` is combined with the elements at the positions `index` in `dim`; no history.
+/// `out` after `src` was combined with its elements at the positions `index` in `dim`, and the wrapped dimension.
 fn scattered(
     op: &str,
-    t: &Tensor,
+    out: Tensor,
     dim: i64,
     index: &Tensor,
     src: Arg,
     how: Combine,
 ) -> Result<(Tensor, usize)> {
+    let t = &out;
     let d = wrap_dim(dim, t.rank())?;
     if index.numel() == 0 {
-        return Ok((t.copied(t.dtype())?, d));
+        return Ok((out, d));
     }
     let rank = |x: &Tensor| x.rank().max(1);
     ensure!(
@@ -143,7 +144,6 @@ fn scattered(
         );
     }
     let dense = checked_index(op, index)?;
-    let out = t.copied(t.dtype())?;
     let (to, places) = (at_least_1d(out.layout()), at_least_1d(dense.layout()));
     let value = match src {
         Arg::T(s) => s.clone(),
@@ -164,7 +164,7 @@ fn scattered(
 
 /// `t` with `src` written at the positions `index` in `dim`.
 fn scatter_impl(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Result<Tensor> {
-    let (out, dim) = scattered("scatter", t, dim, index, src, Combine::Set)?;
+    let (out, dim) = scattered("scatter", t.writable()?, dim, index, src, Combine::Set)?;
     match src {
         Arg::T(s) => record(out, &[t, s], |_| Scatter::new(ScatterKind::Source, dim, index, s.shape())),
         Arg::S(_) => record(out, &[t], |_| Scatter::new(ScatterKind::Value, dim, index, index.shape())),
@@ -173,7 +173,7 @@ fn scatter_impl(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Result<Tensor
 
 /// `t` with `src` added at the positions `index` in `dim`.
 fn scatter_add_impl(t: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let (out, dim) = scattered("scatter", t, dim, index, Arg::T(src), Combine::Add)?;
+    let (out, dim) = scattered("scatter", t.writable()?, dim, index, Arg::T(src), Combine::Add)?;
     record(out, &[t, src], |_| Scatter::new(ScatterKind::Add, dim, index, src.shape()))
 }
 
@@ -306,7 +306,7 @@ impl Reduce {
 fn meeting(t: &Tensor, dim: i64, index: &Tensor, include_self: bool, dtype: DType) -> Result<Tensor> {
     let first = t.empty_as(DType::I64)?;
     copy::fill(first.raw(), Scalar::Int(i64::from(include_self)))?;
-    let (n, _) = scattered("scatter", &first, dim, index, Arg::S(Scalar::Int(1)), Combine::Add)?;
+    let (n, _) = scattered("scatter", first, dim, index, Arg::S(Scalar::Int(1)), Combine::Add)?;
     rows::clamp_min.call(&[Arg::T(&n), Arg::S(Scalar::Int(1))], &[])?.copied(dtype)
 }
 
@@ -322,11 +322,12 @@ fn scatter_reduce(t: &Tensor, index: &Tensor, src: &Tensor, spec: ScatterSpec) -
     let ScatterSpec { dim, reduce, include_self, node } = spec;
     let compute = if t.dtype().is_half() && t.dtype() == src.dtype() { DType::F32 } else { t.dtype() };
     let values = if src.dtype() == t.dtype() { src.detach().dense(compute)? } else { src.detach() };
-    let mut start = t.copied(compute)?;
+    let in_place = include_self && reduce == Reduce::Sum && compute == t.dtype();
+    let mut start = if in_place { t.writable()? } else { t.copied(compute)? };
     if !include_self {
-        start = scattered("scatter", &start, dim, index, Arg::S(reduce.start(compute)), Combine::Set)?.0;
+        start = scattered("scatter", start, dim, index, Arg::S(reduce.start(compute)), Combine::Set)?.0;
     }
-    let (mut out, d) = scattered("scatter", &start, dim, index, Arg::T(&values), reduce.combine())?;
+    let (mut out, d) = scattered("scatter", start, dim, index, Arg::T(&values), reduce.combine())?;
     if reduce == Reduce::Mean {
         let n = meeting(t, dim, index, include_self, compute)?;
         out = if compute.is_float() {

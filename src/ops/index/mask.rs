@@ -104,9 +104,14 @@ pub(super) fn fill_where(
     nodes: [&'static str; 2],
 ) -> Result<Tensor> {
     let shape = broadcast("masked_fill", t.shape(), mask.shape())?;
-    let out = t.new_empty(shape.clone())?;
-    let whole = t.layout().expand(&shape).map(|l| t.with_layout(l));
-    copy::copy(whole.as_ref().unwrap_or(t).raw(), out.raw())?;
+    let out = if t.is_target() && *t.shape() == shape {
+        t.writable()?
+    } else {
+        let out = t.new_empty(shape.clone())?;
+        let whole = t.layout().expand(&shape).map(|l| t.with_layout(l));
+        copy::copy(whole.as_ref().unwrap_or(t).raw(), out.raw())?;
+        out
+    };
     let wide = mask.layout().expand(&shape).map(|l| mask.with_layout(l));
     let dense = wide.as_ref().unwrap_or(mask).dense(DType::Bool)?;
     kernel::fill_masked(out.raw(), dense.raw(), number)?;

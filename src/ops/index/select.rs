@@ -297,7 +297,7 @@ fn index_add_impl(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: 
     let alpha = if t.dtype().is_float() { alpha } else { Scalar::Int(alpha.to_i64()) };
     let unit = alpha.to_f64() == 1.0;
     let scaled = if unit { source.clone() } else { arith::mul(source, alpha)? };
-    let out = write_rows(t.copied(t.dtype())?, d, index, &scaled.detach(), Combine::Add)?;
+    let out = write_rows(t.writable()?, d, index, &scaled.detach(), Combine::Add)?;
     record(out, &[t, &scaled], |_| IndexAdd {
         dim: d,
         index: SavedTensor::input(index),
@@ -343,7 +343,7 @@ impl Function for IndexAdd {
 /// `t` with the slices of `dim` at the indices in `index` replaced by `source`.
 fn index_copy_impl(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     let d = check_copied(t, dim, index, source)?;
-    let out = write_rows(t.copied(t.dtype())?, d, index, &source.detach(), Combine::Set);
+    let out = write_rows(t.writable()?, d, index, &source.detach(), Combine::Set);
     let out = out.map_err(|e| match e {
         Error::Runtime(why) => Error::Index(format!("index_copy_(): {why}")),
         other => other,
@@ -485,7 +485,7 @@ fn put_impl(t: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Re
         Index,
         "put_(): Expected self to be non-empty when index is not"
     );
-    let (positions, out) = (flat("put_", index)?, t.copied(t.dtype())?);
+    let (positions, out) = (flat("put_", index)?, t.writable()?);
     let values = source.dense(t.dtype())?;
     let how = if accumulate { Combine::Add } else { Combine::Set };
     with_flat(&out, &positions, |l| scatter(out.raw(), l, values.raw(), how))?;

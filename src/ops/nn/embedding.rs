@@ -86,7 +86,7 @@ impl Function for EmbeddingBackward {
 }
 
 /// The gradient of the weight: for each row the sum of the gradients of its lookups.
-fn sum_rows(g: &Tensor, index: &Tensor, count: usize, options: Options) -> Result<Tensor> {
+pub(super) fn sum_rows(g: &Tensor, index: &Tensor, count: usize, options: Options) -> Result<Tensor> {
     let op = "embedding_dense_backward";
     let compute = float_compute(op, g.dtype())?;
     let dim = g.shape()[g.rank() - 1];

@@ -49,8 +49,11 @@ type Columns = [Vec<Tensor>; 6];
 impl Steps {
     fn run(gates: &Tensor, hx: &Tensor, cx: &Tensor, weight: &Tensor) -> Result<Columns> {
         let (count, hidden) = (gates.shape()[0] as i64, weight.shape()[1] as i64);
-        // Read anew at each step, which is faster if rows are contiguous.
-        let turned = arith::clone_in(&view::t_of(weight)?, MemoryFormat::Contiguous)?;
+        // Read anew at each step. Few rows are multiplied as dot products with the weight as it is; for more of them its
+        // rows are better contiguous.
+        let turned = view::t_of(weight)?;
+        let few = gates.shape()[1] < fused::LEAST_BATCH;
+        let turned = if few { turned } else { arith::clone_in(&turned, MemoryFormat::Contiguous)? };
         let gates = &arith::clone_in(gates, MemoryFormat::Contiguous)?;
         let sigmoid = |t: &Tensor| rows::sigmoid.call(&[t.into()], &[]);
         let (mut h, mut c) = (hx.clone(), cx.clone());

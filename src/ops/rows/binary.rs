@@ -36,14 +36,14 @@ const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number,
 
 rows! { BINARY;
     /// Sum of two tensors, element by element.
-    num add(input, other) = input + other => d(g, y) = [g, g]; { rounded: 0b11, exposure: Exposure::NONE }
+    num add(input, other) = input + other, bytes [U8 I8] => d(g, y) = [g, g]; { rounded: 0b11, exposure: Exposure::NONE }
     => torch { kernel: "add_stub", shows: Some(("alpha", Attribute::Int(1))) }
     /// Difference of two tensors, element by element.
-    num sub(input, other) = input - other => d(g, y) = [g, -g];
+    num sub(input, other) = input - other, bytes [U8 I8] => d(g, y) = [g, -g];
     { rounded: 0b11, exposure: Exposure::NONE }
     => torch { kernel: "add_stub", shows: Some(("alpha", Attribute::Int(1))), refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
     /// Product of two tensors, element by element.
-    num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { unsigned: Unsigned::Bits, float8: true, aliases: &["multiply"], sig: "input: Operand, other: Operand" }
+    num mul(input, other) = input * other, bytes [Bool U8 I8] => d(g, y) = [g * other, g * input]; { unsigned: Unsigned::Bits, float8: true, aliases: &["multiply"], sig: "input: Operand, other: Operand" }
     /// Quotient of two tensors, element by element.
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
     { on: (0.3, 2.0), exposure: Exposure::NONE }
@@ -76,12 +76,12 @@ rows! { BINARY;
     { autocast: CastPolicy::WIDEST_ON_GPU, on: (0.3, 2.0), rounds: Rounds::Mixed, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
     => torch { kernel: "atan2_cpu" }
     /// The larger of two elements; NaN if either is.
-    num maximum(input, other) = input.maximum(other)
+    num maximum(input, other) = input.maximum(other), bytes [Bool U8]
     => d(g, y) = [tied(g, input, other, g * E::lit(0.5)), tied(g, other, input, g * E::lit(0.5))];
     { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     => torch { kernel: "maximum_cpu" }
     /// The smaller of two elements; NaN if either is.
-    num minimum(input, other) = input.minimum(other)
+    num minimum(input, other) = input.minimum(other), bytes [Bool U8]
     => d(g, y) = [tied(g, other, input, g * E::lit(0.5)), tied(g, input, other, g * E::lit(0.5))];
     { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     => torch { kernel: "minimum_cpu" }
@@ -220,18 +220,18 @@ rows! { BINARY;
     { unsigned: Unsigned::Order, exposure: Exposure::NONE }
     => torch { node: "ClampMaxBackward1" }
     /// `input` where the condition holds, else `other`.
-    num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
+    num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other), bytes [Bool U8 I8]
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
     { unsigned: Unsigned::Bits, float8: true, exposure: Exposure::NONE, conditional: true }
     => torch { node: "WhereBackward0" }
     /// Bitwise and; logical and of bools.
-    bits bitwise_and(input, other) = input.bit_and(other); { unsigned: Unsigned::Bits, sig: NUMBER_EITHER_SIDE }
+    bits bitwise_and(input, other) = input.bit_and(other), bytes [Bool U8 I8]; { unsigned: Unsigned::Bits, sig: NUMBER_EITHER_SIDE }
     => torch { kernel: "bitwise_and_cpu" }
     /// Bitwise or; logical or of bools.
-    bits bitwise_or(input, other) = input.bit_or(other); { unsigned: Unsigned::Bits, sig: NUMBER_EITHER_SIDE }
+    bits bitwise_or(input, other) = input.bit_or(other), bytes [Bool U8 I8]; { unsigned: Unsigned::Bits, sig: NUMBER_EITHER_SIDE }
     => torch { kernel: "bitwise_or_cpu" }
     /// Bitwise exclusive or; logical one of bools.
-    bits bitwise_xor(input, other) = input.bit_xor(other); { unsigned: Unsigned::Bits, sig: NUMBER_EITHER_SIDE }
+    bits bitwise_xor(input, other) = input.bit_xor(other), bytes [Bool U8 I8]; { unsigned: Unsigned::Bits, sig: NUMBER_EITHER_SIDE }
     => torch { kernel: "bitwise_xor_cpu" }
     /// Bits moved up by `other`.
     bits bitwise_left_shift(input, other) = input.shl(other); { sig: NUMBER_EITHER_SIDE, least: 1 }

@@ -14,35 +14,35 @@ fn infinite<E: Arith>(x: E) -> E::Bool {
 
 rows! { TRUTH;
     /// Whether elements are equal.
-    truth eq(input, other) = input.eq(other); { rounded: 0b11, unsigned: Unsigned::Bits, float8: true }
+    truth eq(input, other) = input.eq(other), bytes [Bool U8 I8]; { rounded: 0b11, unsigned: Unsigned::Bits, float8: true }
     /// Whether elements differ.
-    truth ne(input, other) = input.ne(other); { rounded: 0b11, unsigned: Unsigned::Bits, float8: true, aliases: &["not_equal"] }
+    truth ne(input, other) = input.ne(other), bytes [Bool U8 I8]; { rounded: 0b11, unsigned: Unsigned::Bits, float8: true, aliases: &["not_equal"] }
     /// Whether the first is less than the second.
-    truth lt(input, other) = input.lt(other); { rounded: 0b11, aliases: &["less"] }
+    truth lt(input, other) = input.lt(other), bytes [Bool U8]; { rounded: 0b11, aliases: &["less"] }
     => torch { kernel: "lt_cpu" }
     /// Whether the first is at most the second.
-    truth le(input, other) = input.le(other); { rounded: 0b11, aliases: &["less_equal"] }
+    truth le(input, other) = input.le(other), bytes [Bool U8]; { rounded: 0b11, aliases: &["less_equal"] }
     => torch { kernel: "le_cpu" }
     /// Whether the first is greater than the second.
-    truth gt(input, other) = other.lt(input); { rounded: 0b11, aliases: &["greater"] }
+    truth gt(input, other) = other.lt(input), bytes [Bool U8]; { rounded: 0b11, aliases: &["greater"] }
     => torch { kernel: "gt_cpu" }
     /// Whether the first is at least the second.
-    truth ge(input, other) = other.le(input); { rounded: 0b11, aliases: &["greater_equal"] }
+    truth ge(input, other) = other.le(input), bytes [Bool U8]; { rounded: 0b11, aliases: &["greater_equal"] }
     => torch { kernel: "ge_cpu" }
     /// Whether both are non-zero.
-    truth logical_and(input, other) = E::and(input.ne(E::zero()), other.ne(E::zero())); { sig: "input: Tensor, other: Tensor" }
+    truth logical_and(input, other) = E::and(input.ne(E::zero()), other.ne(E::zero())), bytes [Bool U8 I8]; { sig: "input: Tensor, other: Tensor" }
     => torch { kernel: "logical_and_cpu" }
     /// Whether either is non-zero.
-    truth logical_or(input, other) = E::or(input.ne(E::zero()), other.ne(E::zero())); { sig: "input: Tensor, other: Tensor" }
+    truth logical_or(input, other) = E::or(input.ne(E::zero()), other.ne(E::zero())), bytes [Bool U8 I8]; { sig: "input: Tensor, other: Tensor" }
     => torch { kernel: "logical_or_cpu" }
     /// Whether exactly one is non-zero.
     truth logical_xor(input, other) = {
         let (a, b) = (input.ne(E::zero()), other.ne(E::zero()));
         E::and(E::or(a, b), E::not(E::and(a, b)))
-    }; { sig: "input: Tensor, other: Tensor" }
+    }, bytes [Bool U8 I8]; { sig: "input: Tensor, other: Tensor" }
     => torch { kernel: "logical_xor_cpu" }
     /// Whether an element is zero.
-    truth logical_not(input) = input.eq(E::zero());
+    truth logical_not(input) = input.eq(E::zero()), bytes [Bool U8 I8];
     => torch { kernel: "logical_not_cpu" }
     /// Whether an element is NaN.
     truth isnan(input) = input.is_nan(); { unsigned: Unsigned::Bits, float8: true, exposure: crate::ops::schema::Exposure::BOTH }

@@ -9,8 +9,11 @@ use crate::multiversion;
 /// Computes `A = L Lᵀ` in place in `a`, reading its lower triangle. Returns 0, or the order of the first leading
 /// minor that is not positive; L is undefined then.
 pub fn cholesky(a: &mut [f64], n: usize) -> f64 {
+    if n == 0 {
+        return 0.0;
+    }
     let order = factor(a, n, 0..n).map_or(0.0, |i| (i + 1) as f64);
-    for (i, row) in a.chunks_exact_mut(n.max(1)).enumerate() {
+    for (i, row) in a.chunks_exact_mut(n).enumerate() {
         row[i + 1..].fill(0.0);
     }
     order
@@ -74,7 +77,6 @@ multiversion! {
     fn factor_below(a: &mut [f64], n: usize, columns: Range<usize>) {
         let (done, rest) = a.split_at_mut(columns.end * n);
         for rows in rest.chunks_mut(LANES * n) {
-            let count = rows.len() / n;
             let mut x = [[[0.0; 4]; LANES / 4]; NARROW];
             for (k, column) in columns.clone().enumerate() {
                 let known = &done[column * n..][columns.start..column + 1];

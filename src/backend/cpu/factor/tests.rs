@@ -267,3 +267,11 @@ fn columns_whose_squares_overflow_or_vanish_are_factored() {
     assert!(factors(&[1.0, f64::NAN, 1.0, 2.0], 2, 2, 2).1[0].is_nan());
     assert_eq!(factors(&[0.0; 4], 2, 2, 2), (vec![1.0, 0.0, 0.0, 1.0], vec![0.0; 4]));
 }
+
+#[test]
+fn matrices_without_elements_have_factors_without_elements() {
+    assert_eq!(cholesky(&mut [], 0), 0.0);
+    assert_eq!(solve(&mut [], 0, &mut [], 3, false), 0.0);
+    assert_eq!(determinant(&mut [], 0), [1.0, 1.0, 0.0]);
+    assert_eq!(factors(&[], 3, 0, 0), (vec![], vec![]));
+}

@@ -146,7 +146,7 @@ pub trait Backend: Sync {
     fn copy(&self, src: View, out: View) -> Result<()>;
     fn fill(&self, out: View, value: Scalar) -> Result<()>;
     fn accumulate(&self, src: View, out: View) -> Result<()>;
-    /// Where copies are deferred they are parts of a group, so that they stay copies there.
+    /// See [`super::copy::interleave`]. Where copies are deferred there is none: copies may join a group.
     fn interleave(&self, _parts: &[View], _out: View) -> Result<bool> {
         Ok(false)
     }

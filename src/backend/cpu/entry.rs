@@ -429,12 +429,13 @@ impl Backend for Cpu {
     fn gather(&self, x: View, grid: &IndexGrid, out: View) -> Result<()> {
         index::on_host_grid(
             grid,
+            out,
             |g| with_dtype!(bits x.dtype, T => results(out).map(|mut out| index::gather::<T>(x.storage, g, &mut out))),
         )
     }
 
     fn scatter(&self, x: View, grid: &IndexGrid, values: View, how: Combine) -> Result<()> {
-        index::on_host_grid(grid, |g| index::scatter(x, g, values, how))
+        index::on_host_grid(grid, x, |g| index::scatter(x, g, values, how))
     }
 
     fn gather_along(&self, x: View, dim: usize, pick: Pick, out: View) -> Result<()> {

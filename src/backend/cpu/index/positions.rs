@@ -7,8 +7,8 @@ use super::HostGrid;
 use crate::backend::cpu::copy::GRAIN;
 use crate::backend::cpu::parallel::{for_chunks_mut, for_ranges_mut, parallel_for};
 use crate::backend::cpu::simd::{Isa, IsaDispatch};
-use crate::backend::elements;
 use crate::backend::index::{IndexGrid, Pick};
+use crate::backend::{View, elements};
 use crate::error::Result;
 use crate::multiversion;
 use crate::storage::Storage;
@@ -42,11 +42,11 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     }
 }
 
-/// Calls `f` with the offsets of a grid's entries.
+/// Calls `f`, which writes to `written`, with the offsets of a grid's entries.
 ///
 /// # Errors
 /// When an entry is out of bounds.
-pub fn on_host_grid<T>(grid: &IndexGrid, f: impl FnOnce(&HostGrid) -> Result<T>) -> Result<T> {
+pub fn on_host_grid<T>(grid: &IndexGrid, written: View, f: impl FnOnce(&HostGrid) -> Result<T>) -> Result<T> {
     let mut plain = true;
     for p in grid.picks {
         plain &= expect_in_bounds(p)?;
@@ -54,6 +54,7 @@ pub fn on_host_grid<T>(grid: &IndexGrid, f: impl FnOnce(&HostGrid) -> Result<T>)
     let on = |offsets: &[i64]| f(&HostGrid { before: grid.before, offsets, after: grid.after });
     if let ([p], true) = (grid.picks, plain)
         && p.stride == 1
+        && !p.index.overlaps(&written)
     {
         return on(&elements(p.index)[..grid.n]);
     }

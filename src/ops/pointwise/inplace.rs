@@ -1,7 +1,6 @@
 //! Pointwise operations that store their result in their first operand.
 
 use super::{Arg, Class, PointwiseOp, check_result_cast, common_dtype};
-use crate::backend::defer;
 use crate::dtype::Scalar;
 use crate::ensure;
 use crate::error::Result;
@@ -56,8 +55,7 @@ impl PointwiseOp {
             }
         }
         let loses = self.grads.is_empty() || read >> 1 & 1 == 1;
-        // In a region, values that backward computes again are computed from the operands.
-        if loses || !apart || t.base().is_some() || t.is_hosted() || defer::is_deferring() {
+        if loses || !apart || t.base().is_some() || t.is_hosted() {
             return Ok(false);
         }
         check_inplace_shape(t, &self.shape(args)?)?;

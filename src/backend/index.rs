@@ -70,6 +70,7 @@ impl Combine {
     pub fn apply<T: Element>(self, old: T, new: T) -> T {
         match self {
             Combine::Set => new,
+            // The sum in float64, rounded, is the same number, but takes three conversions.
             Combine::Add if matches!(T::DTYPE, DType::F32) => cast(cast::<T, f32>(old) + cast::<T, f32>(new)),
             Combine::Add if T::DTYPE.is_float() => T::from_f64(old.to_f64() + new.to_f64()),
             Combine::Add => T::from_i64(old.to_i64().wrapping_add(new.to_i64())),

@@ -34,8 +34,8 @@ impl<T, O> Loop<T, O> {
 
 // Note [Bytes]: bools and integers of 8 bits are computed in int32. The low bits of a sum or product depend on nothing but
 // the low bits of its operands, and logic and comparisons of equal types need no others either. Such a formula is also
-// compiled for bytes, without a block to widen the operands in and one to narrow the result from: four times the
-// elements per vector and an eighth of the memory traffic. The order of elements holds for unsigned bytes and bools only, and
+// compiled for bytes, with four times the elements per vector, and without blocks in which operands are widened and from
+// which the result is narrowed. The order of elements holds for unsigned bytes and bools only, and
 // what a bool may not hold (1 + 1) leaves bools to int32.
 
 /// What [`Bytes`] compute with.

@@ -231,13 +231,16 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     for value in &values[1..] {
         if let Value::Tensor(input) = value {
             check_apart(&t, input)?;
-            ensure!(t.overlap(input) != Overlap::Same || !reads_elsewhere(op.name), overlap_error());
+            ensure!(
+                t.overlap(input) != Overlap::Same || !op.exposure.has(Exposure::BY_INDEX),
+                overlap_error()
+            );
         } else if let Value::OptTensors(indices) = value {
             ensure!(indices.iter().flatten().all(|i| t.overlap(i) == Overlap::Apart), overlap_error());
         }
     }
     let apart = |v: &Value| !matches!(v, Value::Tensor(input) if input.overlap(&t) != Overlap::Apart);
-    let target = t.is_contiguous() && writes_to_target(op.name) && values[1..].iter().all(apart);
+    let target = op.exposure.has(Exposure::TARGET) && t.is_contiguous() && values[1..].iter().all(apart);
     let result = if target || grad_enabled() && tracked {
         let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
         values[0] = Value::Tensor(if target { t.as_target()? } else { t.copy_with_history()? });
@@ -247,38 +250,6 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     };
     store(&t, &result, op.name)?;
     Ok(t)
-}
-
-/// Whether an operation writes to [`Tensor::writable`] and saves nothing of its first argument: Note [Targets].
-fn writes_to_target(name: &str) -> bool {
-    matches!(
-        name,
-        "index_add"
-            | "index_copy"
-            | "index_fill"
-            | "index_put"
-            | "masked_fill"
-            | "put"
-            | "scatter"
-            | "scatter_add"
-            | "scatter_reduce"
-    )
-}
-
-/// Whether an operation in place writes elements at other indices than it reads them, so that no input may share memory.
-#[cold]
-fn reads_elsewhere(name: &str) -> bool {
-    matches!(
-        name,
-        "index_add"
-            | "index_copy"
-            | "index_fill"
-            | "index_put"
-            | "put"
-            | "scatter"
-            | "scatter_add"
-            | "scatter_reduce"
-    )
 }
 
 /// Runs a pointwise operation and stores its result in its first operand; see Note [What an operation in place saves].

@@ -65,8 +65,8 @@ pub(super) fn axes(values: [i64; 3], n: usize, fill: usize) -> [usize; 3] {
 pub static OPS: &[Op] = &Op::concat::<
     {
         attention::OPS.len()
-            + dropout::OPS.len()
             + bags::OPS.len()
+            + dropout::OPS.len()
             + embedding::OPS.len()
             + interpolate::OPS.len()
             + pad::OPS.len()

@@ -40,6 +40,10 @@ impl Exposure {
     /// PyTorch implements the function of `nn.functional` in C++, so `__torch_function__` gets its arguments as they were
     /// passed. It gets those of functions in Python by their signature.
     pub const NATIVE: Exposure = Exposure(512);
+    /// In place it writes elements at other indices than it reads them, so that no input may share its memory.
+    pub const BY_INDEX: Exposure = Exposure(1024);
+    /// It writes to [`Tensor::writable`] and saves nothing of its first argument: Note [Targets].
+    pub const TARGET: Exposure = Exposure(2048);
     /// Method and function.
     pub const BOTH: Exposure = Exposure(3);
     /// Method, function, in place, `out=`.

@@ -559,6 +559,7 @@ mod tests {
     use half::{bf16, f16};
 
     use super::*;
+    use crate::backend::cpu::simd::{best_isa, force_isa};
     use crate::layout::Dims;
     use crate::storage::Storage;
 
@@ -581,21 +582,30 @@ mod tests {
     #[test]
     fn every_half_is_widened_and_narrowed_as_alone() {
         let bits: Vec<u16> = (0..=u16::MAX).collect();
-        let mut wide = vec![0f32; bits.len()];
         let same = |a: f32, b: f32| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
-        let halves: &[f16] = cast_slice(&bits);
-        cast_run(halves, &mut wide);
-        assert!(wide.iter().zip(halves).all(|(w, h)| same(*w, h.to_f32())));
-        let mut back = vec![f16::ZERO; bits.len()];
-        cast_run(&wide, &mut back);
-        assert!(back.iter().zip(halves).all(|(b, h)| b.to_bits() == h.to_bits() || b.is_nan() && h.is_nan()));
-        let brains: &[bf16] = cast_slice(&bits);
-        cast_run(brains, &mut wide);
-        assert!(wide.iter().zip(brains).all(|(w, h)| same(*w, h.to_f32())));
         // Between two halves, and beyond the largest.
         let between: Vec<f32> = (0..1 << 16).map(|i| (i as f32 - 32768.0) * 2.7).collect();
-        cast_run(&between, &mut back);
-        assert!(back.iter().zip(&between).all(|(b, v)| *b == f16::from_f32(*v)));
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512] {
+            force_isa(isa);
+            // Whole vectors, parts of one, and both.
+            for n in [bits.len(), bits.len() - 3, 5, 0] {
+                let (bits, between) = (&bits[bits.len() - n..], &between[..n]);
+                let mut wide = vec![0f32; n];
+                let halves: &[f16] = cast_slice(bits);
+                cast_run(halves, &mut wide);
+                assert!(wide.iter().zip(halves).all(|(w, h)| same(*w, h.to_f32())), "{isa:?} {n}");
+                let mut back = vec![f16::ZERO; n];
+                cast_run(&wide, &mut back);
+                let kept = |(b, h): (&f16, &f16)| b.to_bits() == h.to_bits() || b.is_nan() && h.is_nan();
+                assert!(back.iter().zip(halves).all(kept), "{isa:?} {n}");
+                let brains: &[bf16] = cast_slice(bits);
+                cast_run(brains, &mut wide);
+                assert!(wide.iter().zip(brains).all(|(w, h)| same(*w, h.to_f32())), "{isa:?} {n}");
+                cast_run(between, &mut back);
+                assert!(back.iter().zip(between).all(|(b, v)| *b == f16::from_f32(*v)), "{isa:?} {n}");
+            }
+        }
+        force_isa(best_isa());
     }
 
     #[test]

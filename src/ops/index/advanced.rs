@@ -286,7 +286,7 @@ impl Function for IndexPut {
 
 ops! {
     /// The tensor with values at the elements that a tuple of index tensors picks.
-    "index_put" BOTH | INPLACE, autocast WIDEST_ON_GPU, batch INDEX_PUT {
+    "index_put" BOTH | INPLACE | BY_INDEX | TARGET, autocast WIDEST_ON_GPU, batch INDEX_PUT {
         pub fn index_put(input: Tensor, indices: Tensor?[], values: Tensor, accumulate: bool = False) -> Tensor =
             index_put_impl;
     }

@@ -564,7 +564,7 @@ ops! {
         pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Tensor as (t, dim, index, false) = gather_impl;
     }
     /// The tensor with values at the positions in a dimension that the index gives.
-    "scatter" ALL, out SAME, batch GATHER {
+    "scatter" ALL | BY_INDEX | TARGET, out SAME, batch GATHER {
         (input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str? = None) => scatter_op;
         /// As `scatter`.
         pub fn scatter(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Tensor as (t, dim, index, src, None::<&str>) =
@@ -572,11 +572,11 @@ ops! {
         (input: Tensor, dim: int, index: Tensor, value: Number, *, reduce: str? = None) => scatter_op;
     }
     /// The tensor with `src` added at the positions in a dimension that the index gives.
-    "scatter_add" ALL, autocast WIDEST_ON_GPU, out SAME, batch GATHER {
+    "scatter_add" ALL | BY_INDEX | TARGET, autocast WIDEST_ON_GPU, out SAME, batch GATHER {
         pub fn scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor = scatter_add_impl;
     }
     /// The tensor with values reduced into the positions in a dimension that the index gives.
-    "scatter_reduce" ALL, out SAME, batch GATHER {
+    "scatter_reduce" ALL | BY_INDEX | TARGET, out SAME, batch GATHER {
         (input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) =>
             scatter_reduce_op;
     }

@@ -370,7 +370,7 @@ ops! {
         (elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) => isin;
     }
     /// The tensor with one value where the mask is true.
-    "masked_fill" BOTH | INPLACE, batch MASKED_FILL {
+    "masked_fill" BOTH | INPLACE | TARGET, batch MASKED_FILL {
         pub fn masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor = masked_fill_impl;
     }
     /// The elements at which the mask is true, as a vector.

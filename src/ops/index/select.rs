@@ -531,16 +531,16 @@ ops! {
         pub fn index_select(input: Tensor, dim: int, index: Tensor) -> Tensor = index_select_impl;
     }
     /// The tensor with rows of `source` added to the indices of a dimension that a vector lists.
-    "index_add" ALL, out SAME, batch INDEX_DIM {
+    "index_add" ALL | BY_INDEX | TARGET, out SAME, batch INDEX_DIM {
         pub fn index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor =
             index_add_impl;
     }
     /// The tensor with rows of `source` at the indices of a dimension that a vector lists.
-    "index_copy" ALL, autocast WIDEST, batch INDEX_DIM {
+    "index_copy" ALL | BY_INDEX | TARGET, autocast WIDEST, batch INDEX_DIM {
         pub fn index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor = index_copy_impl;
     }
     /// The tensor with one value at the indices of a dimension that a vector lists.
-    "index_fill" BOTH | INPLACE, batch INDEX_DIM {
+    "index_fill" BOTH | INPLACE | BY_INDEX | TARGET, batch INDEX_DIM {
         pub fn index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor = index_fill_impl;
     }
     /// The elements at positions in the tensor as one vector.
@@ -548,7 +548,7 @@ ops! {
         pub fn take(input: Tensor, index: Tensor) -> Tensor = take_impl;
     }
     /// The tensor with `source` at positions in the tensor as one vector.
-    "put" BOTH | INPLACE {
+    "put" BOTH | INPLACE | BY_INDEX | TARGET {
         pub fn put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor = put_impl;
     }
 }

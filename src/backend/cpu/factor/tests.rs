@@ -246,7 +246,7 @@ fn a_column_is_reflected_to_the_side_away_from_its_first_element() {
             let (_, r) = factors(&turned, n, n, n);
             assert!((r[0] + length.copysign(turned[0])).abs() < 1e-13);
         }
-        // What is a triangle already is not reflected.
+        // The columns of an upper triangular matrix are not reflected.
         let mut triangle = a.clone();
         (0..n * n).filter(|i| i % n > i / n).for_each(|i| triangle[i] = 0.0);
         assert_eq!(factors(&triangle, n, n, n).1, triangle);

@@ -49,3 +49,34 @@ multiversion! { version = IsaDispatch::worth::<T>();
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_any_length_are_summed_with_and_without_factors() {
+        let (rows, lists) = (11, 7);
+        for features in [1, 3, 40] {
+            let table: Vec<f64> = (0..rows * features).map(|i| (i % 13) as f64 - 6.0).collect();
+            for length in 0..10 {
+                let index: Vec<i64> = (0..lists * length).map(|i| (i * i % rows) as i64).collect();
+                let factors: Vec<f64> = (0..lists * length).map(|i| (i % 5) as f64 - 2.0).collect();
+                let bags = Bags { index: &index, length, features };
+                for factors in [None, Some(&factors[..])] {
+                    let mut out = vec![f64::NAN; lists * features];
+                    bags.sum(&table, factors, &mut out);
+                    for (i, &sum) in out.iter().enumerate() {
+                        let (list, column) = (i / features, i % features);
+                        let expected: f64 = (list * length..(list + 1) * length)
+                            .map(|k| {
+                                factors.map_or(1.0, |f| f[k]) * table[index[k] as usize * features + column]
+                            })
+                            .sum();
+                        assert_eq!(sum, expected, "{features} {length} {i}");
+                    }
+                }
+            }
+        }
+    }
+}

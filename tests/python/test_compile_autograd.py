@@ -184,3 +184,22 @@ def test_whole_training_steps_give_the_same_parameters(kind):
         return [loss.detach(), *(p.detach() for p in net.parameters())]
 
     assert all(same(a, b) for a, b in zip(train(True), train(False), strict=True))
+
+
+def test_functions_in_place_keep_their_result_once_and_what_was_read_before_stays_what_it_was():
+    def f(x, w):
+        h = x * w
+        before, read = h.exp(), h * 3
+        h += before
+        F.relu_(h)
+        F.relu6(read, inplace=True)
+        return (h * read).sum(), read
+
+    def run(function):
+        x, w = data(grad=True), data(seed=1, grad=True)
+        loss, read = function(x, w)
+        assert read.grad_fn._saved_self.data_ptr() == read.data_ptr()
+        loss.backward()
+        return loss, x.grad, w.grad
+
+    assert all(same(a, b) for a, b in zip(run(torch.compile(f)), run(f), strict=True))

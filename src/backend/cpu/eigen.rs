@@ -6,8 +6,8 @@
 //! to T from both sides rotate two of its rows.
 
 use super::factor::householder::{Reflections, reflection};
-use super::svd::passes::{Passes, hypotenuse, turn};
-use super::svd::{dot, subtract, update, update_and_dot};
+use super::svd::passes::{Passes, turn, vanishes};
+use super::vectors::{dot, hypotenuse, subtract, update, update_and_dot};
 
 /// Passes per eigenvalue at most; two or three suffice.
 const PASSES: usize = 60;
@@ -89,19 +89,13 @@ impl Tridiagonal {
         Tridiagonal { diagonal, beside, scales }
     }
 
-    /// Whether an element beside the diagonal is lost in rounding of its neighbours.
-    fn vanishes(&self, i: usize) -> bool {
-        let near = self.diagonal[i].abs() + self.diagonal[i + 1].abs();
-        self.beside[i].abs() <= f64::EPSILON * near || self.beside[i].abs() < f64::MIN_POSITIVE
-    }
-
     /// Makes the matrix diagonal, and rotates the rows of `basis` likewise. Returns whether that converged.
     fn diagonalize(&mut self, basis: &mut [f64]) -> bool {
         let n = self.diagonal.len();
         let (mut last, mut passes) = (n.saturating_sub(1), PASSES * n);
         let mut rotations = Passes::new(n);
         while last > 0 {
-            if self.vanishes(last - 1) {
+            if vanishes(&self.diagonal, &self.beside, last - 1) {
                 self.beside[last - 1] = 0.0;
                 last -= 1;
                 continue;
@@ -110,7 +104,8 @@ impl Tridiagonal {
                 return false;
             }
             passes -= 1;
-            let first = (0..last).rev().find(|&i| self.vanishes(i)).map_or(0, |i| i + 1);
+            let first =
+                (0..last).rev().find(|&i| vanishes(&self.diagonal, &self.beside, i)).map_or(0, |i| i + 1);
             rotations.begin(first);
             self.pass(first, last, &mut rotations);
             if rotations.are_many() {

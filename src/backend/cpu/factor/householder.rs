@@ -10,8 +10,7 @@ use std::ops::Range;
 
 use super::NARROW;
 use super::product::{Part, Place, Product};
-use crate::backend::cpu::svd::passes::hypotenuse;
-use crate::backend::cpu::svd::{dot, subtract};
+use crate::backend::cpu::vectors::{dot, hypotenuse, subtract};
 
 /// Up to this many reflections gain nothing from products.
 const FEW: usize = 8;

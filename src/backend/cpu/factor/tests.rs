@@ -2,18 +2,9 @@
 
 use super::product::{Part, Place, Product};
 use super::*;
+use crate::backend::cpu::vectors::numbers;
 
 const SIZES: [usize; 9] = [1, 2, 3, 15, 16, 17, 31, 33, 100];
-
-/// Reproducible numbers between -1 and 1.
-fn numbers(count: usize, seed: u64) -> Vec<f64> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as f64 / (1u64 << 30) as f64 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
-}
 
 /// The product of an m x k and a k x n matrix.
 fn product(a: &[f64], b: &[f64], k: usize, n: usize) -> Vec<f64> {

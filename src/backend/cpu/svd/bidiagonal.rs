@@ -7,9 +7,10 @@
 //! than columns is replaced by the triangle R of its QR factorization. Vectors are rows here: a rotation of two of
 //! them runs along memory.
 
-use super::passes::{Passes, hypotenuse, turn};
-use super::{Factors, update, update_and_dot};
+use super::Factors;
+use super::passes::{Passes, turn, vanishes};
 use crate::backend::cpu::factor::householder::{Reflections, reflection};
+use crate::backend::cpu::vectors::{hypotenuse, update, update_and_dot};
 use crate::multiversion;
 
 /// Passes per singular value at most; two suffice as a rule.
@@ -112,12 +113,6 @@ impl Bidiagonal {
         Bidiagonal { diagonal, beside, left_scales, vectors, right_scales }
     }
 
-    /// Whether an element beside the diagonal is lost in rounding of its neighbours.
-    fn vanishes(&self, i: usize) -> bool {
-        let near = self.diagonal[i].abs() + self.diagonal[i + 1].abs();
-        self.beside[i].abs() <= f64::EPSILON * near || self.beside[i].abs() < f64::MIN_POSITIVE
-    }
-
     /// Makes the matrix diagonal, and rotates the rows of `left` and `right` likewise. Returns whether that
     /// converged.
     fn diagonalize(&mut self, left: &mut [f64], right: &mut [f64]) -> bool {
@@ -125,7 +120,7 @@ impl Bidiagonal {
         let (mut last, mut passes) = (n.saturating_sub(1), PASSES * n);
         let (mut by_left, mut by_right) = (Passes::new(n), Passes::new(n));
         while last > 0 {
-            if self.vanishes(last - 1) {
+            if vanishes(&self.diagonal, &self.beside, last - 1) {
                 self.beside[last - 1] = 0.0;
                 last -= 1;
                 continue;
@@ -134,7 +129,8 @@ impl Bidiagonal {
                 return false;
             }
             passes -= 1;
-            let first = (0..last).rev().find(|&i| self.vanishes(i)).map_or(0, |i| i + 1);
+            let first =
+                (0..last).rev().find(|&i| vanishes(&self.diagonal, &self.beside, i)).map_or(0, |i| i + 1);
             by_left.begin(first);
             by_right.begin(first);
             match self.shift(first, last) {

@@ -6,7 +6,8 @@
 //! the product of the rotations the right singular vectors. The method converges for every finite matrix and computes
 //! small singular values with high relative accuracy.
 
-use super::{Factors, dot, rotate, subtract};
+use super::Factors;
+use crate::backend::cpu::vectors::{dot, rotate, subtract};
 
 /// Limit on the number of sweeps; about ten suffice.
 const SWEEPS: usize = 60;

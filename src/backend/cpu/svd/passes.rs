@@ -5,6 +5,7 @@
 //! to a few columns at a time: these stay in the L1 cache for all of the passes, and a row that is rotated twice in a
 //! pass stays in registers between.
 
+use crate::backend::cpu::vectors::hypotenuse;
 use crate::multiversion;
 
 /// The cosine and the sine of a rotation.
@@ -17,19 +18,17 @@ type Lanes = [[f64; 4]; LANES / 4];
 /// Passes that are collected at most.
 const COLLECTED: usize = 32;
 
-/// The length of (x, y).
-#[inline]
-pub fn hypotenuse(x: f64, y: f64) -> f64 {
-    let square = x * x + y * y;
-    // Squares vanish or overflow otherwise.
-    if (1e-200..1e300).contains(&square) { square.sqrt() } else { x.hypot(y) }
-}
-
 /// The rotation that maps (x, y) to (length, 0), and the length.
 #[inline]
 pub fn turn(x: f64, y: f64) -> (Turn, f64) {
     let length = hypotenuse(x, y);
     if length == 0.0 { ((1.0, 0.0), 0.0) } else { ((x / length, y / length), length) }
+}
+
+/// Whether element `i` beside a diagonal is lost in rounding of its neighbours.
+pub fn vanishes(diagonal: &[f64], beside: &[f64], i: usize) -> bool {
+    let near = diagonal[i].abs() + diagonal[i + 1].abs();
+    beside[i].abs() <= f64::EPSILON * near || beside[i].abs() < f64::MIN_POSITIVE
 }
 
 /// Collected passes; see Note [Passes of rotations].

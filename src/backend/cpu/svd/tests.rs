@@ -1,6 +1,7 @@
 //! Decompositions by both methods, of matrices that are easy and of those that are not.
 
 use super::*;
+use crate::backend::cpu::vectors::{dot, numbers};
 
 /// The decomposition of a column-major matrix with all left vectors.
 fn decompose(w: &[f64], rows: usize, columns: usize) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
@@ -16,16 +17,6 @@ fn expect_orthonormal(vectors: &[f64], n: usize) {
             assert!((dot(a, b) - (i == j) as u8 as f64).abs() < 1e-13, "{i} {j}");
         }
     }
-}
-
-/// Reproducible numbers between -1 and 1.
-fn numbers(count: usize, seed: u64) -> Vec<f64> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as f64 / (1u64 << 30) as f64 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
 }
 
 /// Decomposes a matrix, checks what makes a decomposition, and returns the values.

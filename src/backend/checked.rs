@@ -27,6 +27,7 @@ use super::conv::{ConvShape, Product};
 use super::cpu::Cpu;
 use super::cpu::pointwise::SMALL_NUMEL;
 use super::factor::Factor;
+use super::group::{Fusion, Group as Fused};
 use super::index::{Combine, Found, IndexGrid, Pick};
 use super::inspect::Question;
 use super::interface::Backend;
@@ -80,6 +81,8 @@ pub fn lent(s: &Storage) {
 
 /// Errors where nothing has written an element.
 pub fn expect_written(v: View) -> Result<()> {
+    // What is deferred is written now.
+    v.storage.slice::<u8>();
     look("read", &[strided(v)], || Ok(()))
 }
 
@@ -114,6 +117,7 @@ impl Backend for Checked {
     forwarded! {
         fn synchronize(device: Device) -> Result<()>;
         fn computes(device: Device, dtype: DType) -> bool;
+        fn fusion() -> Fusion;
         fn factor_dtype(a: View) -> Result<DType>;
         fn svd_dtype(x: View) -> Result<DType>;
         fn overwrites_factored() -> bool;
@@ -136,6 +140,12 @@ impl Backend for Checked {
         fn fill(out: View, value: Scalar) -> Result<()> = [strided_result(out).may_overlap_itself()];
         fn accumulate(src: View, out: View) -> Result<()> =
             [strided(src).shaped(out), strided_update(out).may_overlap_itself()];
+        fn interleave(parts: &[View], out: View) -> Result<bool> =
+            [parts.iter().map(|v| strided(*v).count(out.layout.numel() / parts.len())), strided_result(out)];
+        fn fused(group: &Fused) -> Result<bool> = [
+            group.operands.iter().map(|o| strided(o.view).or_output()),
+            group.results.iter().map(|(_, v)| strided_result(*v).or_output()),
+        ];
         fn pointwise(
             program: &Program, compute: DType, operands: &[Operand], params: &[Scalar], out: View,
         ) -> Result<bool> = [views(operands).map(|v| strided(v).shaped(out).or_output()), strided_result(out)];
@@ -256,6 +266,12 @@ impl Backend for Checked {
             dense(g).of(out.dtype).count(index.layout.numel() * out.layout.shape[1]),
             dense(index).of(DType::I64), result(out),
         ];
+        fn sum_bags(table: View, index: View, factors: Option<View>, out: View) -> Result<bool> = [
+            dense(table).of(out.dtype), dense(index).of(DType::I64),
+            factors.map(|v| dense(v).of(out.dtype).count(index.layout.numel())), result(out),
+        ];
+        fn bincount(index: View, counts: View) -> Result<bool> =
+            [dense(index).of(DType::I64), updated(counts).of(DType::I64)];
         fn find(mask: View) -> Result<Found> = [dense(mask).of_bytes()];
         fn positions(mask: View, found: &Found, out: View) -> Result<()> =
             [dense(mask).of_bytes(), result(out).of(DType::I64).count(found.count())];

@@ -25,7 +25,7 @@ use super::pointwise::Arg;
 use super::schema::Op;
 use super::view;
 use super::view::cut::{self, Cut};
-use crate::backend::{copy, index as kernel};
+use crate::backend::copy;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{ModeGuard, grad_enabled};
@@ -399,7 +399,7 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
         && view.is_contiguous()
         && mask.shape() == view.shape()
     {
-        kernel::fill_masked(view.raw(), mask.dense(DType::Bool)?.raw(), s)?;
+        mask::fill_at(view, mask, s)?;
     } else {
         let value = match (value, number) {
             (_, Some(s)) => view.new_full([0usize; 0], s)?,

@@ -219,9 +219,10 @@ def test_indices_do_not_lie_where_they_write():
     ):
         with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
             change(torch.tensor([2, 1, 0]))
-    mask = torch.tensor([True, False])
-    mask[mask] = False
-    assert not mask.any()
+    for fill in (lambda m: m.__setitem__(m, False), lambda m: m.masked_fill_(m, False)):
+        mask = torch.tensor([True, False])
+        fill(mask)
+        assert not mask.any()
 
 
 def test_indices_into_an_empty_tensor_are_checked_in_another_place():

@@ -198,7 +198,7 @@ def test_classes_may_derive_from_storages_of_bytes():
 
 def test_storages_that_no_tensor_uses_can_be_resized():
     storage = torch.UntypedStorage([1, 2, 3])
-    assert storage.resize_(5) is storage and storage.tolist()[:3] == [1, 2, 3] and len(storage) == 5
+    assert storage.resize_(5) is storage and storage[:3].tolist() == [1, 2, 3] and len(storage) == 5
     assert storage.resize_(2).tolist() == [1, 2]
     typed = torch.FloatStorage([1.0, 2.0])
     assert typed.resizable() and typed.resize_(1) is None and typed.tolist() == [1.0]

@@ -10,7 +10,7 @@ use crate::backend::softmax::TotalWeight;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::layout::Dims;
+use crate::layout::{Dims, collapse};
 use crate::storage::Storage;
 
 /// What a kernel does with the elements of an operand.
@@ -327,10 +327,7 @@ fn violation(family: &'static str, k: usize, s: &Seen, what: &str) -> Error {
 
 /// Whether two views show the same elements in the same order.
 fn same_elements(a: &View, b: &View) -> bool {
-    let steps = |v: &View| -> Vec<(usize, isize)> {
-        let l = v.layout;
-        l.shape.iter().copied().zip(l.strides.iter().copied()).filter(|(n, _)| *n != 1).collect()
-    };
+    let steps = |v: &View| collapse(&v.layout.shape, [&v.layout.strides]);
     let start = |v: &View| v.storage.address() + v.layout.offset * v.dtype.size();
     start(a) == start(b) && a.dtype.size() == b.dtype.size() && steps(a) == steps(b)
 }

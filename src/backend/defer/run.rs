@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 
 use super::plan::{Plan, Planned, part_of_rows, plan};
 use super::queue::{Entry, Held, In, Work};
-use crate::backend::View;
 use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work as Computed};
 use crate::backend::interface::{Backend, of_now};
 use crate::backend::pointwise::{Operand, Program, compute_type};
+use crate::backend::{View, checked};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::storage::Storage;
@@ -78,7 +78,15 @@ impl<'e> Memory<'e> {
 
 /// What entries that write a storage work on.
 fn written(s: &Storage) -> Result<Storage> {
-    if s.is_missing() { of_now(s.device())?.allocate(s.device(), s.len()) } else { s.alias() }
+    if s.is_missing() {
+        return of_now(s.device())?.allocate(s.device(), s.len());
+    }
+    let made = s.alias()?;
+    if checked::on() {
+        // What is noted of the one is known of the other: Note [Unwritten memory].
+        made.share_counter(s);
+    }
+    Ok(made)
 }
 
 /// As [`run`], for one entry.

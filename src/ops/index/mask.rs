@@ -13,7 +13,7 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::sort::search;
 use crate::ops::view::{self, expand_to};
 use crate::ops::{arith, reduce, rows};
-use crate::tensor::Tensor;
+use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure, ops};
 
 /// The positions of the non-zero elements in row-major order.
@@ -113,14 +113,20 @@ pub(super) fn fill_where(
         out
     };
     let wide = mask.layout().expand(&shape).map(|l| mask.with_layout(l));
-    let dense = wide.as_ref().unwrap_or(mask).dense(DType::Bool)?;
-    kernel::fill_masked(out.raw(), dense.raw(), number)?;
+    fill_at(&out, wide.as_ref().unwrap_or(mask), number)?;
     let out = if format == MemoryFormat::Preserve { out.laid_like(t)? } else { out };
     let saved = || SavedTensor::input(mask);
     match value {
         Arg::T(v) => record(out, &[t, v], |_| MaskedFill { mask: saved(), tensor: true, node: nodes[1] }),
         Arg::S(_) => record(out, &[t], |_| MaskedFill { mask: saved(), tensor: false, node: nodes[0] }),
     }
+}
+
+/// Writes `number` where the mask is true, which has the shape of `out` and may be `out` itself.
+pub(super) fn fill_at(out: &Tensor, mask: &Tensor, number: Scalar) -> Result<()> {
+    let dense = mask.dense(DType::Bool)?;
+    let dense = if out.overlap(&dense) == Overlap::Apart { dense } else { arith::clone(&dense)? };
+    kernel::fill_masked(out.raw(), dense.raw(), number)
 }
 
 struct MaskedFill {

@@ -5,10 +5,12 @@
 //! registers over all taps. The last segment of a row is stored as a whole vector where that only writes what later segments
 //! write again. Grids (Note [Phase-split input]) are zeroed once for many planes, as each plane fills the same elements. The gradient of
 //! a weight is summed per lane over all images of its channel; lanes beyond the end of a row add zero times what follows it, so
-//! that a gradient that is not finite is computed again without these.
+//! that a gradient that is not finite is computed again without these. Small planes: Note [Channels as lanes].
+
+mod lanes;
 
 use super::ConvShape;
-use super::phase_split::{PhaseSplitInput, Row, SLACK};
+use super::phase_split::{PhaseSplitInput, Row, SLACK, Segment};
 use super::tile::{ConvElem, LONGEST_RUN, Place, SEGMENTS, SHIFTS, TapRun};
 use crate::backend::cpu::parallel::for_chunks_mut;
 
@@ -16,16 +18,6 @@ use crate::backend::cpu::parallel::for_chunks_mut;
 const FEWEST: usize = 8;
 /// Minimum number of multiply-adds per work item.
 const GRAIN: usize = 1 << 17;
-/// At most a vector of consecutive results of a row.
-#[derive(Clone, Copy)]
-pub struct Segment {
-    /// The position of the first in the grid.
-    pub at: usize,
-    /// The first in a plane of results.
-    pub to: usize,
-    pub len: usize,
-}
-
 pub fn is_depthwise(s: &ConvShape) -> bool {
     s.groups == s.c_in && s.c_in == s.c_out && s.groups >= FEWEST
 }
@@ -58,20 +50,7 @@ impl Plan {
                 _ => taps.push(TapRun { offset, count: 1 }),
             }
         }
-        let [depth, height, width] = &lattice.axes;
-        let mut segments = Vec::new();
-        for d in 0..depth.count {
-            for h in 0..height.count {
-                let at = (d * height.extent + h) * width.extent;
-                let row = (depth.first + d * depth.stride) * height.target + height.first + h * height.stride;
-                let to = row * width.target + width.first;
-                segments.extend((0..width.count).step_by(lanes).map(|w| Segment {
-                    at: at + w,
-                    to: to + w * width.stride,
-                    len: lanes.min(width.count - w),
-                }));
-            }
-        }
+        let mut segments = lattice.segments(lanes);
         let count = segments.len();
         while let Some(last) = segments.last().filter(|_| !segments.len().is_multiple_of(SEGMENTS)) {
             segments.push(*last);
@@ -117,6 +96,9 @@ pub fn correlate<T: ConvElem>(
     if out.is_empty() {
         return;
     }
+    if lanes::pays(s) {
+        return lanes::correlate(s, &lattices, source, w, bias, out);
+    }
     let plans: Vec<Plan> = lattices.into_iter().map(|l| Plan::new(s, l, T::tiles().lanes)).collect();
     // Otherwise a segment could write to a row that is already done, or that has no result.
     let is_dense = plans.len() == 1 && plans[0].is_dense();
@@ -147,6 +129,9 @@ pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad
     let (taps, lanes) = (s.taps(), T::tiles().lanes);
     if grad_w.is_empty() {
         return;
+    }
+    if lanes::pays(s) {
+        return lanes::backward_weight(s, grad_out, x, grad_w);
     }
     let plan = Plan::new(s, PhaseSplitInput::forward(s), lanes);
     let (from, to) = (s.input_plane(), s.output_plane());

@@ -36,7 +36,7 @@ pub struct Axis {
     source: usize,
     /// Source coordinate of grid coordinate `i` in phase `f`: `phases[f] + step * i`.
     phases: Vec<isize>,
-    step: usize,
+    pub step: usize,
     /// Grid elements along this axis.
     pub extent: usize,
     taps: Vec<Tap>,
@@ -218,6 +218,25 @@ impl PhaseSplitInput {
         taps
     }
 
+    /// The results of a plane by rows, at most `longest` at a time.
+    pub fn segments(&self, longest: usize) -> Vec<Segment> {
+        let [depth, height, width] = &self.axes;
+        let mut segments = Vec::new();
+        for d in 0..depth.count {
+            for h in 0..height.count {
+                let at = (d * height.extent + h) * width.extent;
+                let row = (depth.first + d * depth.stride) * height.target + height.first + h * height.stride;
+                let to = row * width.target + width.first;
+                segments.extend((0..width.count).step_by(longest).map(|w| Segment {
+                    at: at + w,
+                    to: to + w * width.stride,
+                    len: longest.min(width.count - w),
+                }));
+            }
+        }
+        segments
+    }
+
     /// Copies one channel of image `image` of `images` into the channel's grids, `grid`. The padding is not written;
     /// the caller has zeroed it.
     pub fn fill<T: Real>(&self, source: &[T], grid: &mut [T], image: usize, images: usize) {
@@ -262,12 +281,22 @@ impl PhaseSplitInput {
     }
 }
 
+/// Consecutive results of a row.
+#[derive(Clone, Copy)]
+pub struct Segment {
+    /// The position of the first in the grid.
+    pub at: usize,
+    /// The first in a plane of results.
+    pub to: usize,
+    pub len: usize,
+}
+
 /// Elements of a row of the source in a grid: where they begin there and in the source, and how many they are.
 #[derive(Clone, Copy)]
 pub struct Row {
-    to: usize,
-    from: usize,
-    len: usize,
+    pub to: usize,
+    pub from: usize,
+    pub len: usize,
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);

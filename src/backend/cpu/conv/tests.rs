@@ -221,6 +221,13 @@ fn grouped_and_depthwise_convolutions_match_the_definition() {
         shape(1, 8, 8, 8, [1, 10, 18], geometry([1, 3, 3], [1, 2, 1], [0, 1, 1], [1, 1, 1])),
         shape(1, 8, 8, 8, [1, 12, 18], geometry([1, 1, 3], [1, 2, 1], [0, 0, 1], [1, 1, 1])),
         shape(0, 8, 8, 8, [1, 5, 5], square(3, 1, 1, 1)),
+        // Channels as lanes: blocks that are full and one that is not, in each image.
+        shape(3, 21, 21, 21, [1, 7, 9], square(3, 1, 1, 1)),
+        shape(2, 40, 40, 40, [1, 15, 14], square(5, 2, 2, 1)),
+        shape(2, 19, 19, 19, [3, 6, 5], geometry([3, 2, 3], [1, 2, 3], [1, 0, 2], [1, 1, 2])),
+        // Rows as lanes.
+        shape(2, 9, 9, 9, [1, 30, 33], square(3, 1, 1, 1)),
+        shape(1, 9, 9, 9, [1, 60, 61], square(3, 2, 1, 1)),
     ]);
 }
 
@@ -252,6 +259,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         shape(2, 32, 64, 1, [1, 14, 14], square(3, 1, 1, 1)),
         shape(9, 3, 8, 1, [1, 20, 20], square(3, 2, 1, 1)),
         shape(1, 16, 16, 16, [1, 40, 40], square(3, 1, 1, 1)),
+        shape(3, 40, 40, 40, [1, 9, 9], square(3, 1, 1, 1)),
         shape(9, 64, 128, 1, [1, 14, 14], square(1, 1, 0, 1)),
         shape(3, 128, 256, 1, [1, 28, 28], square(1, 1, 0, 1)),
         shape(2, 32, 64, 1, [1, 28, 28], square(3, 2, 1, 1)),

@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use super::depthwise::Segment;
+use super::phase_split::{Row, Segment};
 use crate::backend::cpu::matmul::GemmElem;
 use crate::backend::cpu::microkernel::prefetch;
 use crate::backend::cpu::simd::{Isa, IsaDispatch, isa};
@@ -316,6 +316,24 @@ pub struct Place {
 type ShiftsRun<T> =
     fn(grads: &[T], grid: &[T], segments: &[Segment], offsets: &[usize; SHIFTS], sums: &mut [T]);
 
+/// The results of a plane of vectors, whose lanes are channels, by segments of at most [`POSITIONS`], from its grid of vectors.
+/// `weights` holds a vector for each of `offsets`; results are `stride` apart.
+type LanesRun<T> = fn(
+    grid: &[T],
+    segments: &[Segment],
+    offsets: &[usize],
+    weights: &[T],
+    init: &[T],
+    stride: usize,
+    out: &mut [T],
+);
+
+/// Copies vectors that are `step` apart, rows of them, to their grid.
+type SpreadRun<T> = fn(source: &[T], step: usize, rows: &[Row], grid: &mut [T]);
+
+/// Results of a row that a tile keeps in registers where lanes are channels.
+pub const POSITIONS: usize = 8;
+
 /// Segments that a tile keeps in registers.
 pub const SEGMENTS: usize = 4;
 
@@ -382,6 +400,36 @@ multiversion! { version = IsaDispatch::of(M::ISA);
     }
 }
 
+multiversion! { version = IsaDispatch::of(M::ISA);
+    fn lanes[V: Lanes, M: MulAdd](
+        _kind: Kind<V, M>, grid: &[V::Elem], segments: &[Segment], offsets: &[usize], weights: &[V::Elem],
+        init: &[V::Elem], stride: usize, out: &mut [V::Elem]
+    ) {
+        let (grid, weights, out) = (V::vectors(grid), V::vectors(weights), V::vectors_mut(out));
+        let init = V::vectors(init)[0];
+        for s in segments {
+            let mut acc = [init; POSITIONS];
+            for (offset, w) in offsets.iter().zip(weights) {
+                let x = &grid[s.at + offset..].as_chunks::<POSITIONS>().0[0];
+                across!(acc, add_product::<M>, w, x, [0 1 2 3 4 5 6 7]);
+            }
+            out[s.to..].iter_mut().step_by(stride).zip(&acc[..s.len]).for_each(|(to, v)| *to = *v);
+        }
+    }
+}
+
+multiversion! { version = IsaDispatch::of(M::ISA);
+    fn spread[V: Lanes, M: MulAdd](
+        _kind: Kind<V, M>, source: &[V::Elem], step: usize, rows: &[Row], grid: &mut [V::Elem]
+    ) {
+        let (source, grid) = (V::vectors(source), V::vectors_mut(grid));
+        for row in rows {
+            let from = source[row.from..].iter().step_by(step);
+            grid[row.to..][..row.len].iter_mut().zip(from).for_each(|(to, v)| *to = *v);
+        }
+    }
+}
+
 // For 32 registers: about 24 accumulators, enough to hide the latency at two multiply-adds per cycle.
 pixel_tile!(pixel_8x3, 8 x 3 [0 1 2]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7);
 pixel_tile!(pixel_6x4, 6 x 4 [0 1 2 3]: a 0, b 1, c 2, d 3, e 4, f 5);
@@ -416,6 +464,8 @@ pub struct Tiles<T: 'static> {
     pub dot: &'static [DotTile<T>],
     pub segments: SegmentsRun<T>,
     pub shifts: ShiftsRun<T>,
+    pub across: LanesRun<T>,
+    pub spread: SpreadRun<T>,
 }
 
 /// An element type in which convolutions are computed: `f32` or `f64`.
@@ -463,6 +513,14 @@ macro_rules! tile {
             segments(PhantomData::<($V, $M)>, grid, at, taps, weights, init, place, out)
         }
     };
+    (lanes $V:ty, $M:ty) => {
+        |grid, segments, offsets, weights, init, stride, out| {
+            lanes(PhantomData::<($V, $M)>, grid, segments, offsets, weights, init, stride, out)
+        }
+    };
+    (spread $V:ty, $M:ty) => {
+        |source, step, rows, grid| spread(PhantomData::<($V, $M)>, source, step, rows, grid)
+    };
     (shifts $V:ty, $M:ty) => {
         |grads, grid, at, offsets, sums| shifts(PhantomData::<($V, $M)>, grads, grid, at, offsets, sums)
     };
@@ -483,6 +541,8 @@ macro_rules! narrow_tiles {
             dot: &[tile!(dot $V, $M, dot_2x4 2 4), tile!(dot $V, $M, dot_1x8 1 8)],
             segments: tile!(segments $V, $M),
             shifts: tile!(shifts $V, $M),
+            across: tile!(lanes $V, $M),
+            spread: tile!(spread $V, $M),
         }
     };
 }
@@ -511,6 +571,8 @@ static WIDE: Tiles<f32> = Tiles {
     ],
     segments: tile!(segments [f32; 16], Fused512),
     shifts: tile!(shifts [f32; 16], Fused512),
+    across: tile!(lanes [f32; 16], Fused512),
+    spread: tile!(spread [f32; 16], Fused512),
 };
 
 macro_rules! conv_elem {

@@ -142,32 +142,30 @@ mod f16c {
 
     #[target_feature(enable = "avx2,f16c")]
     pub(super) fn widen(src: &[f16], out: &mut [f32]) {
-        for (to, from) in out.chunks_mut(LANES).zip(src.chunks(LANES)) {
-            let wide = |x: [f16; LANES]| -> [f32; LANES] { cast(_mm256_cvtph_ps(cast(x))) };
-            if let (Ok(to), Ok(from)) = (<&mut [f32; LANES]>::try_from(&mut *to), from.try_into()) {
-                *to = wide(from);
-            } else {
-                let mut last = [f16::zeroed(); LANES];
-                last[..from.len()].copy_from_slice(from);
-                to.copy_from_slice(&wide(last)[..to.len()]);
-            }
+        let n = src.len().min(out.len());
+        let ((src, last), (out, last_out)) =
+            (src[..n].as_chunks::<LANES>(), out[..n].as_chunks_mut::<LANES>());
+        for (to, from) in out.iter_mut().zip(src) {
+            *to = cast(_mm256_cvtph_ps(cast(*from)));
         }
+        let mut rest = [f16::zeroed(); LANES];
+        rest[..last.len()].copy_from_slice(last);
+        let wide: [f32; LANES] = cast(_mm256_cvtph_ps(cast(rest)));
+        last_out.copy_from_slice(&wide[..last.len()]);
     }
 
     #[target_feature(enable = "avx2,f16c")]
     pub(super) fn narrow(src: &[f32], out: &mut [f16]) {
-        for (to, from) in out.chunks_mut(LANES).zip(src.chunks(LANES)) {
-            let round = |x: [f32; LANES]| -> [f16; LANES] {
-                cast(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(cast(x)))
-            };
-            if let (Ok(to), Ok(from)) = (<&mut [f16; LANES]>::try_from(&mut *to), from.try_into()) {
-                *to = round(from);
-            } else {
-                let mut last = [0.0; LANES];
-                last[..from.len()].copy_from_slice(from);
-                to.copy_from_slice(&round(last)[..to.len()]);
-            }
+        let n = src.len().min(out.len());
+        let ((src, last), (out, last_out)) =
+            (src[..n].as_chunks::<LANES>(), out[..n].as_chunks_mut::<LANES>());
+        for (to, from) in out.iter_mut().zip(src) {
+            *to = cast(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(cast(*from)));
         }
+        let mut rest = [0.0; LANES];
+        rest[..last.len()].copy_from_slice(last);
+        let half: [f16; LANES] = cast(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(cast(rest)));
+        last_out.copy_from_slice(&half[..last.len()]);
     }
 }
 

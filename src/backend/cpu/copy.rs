@@ -155,6 +155,10 @@ impl<'a> StridedCursor<'a> {
             if const { !is_compiled(S::DTYPE, T::DTYPE) } {
                 return self.read_through(out);
             }
+            if self.aligned && self.walk.stride == 1 && self.run_left() >= out.len() {
+                cast_run(self.lend::<S>(out.len()), out);
+                return self.skip(out.len());
+            }
             let mut block = [S::zeroed(); STAGE];
             for out in out.chunks_mut(STAGE) {
                 if self.aligned && self.walk.stride == 1 && self.run_left() >= out.len() {
@@ -279,6 +283,7 @@ pub(super) fn cast_run<S: Element, T: Element>(src: &[S], out: &mut [T]) {
         (DType::BF16, DType::F32) => widen_bf16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
         (DType::F16, DType::F32) => widen_f16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
         (DType::F32, DType::F16) => narrow_f16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
+        (DType::F32, DType::BF16) => narrow_bf16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
         _ => cast_each(src, out),
     }
 }
@@ -295,6 +300,17 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn widen_bf16(src: &[u16], out: &mut [u32]) {
         for (o, s) in out.iter_mut().zip(src) {
             *o = (*s as u32) << 16;
+        }
+    }
+}
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    /// Rounds to the nearest, to even among two; what is not a number becomes a quiet one.
+    fn narrow_bf16(src: &[u32], out: &mut [u16]) {
+        for (o, s) in out.iter_mut().zip(src) {
+            let nearest = s.wrapping_add(0x7fff + (s >> 16 & 1)) >> 16;
+            let is_nan = s & 0x7fff_ffff > 0x7f80_0000;
+            *o = if is_nan { s >> 16 | 0x40 } else { nearest } as u16;
         }
     }
 }
@@ -386,7 +402,7 @@ fn fill_bits<T: Element>(out: View, value: T) -> Result<()> {
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    fn fill_run[T: Element](out: &mut [T], value: T) {
+    pub fn fill_run[T: Element](out: &mut [T], value: T) {
         out.fill(value);
     }
 }
@@ -603,6 +619,14 @@ mod tests {
                 assert!(wide.iter().zip(brains).all(|(w, h)| same(*w, h.to_f32())), "{isa:?} {n}");
                 cast_run(between, &mut back);
                 assert!(back.iter().zip(between).all(|(b, v)| *b == f16::from_f32(*v)), "{isa:?} {n}");
+            }
+            // Each number of 16 bits with what is below: nothing, less than a half, a half, more.
+            for low in [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
+                let wide: Vec<f32> = bits.iter().map(|b| f32::from_bits((*b as u32) << 16 | low)).collect();
+                let mut rounded = vec![bf16::ZERO; wide.len()];
+                cast_run(&wide, &mut rounded);
+                let alone = |(b, v): (&bf16, &f32)| b.to_bits() == bf16::from_f32(*v).to_bits();
+                assert!(rounded.iter().zip(&wide).all(alone), "{isa:?} {low:x}");
             }
         }
         force_isa(best_isa());

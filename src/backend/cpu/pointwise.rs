@@ -6,22 +6,24 @@
 //! contiguous runs are used in place run by run; transposed operands are transposed band by band.
 
 mod bytewise;
+mod operand;
 
 use std::ops::Range;
 
 use bytemuck::Zeroable;
 use bytewise::Bytewise;
+use half::{bf16, f16};
+pub(super) use operand::{OperandAccess, OperandCursor};
+use operand::{dense, stand_ins};
 
-use super::copy::{BLOCK, GRAIN, StridedCursor, View, Writer};
+use super::copy::{BLOCK, GRAIN, View, Writer, cast_run};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
-use super::transpose::{Bands, SIDE, banded_columns};
 use crate::backend::checked;
 use crate::backend::pointwise::{Byte, GROUP, Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::error::Result;
 use crate::formula::{ARGS, Int, PARAMS};
-use crate::layout::{Layout, collapse};
 use crate::storage::Storage;
 
 impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
@@ -123,82 +125,6 @@ impl Written<i32> for Int<i32> {}
 impl Written<i64> for Int<i64> {}
 impl Written<Bool8> for Bool8 {}
 
-/// Length of a block that is filled once per chunk: long enough that what a call of a loop takes does not count.
-const REPEATED: usize = 4 * BLOCK;
-/// Longer broadcast rows are used in place.
-const LONGEST_PERIOD: usize = 2 * BLOCK;
-
-/// The period after which a layout repeats its elements, if all its dimensions but the last are broadcast.
-fn period(layout: &Layout) -> Option<usize> {
-    let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
-    match (&shape[..], &strides[..]) {
-        ([_], [0]) => Some(1),
-        ([_, n], [0, _]) => Some(*n),
-        _ => None,
-    }
-}
-
-/// How the driver accesses an operand. All but numbers, periods and blocks have the compute type; all but blocks are
-/// not overwritten before they are read.
-pub(super) enum OperandAccess<'a> {
-    /// Contiguous: used in place.
-    Direct(View<'a>),
-    /// Long contiguous runs, such as a slice of columns: used in place run by run.
-    Runs(View<'a>),
-    /// Transposed, with rows of the given length: see Note [Bands].
-    Bands(View<'a>, usize),
-    /// Periodic, as a broadcast row is: one block holds repetitions.
-    Period(View<'a>, usize),
-    /// One block holds repetitions.
-    Number(Scalar),
-    /// Gathered block by block.
-    Blocks(View<'a>),
-    /// Passed block by block by the caller of the formula.
-    Given,
-    Unread,
-}
-
-impl<'a> OperandAccess<'a> {
-    pub(super) fn of<T: Lane>(operand: Option<&Operand<'a>>, out: View) -> Self {
-        match operand {
-            None | Some(Operand::Unread) => OperandAccess::Unread,
-            Some(Operand::Number(s)) => OperandAccess::Number(*s),
-            Some(Operand::View(v)) => OperandAccess::of_view::<T>(*v, out),
-        }
-    }
-
-    fn of_view<T: Lane>(v: View<'a>, out: View) -> Self {
-        if v.overlaps(&out) || !v.is_aligned() {
-            return OperandAccess::Blocks(v);
-        }
-        if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() {
-            return OperandAccess::Direct(v);
-        }
-        if let Some(period) = period(v.layout).filter(|&p| p <= LONGEST_PERIOD) {
-            return OperandAccess::Period(v, period);
-        }
-        if v.dtype != T::Stored::DTYPE {
-            return OperandAccess::Blocks(v);
-        }
-        if StridedCursor::has_long_runs(&v) {
-            return OperandAccess::Runs(v);
-        }
-        match banded_columns(v.layout) {
-            Some(cols) => OperandAccess::Bands(v, cols),
-            None => OperandAccess::Blocks(v),
-        }
-    }
-
-    /// Elements per chunk: whole bands if there are any.
-    pub(super) fn grain(all: &[Self], usual: usize) -> usize {
-        let widest = all.iter().map(|s| if let OperandAccess::Bands(_, cols) = s { *cols } else { 0 }).max();
-        match widest {
-            Some(cols) if cols > 0 => (2 * usual).div_ceil(SIDE * cols) * SIDE * cols,
-            _ => usual,
-        }
-    }
-}
-
 fn drive<T: Lane, E: Element>(
     l: Loop<T, impl Written<E>>,
     operands: &[Operand],
@@ -231,15 +157,28 @@ fn drive<T: Lane, E: Element>(
     }
     let grain = OperandAccess::grain(&sources, GRAIN);
     let sources = OperandAccesses { of: &sources, count };
+    let block_of = |range: &Range<usize>| vec![E::from_i64(0); range.len().min(BLOCK)];
+    macro_rules! rounded {
+        ($half:ty, $kind:ident) => {
+            for_ranges_mut(&mut Output::<$half>::of(out)?, grain, |range, dst| {
+                let sink = Sink::Rounded(Halves::$kind(dst), block_of(&range));
+                drive_blocks::<T, E>(l, sources, params, range, sink);
+            })
+        };
+    }
+    let dense_out = E::DTYPE == DType::F32 && out.layout.is_contiguous() && out.is_aligned();
     if direct_out {
         for_ranges_mut(&mut Output::<E>::of(out)?, grain, |range, dst| {
             drive_blocks::<T, E>(l, sources, params, range, Sink::Direct(dst));
         });
+    } else if dense_out && out.dtype == DType::F16 {
+        rounded!(f16, F16);
+    } else if dense_out && out.dtype == DType::BF16 {
+        rounded!(bf16, Bf16);
     } else {
         let cells = Cells::of(out)?;
         parallel_for(n, grain, |range| {
-            let block = vec![E::from_i64(0); range.len().min(BLOCK)];
-            let writer = Writer::new(&cells, out, range.start);
+            let (writer, block) = (Writer::new(&cells, out, range.start), block_of(&range));
             drive_blocks::<T, E>(l, sources, params, range, Sink::Blocks(writer, block));
         });
     }
@@ -417,116 +356,6 @@ fn drive_small<T: Lane, E: Element>(
     with_few::<T, _, 2>(&few[..operands.len()], n, run).map_or(Ok(false), |done| done.map(|()| true))
 }
 
-#[inline(always)]
-fn dense<'a, T: Lane>(v: &View<'a>, at: usize, n: usize) -> &'a [T] {
-    bytemuck::cast_slice(&v.storage.slice::<T::Stored>().get(v.layout.offset + at..).unwrap_or_default()[..n])
-}
-
-/// For each operand, which one to pass in its place: an unread operand must have the length of the others too.
-fn stand_ins(sources: &[OperandAccess; ARGS], count: usize) -> [usize; ARGS] {
-    let is_read = |k: usize| !matches!(sources[k], OperandAccess::Unread);
-    let some = (0..count).find(|&k| is_read(k)).unwrap_or(0);
-    std::array::from_fn(|k| if is_read(k) { k } else { some })
-}
-
-/// The state of reading an operand over a range of positions.
-pub(super) enum OperandCursor<'a, T: Lane> {
-    Unread,
-    Direct(View<'a>),
-    Runs(StridedCursor<'a>),
-    Bands(Bands<'a, T::Stored>),
-    /// Whole periods: position `at` is at `at` modulo the length.
-    Period(Vec<T>),
-    Blocks(StridedCursor<'a>, Vec<T>),
-    /// The block passed last.
-    Given(Vec<T>),
-}
-
-impl<'a, T: Lane> OperandCursor<'a, T> {
-    pub(super) fn new(source: &OperandAccess<'a>, range: &Range<usize>) -> Self {
-        match source {
-            OperandAccess::Unread => OperandCursor::Unread,
-            OperandAccess::Given => OperandCursor::Given(Vec::with_capacity(range.len().min(BLOCK))),
-            OperandAccess::Direct(v) => OperandCursor::Direct(*v),
-            OperandAccess::Runs(v) => OperandCursor::Runs(StridedCursor::new(*v, range.start)),
-            OperandAccess::Bands(v, _) => OperandCursor::Bands(Bands::new(*v, range.end)),
-            OperandAccess::Number(s) => OperandCursor::Period(vec![T::number(*s); range.len().min(REPEATED)]),
-            OperandAccess::Period(v, period) => {
-                let mut block =
-                    vec![T::zeroed(); REPEATED.min(range.len() / 4).max(1).next_multiple_of(*period)];
-                let (first, others) = block.split_at_mut(*period);
-                StridedCursor::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(first));
-                others.chunks_exact_mut(*period).for_each(|copy| copy.copy_from_slice(first));
-                OperandCursor::Period(block)
-            }
-            OperandAccess::Blocks(v) => OperandCursor::Blocks(
-                StridedCursor::new(*v, range.start),
-                vec![T::zeroed(); range.len().min(BLOCK)],
-            ),
-        }
-    }
-
-    /// The number of elements available as one slice from position `at` on.
-    #[inline]
-    pub(super) fn left(&self, at: usize) -> usize {
-        match self {
-            OperandCursor::Unread | OperandCursor::Direct(_) | OperandCursor::Given(_) => usize::MAX,
-            OperandCursor::Runs(reader) => reader.run_left(),
-            OperandCursor::Bands(bands) => bands.left(at),
-            OperandCursor::Period(block) => block.len() - at % block.len(),
-            OperandCursor::Blocks(_, block) => block.len(),
-        }
-    }
-
-    /// Prepares the `n` elements from position `at` on.
-    #[inline]
-    pub(super) fn reach(&mut self, at: usize, n: usize) {
-        match self {
-            OperandCursor::Bands(bands) => bands.reach(at),
-            OperandCursor::Blocks(reader, block) => {
-                reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..n]));
-            }
-            _ => {}
-        }
-    }
-
-    #[inline]
-    pub(super) fn get(&self, at: usize, n: usize) -> &[T] {
-        match self {
-            OperandCursor::Unread => &[],
-            OperandCursor::Direct(v) => dense(v, at, n),
-            OperandCursor::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
-            OperandCursor::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
-            OperandCursor::Period(block) => &block[at % block.len()..][..n],
-            OperandCursor::Blocks(_, block) | OperandCursor::Given(block) => &block[..n],
-        }
-    }
-
-    /// Sets the next position. Bands need no seek: `reach` finds the band of any position.
-    #[inline]
-    pub(super) fn seek(&mut self, at: usize) {
-        if let OperandCursor::Runs(reader) | OperandCursor::Blocks(reader, _) = self {
-            reader.seek(at);
-        }
-    }
-
-    /// Passes the next elements of an [`OperandAccess::Given`] operand; other operands ignore them.
-    #[inline]
-    pub(super) fn give(&mut self, values: &[T]) {
-        if let OperandCursor::Given(block) = self {
-            block.clear();
-            block.extend_from_slice(values);
-        }
-    }
-
-    #[inline]
-    pub(super) fn pass(&mut self, n: usize) {
-        if let OperandCursor::Runs(reader) = self {
-            reader.skip(n);
-        }
-    }
-}
-
 /// The operands of a formula and their number.
 #[derive(Clone, Copy)]
 struct OperandAccesses<'s, 'a> {
@@ -539,8 +368,26 @@ struct OperandAccesses<'s, 'a> {
 enum Sink<'a, E> {
     /// In place.
     Direct(&'a mut [E]),
+    /// To a block that is then rounded in place.
+    Rounded(Halves<'a>, Vec<E>),
     /// To a block that is then scattered.
     Blocks(Writer<'a>, Vec<E>),
+}
+
+/// Dense results of a half type.
+enum Halves<'a> {
+    F16(&'a mut [f16]),
+    Bf16(&'a mut [bf16]),
+}
+
+impl Halves<'_> {
+    /// Writes the next results at a position.
+    fn write<E: Element>(&mut self, at: usize, values: &[E]) {
+        match self {
+            Halves::F16(to) => cast_run(values, &mut to[at..][..values.len()]),
+            Halves::Bf16(to) => cast_run(values, &mut to[at..][..values.len()]),
+        }
+    }
 }
 
 fn drive_blocks<T: Lane, E: Element>(
@@ -557,7 +404,10 @@ fn drive_blocks<T: Lane, E: Element>(
     let shown = stand_ins(sources, count);
     let mut at = range.start;
     while at < range.end {
-        let room = if let Sink::Blocks(_, block) = &sink { block.len() } else { usize::MAX };
+        let room = match &sink {
+            Sink::Direct(_) => usize::MAX,
+            Sink::Rounded(_, block) | Sink::Blocks(_, block) => block.len(),
+        };
         let n = feeds.iter().map(|f| f.left(at)).fold(room.min(range.end - at), usize::min);
         feeds.iter_mut().for_each(|f| f.reach(at, n));
         let mut ins: [&[T]; ARGS] = [&[]; ARGS];
@@ -567,6 +417,10 @@ fn drive_blocks<T: Lane, E: Element>(
         match &mut sink {
             Sink::Direct(dst) => {
                 l.run(&ins[..count], params, bytemuck::cast_slice_mut(&mut dst[at - range.start..][..n]));
+            }
+            Sink::Rounded(halves, block) => {
+                l.run(&ins[..count], params, bytemuck::cast_slice_mut(&mut block[..n]));
+                halves.write(at - range.start, &block[..n]);
             }
             Sink::Blocks(writer, block) => {
                 l.run(&ins[..count], params, bytemuck::cast_slice_mut(&mut block[..n]));

@@ -1,0 +1,268 @@
+//! How the pointwise driver reads an operand: in place, by runs or bands, or through a block.
+
+use std::ops::Range;
+
+use bytemuck::Zeroable;
+
+use super::Lane;
+use crate::backend::cpu::copy::{BLOCK, StridedCursor, View, fill_run};
+use crate::backend::cpu::transpose::{Bands, SIDE, banded_columns};
+use crate::backend::pointwise::Operand;
+use crate::dtype::{Element, Scalar};
+use crate::formula::ARGS;
+use crate::layout::{Layout, collapse};
+
+/// Length of a block that is filled once per chunk: long enough that what a call of a loop takes does not count.
+const REPEATED: usize = 4 * BLOCK;
+/// Longer broadcast rows are used in place.
+const LONGEST_PERIOD: usize = 2 * BLOCK;
+
+/// The period after which a layout repeats its elements, if all its dimensions but the last are broadcast.
+fn period(layout: &Layout) -> Option<usize> {
+    let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
+    match (&shape[..], &strides[..]) {
+        ([_], [0]) => Some(1),
+        ([_, n], [0, _]) => Some(*n),
+        _ => None,
+    }
+}
+
+/// Rows of which all elements are one, that of a column.
+#[derive(Clone, Copy)]
+pub struct Broadcast {
+    /// Elements of a row.
+    row: usize,
+    /// From the element of a row to that of the next, where this is the same for all.
+    stride: Option<isize>,
+}
+
+impl Broadcast {
+    /// Those of a layout, if they are long.
+    fn of(layout: &Layout) -> Option<Broadcast> {
+        let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
+        let stride = if let [stride, 0] = strides[..] { Some(stride) } else { None };
+        let row = shape.last().copied().filter(|&n| n >= LONG_ROWS && strides.last() == Some(&0))?;
+        Some(Broadcast { row, stride })
+    }
+}
+
+/// Rows from which on what is done for each of them does not count.
+const LONG_ROWS: usize = 256;
+
+/// How the driver accesses an operand. All but numbers, periods, columns and blocks have the compute type; all but blocks are
+/// not overwritten before they are read.
+pub enum OperandAccess<'a> {
+    /// Contiguous: used in place.
+    Direct(View<'a>),
+    /// Long contiguous runs, such as a slice of columns: used in place run by run.
+    Runs(View<'a>),
+    /// Transposed, with rows of the given length: see Note [Bands].
+    Bands(View<'a>, usize),
+    /// Periodic, as a broadcast row is: one block holds repetitions.
+    Period(View<'a>, usize),
+    /// A column broadcast along rows: one block holds the element of a row.
+    Column(View<'a>, Broadcast),
+    /// One block holds repetitions.
+    Number(Scalar),
+    /// Gathered block by block.
+    Blocks(View<'a>),
+    /// Passed block by block by the caller of the formula.
+    Given,
+    Unread,
+}
+
+impl<'a> OperandAccess<'a> {
+    pub fn of<T: Lane>(operand: Option<&Operand<'a>>, out: View) -> Self {
+        match operand {
+            None | Some(Operand::Unread) => OperandAccess::Unread,
+            Some(Operand::Number(s)) => OperandAccess::Number(*s),
+            Some(Operand::View(v)) => OperandAccess::of_view::<T>(*v, out),
+        }
+    }
+
+    fn of_view<T: Lane>(v: View<'a>, out: View) -> Self {
+        if v.overlaps(&out) || !v.is_aligned() {
+            return OperandAccess::Blocks(v);
+        }
+        if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() {
+            return OperandAccess::Direct(v);
+        }
+        if let Some(period) = period(v.layout).filter(|&p| p <= LONGEST_PERIOD) {
+            return OperandAccess::Period(v, period);
+        }
+        if let Some(rows) = Broadcast::of(v.layout) {
+            return OperandAccess::Column(v, rows);
+        }
+        if v.dtype != T::Stored::DTYPE {
+            return OperandAccess::Blocks(v);
+        }
+        if StridedCursor::has_long_runs(&v) {
+            return OperandAccess::Runs(v);
+        }
+        match banded_columns(v.layout) {
+            Some(cols) => OperandAccess::Bands(v, cols),
+            None => OperandAccess::Blocks(v),
+        }
+    }
+
+    /// Elements per chunk: whole bands if there are any.
+    pub fn grain(all: &[Self], usual: usize) -> usize {
+        let widest = all.iter().map(|s| if let OperandAccess::Bands(_, cols) = s { *cols } else { 0 }).max();
+        match widest {
+            Some(cols) if cols > 0 => (2 * usual).div_ceil(SIDE * cols) * SIDE * cols,
+            _ => usual,
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn dense<'a, T: Lane>(v: &View<'a>, at: usize, n: usize) -> &'a [T] {
+    bytemuck::cast_slice(&v.storage.slice::<T::Stored>().get(v.layout.offset + at..).unwrap_or_default()[..n])
+}
+
+/// For each operand, which one to pass in its place: an unread operand must have the length of the others too.
+pub(super) fn stand_ins(sources: &[OperandAccess; ARGS], count: usize) -> [usize; ARGS] {
+    let is_read = |k: usize| !matches!(sources[k], OperandAccess::Unread);
+    let some = (0..count).find(|&k| is_read(k)).unwrap_or(0);
+    std::array::from_fn(|k| if is_read(k) { k } else { some })
+}
+
+/// The state of reading an operand over a range of positions.
+pub enum OperandCursor<'a, T: Lane> {
+    Unread,
+    Direct(View<'a>),
+    Runs(StridedCursor<'a>),
+    Bands(Bands<'a, T::Stored>),
+    /// Whole periods: position `at` is at `at` modulo the length.
+    Period(Vec<T>),
+    Column(Column<'a, T>),
+    Blocks(StridedCursor<'a>, Vec<T>),
+    /// The block passed last.
+    Given(Vec<T>),
+}
+
+/// A block that holds one element throughout, that of a row.
+pub struct Column<'a, T: Lane> {
+    view: View<'a>,
+    rows: Broadcast,
+    reader: StridedCursor<'a>,
+    /// The row whose element is in the block.
+    filled: usize,
+    block: Vec<T>,
+}
+
+impl<'a, T: Lane> Column<'a, T> {
+    fn new(view: View<'a>, rows: Broadcast, most: usize) -> Self {
+        let block = vec![T::zeroed(); most.min(rows.row).min(REPEATED)];
+        Column { view, rows, reader: StridedCursor::new(view, 0), filled: usize::MAX, block }
+    }
+
+    fn reach(&mut self, at: usize) {
+        let row = at / self.rows.row;
+        if row == self.filled {
+            return;
+        }
+        let mut value = [T::Stored::zeroed()];
+        match self.rows.stride {
+            Some(stride) if self.view.dtype == T::Stored::DTYPE => {
+                let place = self.view.layout.offset as isize + row as isize * stride;
+                value[0] = self.view.storage.slice::<T::Stored>()[place as usize];
+            }
+            _ => {
+                self.reader.seek(at);
+                self.reader.read(&mut value);
+            }
+        }
+        fill_run(bytemuck::cast_slice_mut(&mut self.block), value[0]);
+        self.filled = row;
+    }
+}
+
+impl<'a, T: Lane> OperandCursor<'a, T> {
+    pub fn new(source: &OperandAccess<'a>, range: &Range<usize>) -> Self {
+        match source {
+            OperandAccess::Unread => OperandCursor::Unread,
+            OperandAccess::Given => OperandCursor::Given(Vec::with_capacity(range.len().min(BLOCK))),
+            OperandAccess::Direct(v) => OperandCursor::Direct(*v),
+            OperandAccess::Runs(v) => OperandCursor::Runs(StridedCursor::new(*v, range.start)),
+            OperandAccess::Bands(v, _) => OperandCursor::Bands(Bands::new(*v, range.end)),
+            OperandAccess::Number(s) => OperandCursor::Period(vec![T::number(*s); range.len().min(REPEATED)]),
+            OperandAccess::Column(v, rows) => OperandCursor::Column(Column::new(*v, *rows, range.len())),
+            OperandAccess::Period(v, period) => {
+                let mut block =
+                    vec![T::zeroed(); REPEATED.min(range.len() / 4).max(1).next_multiple_of(*period)];
+                let (first, others) = block.split_at_mut(*period);
+                StridedCursor::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(first));
+                others.chunks_exact_mut(*period).for_each(|copy| copy.copy_from_slice(first));
+                OperandCursor::Period(block)
+            }
+            OperandAccess::Blocks(v) => OperandCursor::Blocks(
+                StridedCursor::new(*v, range.start),
+                vec![T::zeroed(); range.len().min(BLOCK)],
+            ),
+        }
+    }
+
+    /// The number of elements available as one slice from position `at` on.
+    #[inline]
+    pub fn left(&self, at: usize) -> usize {
+        match self {
+            OperandCursor::Unread | OperandCursor::Direct(_) | OperandCursor::Given(_) => usize::MAX,
+            OperandCursor::Runs(reader) => reader.run_left(),
+            OperandCursor::Bands(bands) => bands.left(at),
+            OperandCursor::Period(block) => block.len() - at % block.len(),
+            OperandCursor::Column(c) => c.block.len().min(c.rows.row - at % c.rows.row),
+            OperandCursor::Blocks(_, block) => block.len(),
+        }
+    }
+
+    /// Prepares the `n` elements from position `at` on.
+    #[inline]
+    pub fn reach(&mut self, at: usize, n: usize) {
+        match self {
+            OperandCursor::Bands(bands) => bands.reach(at),
+            OperandCursor::Column(column) => column.reach(at),
+            OperandCursor::Blocks(reader, block) => {
+                reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..n]));
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, at: usize, n: usize) -> &[T] {
+        match self {
+            OperandCursor::Unread => &[],
+            OperandCursor::Direct(v) => dense(v, at, n),
+            OperandCursor::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
+            OperandCursor::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
+            OperandCursor::Period(block) => &block[at % block.len()..][..n],
+            OperandCursor::Column(column) => &column.block[..n],
+            OperandCursor::Blocks(_, block) | OperandCursor::Given(block) => &block[..n],
+        }
+    }
+
+    /// Sets the next position. Bands need no seek: `reach` finds the band of any position.
+    #[inline]
+    pub fn seek(&mut self, at: usize) {
+        if let OperandCursor::Runs(reader) | OperandCursor::Blocks(reader, _) = self {
+            reader.seek(at);
+        }
+    }
+
+    /// Passes the next elements of an [`OperandAccess::Given`] operand; other operands ignore them.
+    #[inline]
+    pub fn give(&mut self, values: &[T]) {
+        if let OperandCursor::Given(block) = self {
+            block.clear();
+            block.extend_from_slice(values);
+        }
+    }
+
+    #[inline]
+    pub fn pass(&mut self, n: usize) {
+        if let OperandCursor::Runs(reader) = self {
+            reader.skip(n);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import rgrad
@@ -11,7 +12,12 @@ _MAX = {"uint8": 255, "int8": 127, "int16": 2**15 - 1, "int32": 2**31 - 1, "int6
 
 def is_pil(picture: Any) -> bool:
     """Whether something is a Pillow image."""
-    return any(cls.__module__.startswith("PIL.") and cls.__name__ == "Image" for cls in type(picture).__mro__)
+    return _is_pil(type(picture))
+
+
+@functools.lru_cache(maxsize=64)
+def _is_pil(kind: type) -> bool:
+    return any(cls.__module__.startswith("PIL.") and cls.__name__ == "Image" for cls in kind.__mro__)
 
 
 def bound(dtype: Any) -> float:

@@ -118,8 +118,10 @@ def pil_to_tensor(img: Any) -> Any:
     dtype = getattr(rgrad, _PIL_DTYPES.get(img.mode, "uint8"))
     data = bytearray(img.tobytes())
     channels = len(img.getbands())
-    shape = (img.height, img.width, channels)
-    return _C._tensor_from_buffer(data, dtype, 0, math.prod(shape)).view(shape).permute(2, 0, 1).contiguous()
+    tensor = _C._tensor_from_buffer(data, dtype, 0, img.height * img.width * channels)
+    if channels == 1:
+        return tensor.view(1, img.height, img.width)
+    return tensor.view(img.height, img.width, channels).permute(2, 0, 1).contiguous()
 
 
 def to_tensor(img: Any) -> Any:
@@ -175,15 +177,16 @@ def normalize(img: Any, mean: Sequence[float], std: Sequence[float], inplace: bo
         raise ValueError(
             f"Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = {tuple(img.shape)}"
         )
-    means = rgrad.as_tensor(mean, dtype=img.dtype, device=img.device)
-    stds = rgrad.as_tensor(std, dtype=img.dtype, device=img.device)
+    means, stds = (_per_channel(values, img) for values in (mean, std))
     if not all(stds.flatten().tolist()):
         raise ValueError(f"std evaluated to zero after conversion to {img.dtype}, leading to division by zero.")
-    if means.dim() == 1:
-        means = means.view(-1, 1, 1)
-    if stds.dim() == 1:
-        stds = stds.view(-1, 1, 1)
-    return (img if inplace else img.clone()).sub_(means).div_(stds)
+    return (img.sub_(means) if inplace else img.sub(means)).div_(stds)
+
+
+def _per_channel(values: Sequence[float], img: Any) -> Any:
+    """Numbers that broadcast with the planes of an image."""
+    tensor = rgrad.as_tensor(values, dtype=img.dtype, device=img.device)
+    return tensor.view(-1, 1, 1) if tensor.dim() == 1 else tensor
 
 
 def hflip(img: Any) -> Any:

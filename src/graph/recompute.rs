@@ -60,16 +60,17 @@ impl Ingredient {
     /// An operand of a result of `numel` elements, if it can be had later at no cost of memory. `saved` says that the node
     /// saves it.
     fn of(t: &Tensor, numel: usize, saved: bool) -> Option<Ingredient> {
+        let plain = t.storage().is_private() && !t.is_inference() && !t.is_batched() && !t.is_hosted();
+        let kept = || Some(Ingredient::Kept(t.detach(), Watch::begin(t.storage())?));
+        // What its node keeps costs nothing, where computing a sigmoid again would cost too much for most that use it.
+        if plain && is_saved_by_its_node(t) {
+            return kept();
+        }
         if let Some(value) = again(t, FACTOR) {
             return Some(Ingredient::Again(Box::new((value, t.layout().clone()))));
         }
         let is_small = || t.numel().saturating_mul(16) <= numel;
-        let is_kept = saved || t.is_leaf() || is_small() || is_saved_by_its_node(t);
-        let plain = t.storage().is_private() && !t.is_inference() && !t.is_batched() && !t.is_hosted();
-        if !is_kept || !plain {
-            return None;
-        }
-        Some(Ingredient::Kept(t.detach(), Watch::begin(t.storage())?))
+        if plain && (saved || t.is_leaf() || is_small()) { kept() } else { None }
     }
 }
 

@@ -34,6 +34,8 @@ def test_cheap_values_that_only_nodes_save_are_not_stored():
     assert stored(log_of(lambda: keep((x + 1) * (x - 2)))) == 1
     # Exponentials are kept: computing them takes longer than reading them.
     assert stored(log_of(lambda: keep((x + 1).exp() * (x - 2)))) == 2
+    # What follows in a few steps from a value that its own node keeps is not.
+    assert stored(log_of(lambda: keep((x.sigmoid() + 1).log()))) == 2
 
 
 KEPT: list[torch.Tensor] = []

@@ -400,6 +400,18 @@ struct Task<'a, T> {
     col_panel: usize,
 }
 
+/// Whether a left operand that so many column panels use is read in place.
+fn is_read_in_place<T>(a: View<T>, col_panels: usize) -> bool {
+    // Rows at a stride that is a multiple of the page size evict each other from the L1 cache.
+    let bad = (a.rs * size_of::<T>()).is_multiple_of(4096);
+    let most = match a.cs {
+        1 if bad => IN_PLACE_BAD_A,
+        1 => IN_PLACE_A,
+        _ => IN_PLACE_TURNED_A,
+    };
+    col_panels <= most
+}
+
 impl<'a, T: GemmElem> Block<'a, T> {
     fn new(
         kernels: &'a Kernels<T>,
@@ -411,16 +423,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
     ) -> Self {
         let (rows, cols) = (c.rows(), c.cols());
         let (row_panels, col_panels) = (rows.div_ceil(kernels.mr), cols.div_ceil(kernels.nr));
-        // Rows at a stride that is a multiple of the page size evict each other from the L1 cache.
-        let bad_a = (a.rs * size_of::<T>()).is_multiple_of(4096);
-        let in_place_a = if a.cs != 1 {
-            IN_PLACE_TURNED_A
-        } else if bad_a {
-            IN_PLACE_BAD_A
-        } else {
-            IN_PLACE_A
-        };
-        let how_a = if col_panels <= in_place_a { Operand::InPlace } else { Operand::Packed };
+        let how_a = if is_read_in_place(a, col_panels) { Operand::InPlace } else { Operand::Packed };
         let in_place_b = if k > DEEP { IN_PLACE_DEEP_B } else { IN_PLACE_B };
         let how_b = if b.cs == 1 && row_panels <= in_place_b {
             Operand::InPlace

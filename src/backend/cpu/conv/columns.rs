@@ -230,20 +230,20 @@ impl Columns {
     fn pack<T: ConvElem>(&self, source: &[T], part: Part, to: &mut [T], stride: usize) {
         let source = &source[part.product * self.channels * self.plane()..];
         let (rows, width, step) = (self.rows(part.columns.clone()), part.columns.len(), self.step[2]);
-        let (mut lines, mut offsets) = (Vec::new(), vec![OUTSIDE; self.taps.len() * width]);
-        for (tap, offsets) in self.taps.iter().zip(offsets.chunks_exact_mut(width)) {
-            let (mut runs, mut line) = (self.runs(tap, &rows), None);
-            for run in &mut runs {
-                if run.len == LINE && width == LINE {
-                    line = Some(run.from);
-                    break;
-                }
-                let offsets = offsets[run.to..][..run.len].iter_mut();
-                offsets.enumerate().for_each(|(i, at)| *at = run.from + i * step);
-            }
-            lines.push(line);
+        let (mut reads, mut runs) = (Vec::with_capacity(self.taps.len()), Vec::new());
+        for tap in &self.taps {
+            let first = runs.len();
+            runs.extend(self.runs(tap, &rows));
+            let read = match runs[first..] {
+                [run] if run.len == LINE && width == LINE => Read::Line(run.from),
+                ref some => Read::Runs {
+                    runs: first..runs.len(),
+                    all: some.iter().map(|run| run.len).sum::<usize>() == width,
+                },
+            };
+            reads.push(read);
         }
-        gather(source, self.plane(), step, (&lines, &offsets), part, to, stride);
+        gather(source, self.plane(), step, (&reads, &runs), part, to, stride);
     }
 
     /// As [`Columns::pack`] of the first source, with positions as depth and terms as columns.
@@ -291,27 +291,38 @@ impl Columns {
     }
 }
 
-/// Marks an element outside of the image; no plane is as large.
-const OUTSIDE: usize = usize::MAX;
 /// Positions of a panel whose elements are gathered at once if they are a single run.
 const LINE: usize = 16;
 
+/// Where in a plane the elements of a tap are, for the positions of a panel.
+enum Read {
+    /// In a line of [`LINE`] positions, from this element on.
+    Line(usize),
+    /// In some runs, which may be all positions; others are outside of the image.
+    Runs { runs: Range<usize>, all: bool },
+}
+
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Gathers the terms `part.depth` of the positions `part.columns` from planes of `plane` elements, given where in a plane
-    /// the elements of each tap are: the first of a line, or else the offset of each.
-    fn gather[T: ConvElem](source: &[T], plane: usize, step: usize, places: (&[Option<usize>], &[usize]), part: Part, to: &mut [T], stride: usize) {
-        let ((lines, offsets), width) = (places, part.columns.len());
-        let (mut channel, mut tap) = (part.depth.start / lines.len(), part.depth.start % lines.len());
+    /// Gathers the terms `part.depth` of the positions `part.columns` from planes of `plane` elements, given what is read of a
+    /// plane for each tap.
+    fn gather[T: ConvElem](source: &[T], plane: usize, step: usize, places: (&[Read], &[Run]), part: Part, to: &mut [T], stride: usize) {
+        let ((reads, runs), width) = (places, part.columns.len());
+        let (mut channel, mut tap) = (part.depth.start / reads.len(), part.depth.start % reads.len());
         for to in to.chunks_mut(stride).take(part.depth.len()) {
             let plane = &source[channel * plane..][..plane];
-            if let Some(from) = lines[tap] {
-                copy_spaced(&plane[from..], step, &mut to[..LINE]);
-            } else {
-                let from = &offsets[tap * width..][..width];
-                to.iter_mut().zip(from).for_each(|(to, &at)| *to = plane.get(at).copied().unwrap_or(T::ZERO));
+            match &reads[tap] {
+                Read::Line(from) => copy_spaced(&plane[*from..], step, &mut to[..LINE]),
+                Read::Runs { runs: some, all } => {
+                    if !all {
+                        to[..width].fill(T::ZERO);
+                    }
+                    for run in &runs[some.clone()] {
+                        copy_spaced(&plane[run.from..], step, &mut to[run.to..][..run.len]);
+                    }
+                }
             }
             tap += 1;
-            if tap == lines.len() {
+            if tap == reads.len() {
                 (channel, tap) = (channel + 1, 0);
             }
         }

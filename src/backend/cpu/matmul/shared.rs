@@ -1,8 +1,8 @@
 //! Products of one left operand with several right ones, such as those of a convolution's weight with images.
 //!
-//! Note [Shared left operands] The left operand is packed once for all products. A task packs a few column panels of one right
-//! operand, which stay in its L2 cache, and multiplies them with one row panel after the other, each of which stays in L1
-//! meanwhile. Who calls says how columns are packed, so that a right operand need not be a matrix in memory. Few columns leave
+//! Note [Shared left operands] The left operand is packed once for all products, or read in place where few columns use it. A task
+//! packs a few column panels of one right operand, which stay in its L2 cache, and multiplies them with one row panel after the
+//! other, each of which stays in L1 meanwhile. Where several tasks would need the same columns, these are packed before. Who calls says how columns are packed, so that a right operand need not be a matrix in memory. Few columns leave
 //! a part of their last panel empty, which small images have most of: the columns of all right operands are then computed as
 //! those of one, and the results copied to where they belong.
 
@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::panels::{first_row, panels};
 use super::{
     Bias, Epilogue, GemmElem, K_BLOCK, Line, MANY_TASKS, MatRef, N_BLOCK, OPERANDS, PACK_TASK, PANEL,
-    with_scratch,
+    is_read_in_place, with_scratch,
 };
 use crate::backend::cpu::microkernel::{Kernels, Store, View, ViewMut};
 use crate::backend::cpu::parallel::for_chunks_mut;
@@ -24,7 +24,7 @@ const COLUMNS: usize = 1 << 18;
 const PANELS: usize = 8;
 /// Fewer columns than these are computed together with those of the other products.
 const FEW: usize = 64;
-/// Row panels of a task at least, so that packing columns for each of several tasks costs little.
+/// Row panels of a task at least.
 const ROW_PANELS: usize = 8;
 
 /// The part of a right operand that a task packs.
@@ -67,17 +67,80 @@ pub fn products<T: GemmElem>(
     if n < FEW && !n.is_multiple_of(kernels.nr) && c.len() > m * n && written {
         return together([m, n, k], a, pack, c, ep);
     }
-    let a = a.view();
+    let (a, count, col_panels) = (a.view(), c.len() / (m * n), n.div_ceil(kernels.nr));
+    let in_place = is_read_in_place(a, count * col_panels);
     for start in (0..k).step_by(K_BLOCK) {
         let depth = start..k.min(start + K_BLOCK);
         let store = ep.store().step(start == 0, depth.end == k);
-        with_scratch(&OPERANDS, m * depth.len(), |packed: &mut [T]| {
-            pack_rows(kernels, m, depth.len(), a.from(0, start), packed);
-            let mut tasks = tasks(kernels, m, n, depth.len(), c);
-            for_chunks_mut(&mut tasks, 1, |_, task| {
-                task[0].run(kernels, m, depth.clone(), packed, pack, &store)
+        let division = Division::new(kernels, m, n, depth.len(), count);
+        // Both begin with a cache line.
+        let left_len = if in_place { 0 } else { (m * depth.len()).next_multiple_of(kernels.nr) };
+        let right_len = if division.down > 1 { count * col_panels * kernels.nr * depth.len() } else { 0 };
+        with_scratch(&OPERANDS, left_len + right_len, |packed: &mut [T]| {
+            let (left, right) = packed.split_at_mut(left_len);
+            if !in_place {
+                pack_rows(kernels, m, depth.len(), a.from(0, start), &mut left[..m * depth.len()]);
+            }
+            for_chunks_mut(right, kernels.nr * depth.len(), |panel, to| {
+                let first = panel % col_panels * kernels.nr;
+                let columns = first..n.min(first + kernels.nr);
+                pack(Part { product: panel / col_panels, depth: depth.clone(), columns }, to, kernels.nr);
             });
+            let left = if in_place { Left::InPlace(a.from(0, start)) } else { Left::Packed(left) };
+            let call = Call { kernels, m, n, depth: depth.clone(), left, right, pack, store: &store };
+            let mut tasks = tasks(kernels, m, n, division, c);
+            for_chunks_mut(&mut tasks, 1, |_, task| task[0].run(&call));
         });
+    }
+}
+
+/// The left operand, packed or not.
+enum Left<'a, T> {
+    Packed(&'a [T]),
+    InPlace(View<'a, T>),
+}
+
+impl<'a, T: GemmElem> Left<'a, T> {
+    /// A panel of rows over a depth of `k`.
+    fn rows(&self, rows: &Range<usize>, k: usize) -> View<'a, T> {
+        match self {
+            Left::Packed(all) => View { data: &all[rows.start * k..], rs: 1, cs: rows.len() },
+            Left::InPlace(a) => a.from(rows.start, 0),
+        }
+    }
+}
+
+/// What all tasks of a part of the depth have in common.
+struct Call<'a, T: GemmElem> {
+    kernels: &'a Kernels<T>,
+    m: usize,
+    n: usize,
+    depth: Range<usize>,
+    left: Left<'a, T>,
+    /// All columns, if they are packed already.
+    right: &'a [T],
+    pack: Pack<'a, T>,
+    store: &'a Store<'a, T>,
+}
+
+/// How the results of a product are divided: by columns, and by rows where that makes too few tasks.
+#[derive(Clone, Copy)]
+struct Division {
+    /// Columns of a task.
+    width: usize,
+    /// Parts of the rows.
+    down: usize,
+}
+
+impl Division {
+    fn new<T: GemmElem>(kernels: &Kernels<T>, m: usize, n: usize, depth: usize, products: usize) -> Division {
+        let width = (COLUMNS / (depth * kernels.nr * size_of::<T>())).clamp(1, PANELS) * kernels.nr;
+        let across = n.div_ceil(width);
+        let most = m.div_ceil(kernels.mr).div_ceil(ROW_PANELS);
+        Division {
+            width: n.div_ceil(across).next_multiple_of(kernels.nr),
+            down: MANY_TASKS.div_ceil(products * across).clamp(1, most),
+        }
     }
 }
 
@@ -141,20 +204,15 @@ fn pack_rows<T: GemmElem>(kernels: &Kernels<T>, m: usize, depth: usize, a: View<
     });
 }
 
-/// Divides the results by columns, and by rows where that makes too few tasks.
+/// The parts of the results.
 fn tasks<'c, T: GemmElem>(
     kernels: &Kernels<T>,
     m: usize,
     n: usize,
-    depth: usize,
+    Division { width, down }: Division,
     c: &'c mut [T],
 ) -> Vec<Task<'c, T>> {
-    let width = (COLUMNS / (depth * kernels.nr * size_of::<T>())).clamp(1, PANELS) * kernels.nr;
-    let across = n.div_ceil(width);
-    let width = n.div_ceil(across).next_multiple_of(kernels.nr);
-    let products = c.len() / (m * n);
     let row_panels = m.div_ceil(kernels.mr);
-    let down = MANY_TASKS.div_ceil(products * across).clamp(1, row_panels.div_ceil(ROW_PANELS));
     let mut tasks = Vec::new();
     for (product, c) in c.chunks_exact_mut(m * n).enumerate() {
         let mut rest = ViewMut::new(c, m, n);
@@ -175,32 +233,35 @@ fn tasks<'c, T: GemmElem>(
 }
 
 impl<T: GemmElem> Task<'_, T> {
-    fn run(
-        &mut self,
-        kernels: &Kernels<T>,
-        m: usize,
-        depth: Range<usize>,
-        packed: &[T],
-        pack: Pack<T>,
-        store: &Store<T>,
-    ) {
-        let (nr, k, cols) = (kernels.nr, depth.len(), self.c.cols());
+    fn run(&mut self, call: &Call<T>) {
+        let (nr, k, cols) = (call.kernels.nr, call.depth.len(), self.c.cols());
+        if !call.right.is_empty() {
+            let first = self.product * call.n.div_ceil(nr) + self.column / nr;
+            return self.multiply(call, &call.right[first * nr * k..][..cols.div_ceil(nr) * nr * k]);
+        }
         with_scratch(&PANEL, cols.div_ceil(nr) * nr * k, |columns: &mut [T]| {
             for (j, panel) in columns.chunks_exact_mut(nr * k).enumerate() {
                 let first = self.column + j * nr;
                 let columns = first..(self.column + cols).min(first + nr);
-                pack(Part { product: self.product, depth: depth.clone(), columns }, panel, nr);
+                (call.pack)(Part { product: self.product, depth: call.depth.clone(), columns }, panel, nr);
             }
-            let top = self.row_panels.start;
-            let (skipped, count) = (first_row(m, m.div_ceil(kernels.mr), top), self.row_panels.len());
-            for rows in panels(kernels, m).skip(top).take(count) {
-                let a = View { data: &packed[rows.start * k..], rs: 1, cs: rows.len() };
-                for (j, panel) in columns.chunks_exact(nr * k).enumerate() {
-                    let b = View { data: panel, rs: nr, cs: 1 };
-                    let mut c = self.c.part(rows.start - skipped, j * nr, rows.len(), nr.min(cols - j * nr));
-                    kernels.tile(k, a, b, &mut c, &store.at(rows.start, self.column + j * nr));
-                }
-            }
+            self.multiply(call, columns);
         });
+    }
+
+    /// All products with the panels of `columns`.
+    fn multiply(&mut self, call: &Call<T>, columns: &[T]) {
+        let (kernels, m) = (call.kernels, call.m);
+        let (nr, k, cols) = (kernels.nr, call.depth.len(), self.c.cols());
+        let top = self.row_panels.start;
+        let (skipped, count) = (first_row(m, m.div_ceil(kernels.mr), top), self.row_panels.len());
+        for rows in panels(kernels, m).skip(top).take(count) {
+            let a = call.left.rows(&rows, k);
+            for (j, panel) in columns.chunks_exact(nr * k).enumerate() {
+                let b = View { data: panel, rs: nr, cs: 1 };
+                let mut c = self.c.part(rows.start - skipped, j * nr, rows.len(), nr.min(cols - j * nr));
+                kernels.tile(k, a, b, &mut c, &call.store.at(rows.start, self.column + j * nr));
+            }
+        }
     }
 }

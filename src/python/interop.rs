@@ -15,7 +15,7 @@ use super::dtype::type_name;
 use super::error::{IntoPy, warn};
 use super::storage::PyStorage;
 use super::subclass::made_by_mode;
-use super::tensor::{PyTensor, TensorObject, wrap};
+use super::tensor::{PyTensor, TensorObject, detach_for, wrap};
 use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar, promote};
@@ -275,7 +275,7 @@ pub unsafe fn adopt(
 pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if let Ok(t) = data.cast::<PyTensor>() {
         let t = t.tensor();
-        return data.py().detach(|| t.copied(dtype.unwrap_or(t.dtype()))).py();
+        return detach_for(data.py(), &t, t.device(), || t.copied(dtype.unwrap_or(t.dtype()))).py();
     }
     if !is_array(data)
         && let Some(s) = element(data, dtype)?
@@ -561,7 +561,7 @@ pub fn tensor(
             "Only Tensors of floating point and complex dtype can require gradients",
         ));
     }
-    let t = py.detach(|| t.on_device(device)).py()?;
+    let t = detach_for(py, &t, device, || t.on_device(device)).py()?;
     t.set_requires_grad(requires_grad).py()?;
     wrap(py, t)
 }
@@ -588,7 +588,8 @@ pub fn as_tensor<'py>(
             if device == t.device() && dtype == t.dtype() {
                 return Ok(data.clone().unbind());
             }
-            return wrap(data.py(), data.py().detach(|| ops::arith::to(&t, device, dtype)).py()?);
+            let moved = detach_for(data.py(), &t, device, || ops::arith::to(&t, device, dtype));
+            return wrap(data.py(), moved.py()?);
         }
         Err(_) if is_ndarray(data) => {
             let shared = share_writable_array(data)?;
@@ -600,7 +601,7 @@ pub fn as_tensor<'py>(
         Err(_) => tensor_from(data, wanted)?,
     };
     let device = device.unwrap_or(ops::default_device());
-    wrap(data.py(), data.py().detach(|| t.on_device(device)).py()?)
+    wrap(data.py(), detach_for(data.py(), &t, device, || t.on_device(device)).py()?)
 }
 
 pub fn dtype_of(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
@@ -617,7 +618,7 @@ pub fn to_list(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
     // Each number and each list, even an empty one, is a separate object.
     let lists = t.shape().split_last().map_or(1, |(_, outer)| outer.iter().product());
     expect_room::<[usize; 5]>(t.numel()).and(expect_room::<[usize; 7]>(lists)).py()?;
-    let values = py.detach(|| t.scalars()).py()?;
+    let values = detach_for(py, t, t.device(), || t.scalars()).py()?;
     fn nest(py: Python<'_>, shape: &[usize], values: &mut std::slice::Iter<Scalar>) -> PyResult<Py<PyAny>> {
         match shape.split_first() {
             None => scalar(py, values.next().copied().unwrap_or(Scalar::Int(0))),

@@ -10,7 +10,7 @@ use super::dispatch::{host_by_class, shown_device};
 use super::dtype::{PyDType, device_of, type_name};
 use super::error::{IntoPy, warn};
 use super::interop;
-use super::tensor::{PyTensor, TensorObject, wrap};
+use super::tensor::{PyTensor, TensorObject, detach_for, wrap};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::Dims;
@@ -166,7 +166,7 @@ pub fn construct(
             interop::tensor_from(&data, Some(dtype))?
         }
     };
-    args.py().detach(|| t.on_device(device)).py()
+    detach_for(args.py(), &t, device, || t.on_device(device)).py()
 }
 
 /// The constructor of `FloatTensor` and the other typed tensors.

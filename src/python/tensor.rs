@@ -64,6 +64,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Operand {
 /// Minimum number of elements for releasing the GIL during an operation.
 pub const DETACH_FROM: usize = 1 << 16;
 
+/// Calls `f`, which reads the elements of a tensor for `device`, without the GIL unless it is about to return: threads that
+/// release it for each small tensor take turns at every call.
+pub fn detach_for<R: Send>(py: Python<'_>, t: &Tensor, device: Device, f: impl FnOnce() -> R + Send) -> R {
+    let long = t.numel() >= DETACH_FROM || t.device().is_gpu() || device.is_gpu() || t.storage().is_awaited();
+    if long { py.detach(f) } else { f() }
+}
+
 /// Computes a pointwise operation for an operator with a tensor and any other operand.
 #[inline]
 pub fn operator(

@@ -364,7 +364,6 @@ struct OperandAccesses<'s, 'a> {
 }
 
 /// Where the driver stores the results for a range of positions.
-#[expect(clippy::large_enum_variant, reason = "there is one for each range, on the stack")]
 enum Sink<'a, E> {
     /// In place.
     Direct(&'a mut [E]),

@@ -62,7 +62,7 @@ $(SWIFTSHADER):
 .PHONY: test-swiftshader
 test-swiftshader: dev $(SWIFTSHADER) ## What every GPU can do, on SwiftShader (taken from a Debian package)
 	VK_ICD_FILENAMES=$(abspath $(SWIFTSHADER)) VK_DRIVER_FILES=$(abspath $(SWIFTSHADER)) RGRAD_REQUIRE_GPU=1 \
-		RGRAD_GPU_ADAPTER=SwiftShader PYTHONPATH=python $(PY) -m pytest tests/python/test_gpu_minimal.py tests/python/test_gpu_wide.py
+		RGRAD_GPU_ADAPTER=SwiftShader PYTHONPATH=python $(PY) -m pytest -n 2 --dist loadfile tests/python/test_gpu_minimal.py tests/python/test_gpu_wide.py
 
 .PHONY: doctor
 doctor: dev ## Every operation on this machine's GPU against the CPU

@@ -40,14 +40,16 @@ def named(rows: list[tuple[str, dict[str, Any]]]) -> str:
     return ", ".join(f"{name} {row['ratio']:.2f}" for name, row in rows) or "none"
 
 
-def summary(record: dict[str, Any], size: dict[str, Any]) -> str:
+def summary(record: dict[str, Any], size: dict[str, Any], limits: dict[str, Any]) -> str:
     """The block of the README."""
     lines = [
         "| | workloads | geometric mean | fastest | slower than PyTorch |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for group, title in GROUPS.items():
-        rows = of_group(record, group)
+    groups = {title: of_group(record, group) for group, title in GROUPS.items()}
+    networks = limits["rows"]["networks"]["cases"].items()
+    groups["Whole networks"] = sorted(networks, key=lambda pair: pair[1]["ratio"])
+    for title, rows in groups.items():
         slower = [pair for pair in reversed(rows) if pair[1]["ratio"] > 1]
         lines.append(f"| {title} | {len(rows)} | {mean(rows):.2f} | {named(rows[:2])} | {named(slower)} |")
     numpy = "and" if record["imports_numpy"] else "without"
@@ -60,7 +62,32 @@ def summary(record: dict[str, Any], size: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(record: dict[str, Any], gpu: dict[str, Any]) -> str:
+def bounded(value: float, bound: float | None) -> str:
+    """A ratio, with its bound, bold where it is exceeded."""
+    if bound is None:
+        return f"{value:.2f}"
+    return f"**{value:.2f}** (at most {bound:.2f})" if value > bound else f"{value:.2f} (at most {bound:.2f})"
+
+
+def limits_of(limits: dict[str, Any]) -> list[str]:
+    """The section of layers and networks."""
+    lines = ["", "## Layers and networks", ""]
+    lines += [
+        "Measured by `benches/limits.py`: medians of the calls of a process, ratios of two rounds of alternating processes with two "
+        "threads. Where a bound is set and exceeded, the figure is bold. The last three rows compare with something other than "
+        "PyTorch's time.",
+        "",
+        "| row | geometric mean | worst | cases | measured on |",
+        "| --- | ---: | ---: | --- | --- |",
+    ]
+    for name, row in limits["rows"].items():
+        cases = "; ".join(f"{case} {figures['ratio']:.2f}" for case, figures in row["cases"].items())
+        mean, worst = bounded(row["mean"], row["mean_bound"]), bounded(row["worst"], row["worst_bound"])
+        lines.append(f"| {name} | {mean} | {worst} | {cases} | {row['date']}, {row['machine']} |")
+    return lines
+
+
+def page(record: dict[str, Any], gpu: dict[str, Any], limits: dict[str, Any]) -> str:
     """docs/benchmarks.md."""
     lines = [
         "# Benchmarks",
@@ -84,6 +111,7 @@ def page(record: dict[str, Any], gpu: dict[str, Any]) -> str:
             times = f"{row['target_s'] * 1e6:,.2f} | {row['peer_s'] * 1e6:,.2f}"
             ratio = f"**{row['ratio']:.2f}**" if row["ratio"] > 1 else f"{row['ratio']:.2f}"
             lines.append(f"| `{name}` | {times} | {ratio} | {row['min']:.2f} to {row['max']:.2f} |")
+    lines += limits_of(limits)
     adapter = re.search(r"'name': '([^']*)'", gpu["adapter"])
     lines += [
         "",
@@ -103,11 +131,12 @@ def page(record: dict[str, Any], gpu: dict[str, Any]) -> str:
 
 def outputs() -> dict[Path, str]:
     """Every file and what it should hold."""
-    record, gpu, size = (json.loads((RECORD / f"{name}.json").read_text()) for name in ("latest", "gpu", "size"))
+    names = ("latest", "gpu", "size", "limits")
+    record, gpu, size, limits = (json.loads((RECORD / f"{name}.json").read_text()) for name in names)
     readme = ROOT / "README.md"
     return {
-        readme: BLOCK.sub(lambda m: m[1] + summary(record, size) + m[2], readme.read_text()),
-        ROOT / "docs" / "benchmarks.md": page(record, gpu),
+        readme: BLOCK.sub(lambda m: m[1] + summary(record, size, limits) + m[2], readme.read_text()),
+        ROOT / "docs" / "benchmarks.md": page(record, gpu, limits),
     }
 
 

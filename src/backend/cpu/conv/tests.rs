@@ -225,6 +225,9 @@ fn grouped_and_depthwise_convolutions_match_the_definition() {
         shape(3, 21, 21, 21, [1, 7, 9], square(3, 1, 1, 1)),
         shape(2, 40, 40, 40, [1, 15, 14], square(5, 2, 2, 1)),
         shape(2, 19, 19, 19, [3, 6, 5], geometry([3, 2, 3], [1, 2, 3], [1, 0, 2], [1, 1, 2])),
+        // A dilation, and with it padding, far beyond the plane.
+        shape(1, 9, 9, 9, [1, 5, 5], square(3, 1, 40, 40)),
+        shape(1, 9, 9, 9, [1, 5, 5], square(3, 2, 60, 60)),
         // Rows as lanes.
         shape(2, 9, 9, 9, [1, 30, 33], square(3, 1, 1, 1)),
         shape(1, 9, 9, 9, [1, 60, 61], square(3, 2, 1, 1)),

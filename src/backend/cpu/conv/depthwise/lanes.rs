@@ -13,11 +13,14 @@ use crate::backend::cpu::transpose::transpose;
 /// Elements of the largest planes, and of those with a stride, by what was measured.
 const LARGEST: usize = 10 * 10;
 const LARGEST_STRIDED: usize = 56 * 56;
+/// With their padding, which bounds the grids: a vector for each element.
+const LARGEST_PADDED: usize = 1 << 13;
 
 /// Whether channels are lanes.
 pub fn pays(s: &ConvShape) -> bool {
     let most = if s.stride == [1; 3] { LARGEST } else { LARGEST_STRIDED };
-    s.input_plane().max(s.output_plane()) <= most
+    let padded = (0..3).map(|a| s.padding[a].saturating_mul(2).saturating_add(s.input[a]));
+    s.input_plane().max(s.output_plane()) <= most && padded.fold(1, usize::saturating_mul) <= LARGEST_PADDED
 }
 
 /// The geometry of one grid of vectors.

@@ -62,7 +62,7 @@ $(SWIFTSHADER):
 .PHONY: test-swiftshader
 test-swiftshader: dev $(SWIFTSHADER) ## What every GPU can do, on SwiftShader (taken from a Debian package)
 	VK_ICD_FILENAMES=$(abspath $(SWIFTSHADER)) VK_DRIVER_FILES=$(abspath $(SWIFTSHADER)) RGRAD_REQUIRE_GPU=1 \
-		RGRAD_GPU_ADAPTER=SwiftShader PYTHONPATH=python $(PY) -m pytest -n 2 --dist loadfile tests/python/test_gpu_minimal.py tests/python/test_gpu_wide.py
+		RGRAD_GPU_ADAPTER=SwiftShader PYTHONPATH=python $(PY) -m pytest tests/python/test_gpu_minimal.py tests/python/test_gpu_wide.py
 
 .PHONY: doctor
 doctor: dev ## Every operation on this machine's GPU against the CPU
@@ -130,6 +130,7 @@ gen: dev ## Rewrite the files that follow from the operation table and the measu
 .PHONY: bench
 bench: dev ## Measure against PyTorch (PEER_PYTHON names an interpreter that has it; WORKLOADS the driver)
 	PYTHONPATH=python $(PY) benches/run.py
+	PYTHONPATH=python $(PY) benches/limits.py
 
 .PHONY: bench-gpu
 bench-gpu: dev ## Measure what the GPU backend promises (RGRAD_GPU_ALLOW_CPU=1 admits software adapters)

@@ -279,7 +279,7 @@ def side(row: str, peer: bool) -> dict[str, float]:
     if peer and row == "two threads beside one":
         environment["RGRAD_NUM_THREADS"] = "1"
     elif peer:
-        package, python = "torch", os.environ.get("PEER_PYTHON", sys.executable)
+        package, python = "torch", os.environ["PEER_PYTHON"]
     command = [python, __file__, "--one", package, row, str(SECONDS)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
@@ -298,6 +298,9 @@ def processor() -> str:
 def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(sys.argv[2], sys.argv[3], float(sys.argv[4]))))
+        return
+    if "PEER_PYTHON" not in os.environ:
+        print("PEER_PYTHON is not set: nothing to compare with")
         return
     record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {"rows": {}}
     for row, (mean_bound, worst_bound) in BOUNDS.items():

@@ -52,6 +52,7 @@ def summary(record: dict[str, Any], size: dict[str, Any], limits: dict[str, Any]
     for title, rows in groups.items():
         slower = [pair for pair in reversed(rows) if pair[1]["ratio"] > 1]
         lines.append(f"| {title} | {len(rows)} | {mean(rows):.2f} | {named(rows[:2])} | {named(slower)} |")
+    lines += ["", f"Measured on {record['date']}, the networks on {limits['rows']['networks']['date']}."]
     numpy = "and" if record["imports_numpy"] else "without"
     lines += [
         "",
@@ -74,8 +75,9 @@ def limits_of(limits: dict[str, Any]) -> list[str]:
     lines = ["", "## Layers and networks", ""]
     lines += [
         "Measured by `benches/limits.py`: medians of the calls of a process, ratios of two rounds of alternating processes with two "
-        "threads. Where a bound is set and exceeded, the figure is bold. The last three rows compare with something other than "
-        "PyTorch's time.",
+        "threads. Where a bound is set and exceeded, the figure is bold. The row of onnxruntime has its time in "
+        "PyTorch's place, that of threads the time of one thread, that of memory the growth of the peak. PyTorch loads pictures "
+        "by processes in both cases.",
         "",
         "| row | geometric mean | worst | cases | measured on |",
         "| --- | ---: | ---: | --- | --- |",

@@ -81,7 +81,7 @@ pub fn lent(s: &Storage) {
 
 /// Errors where nothing has written an element.
 pub fn expect_written(v: View) -> Result<()> {
-    // What is deferred is written now.
+    // Runs the deferred operations that write this memory.
     v.storage.slice::<u8>();
     look("read", &[strided(v)], || Ok(()))
 }

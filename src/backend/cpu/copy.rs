@@ -305,7 +305,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Rounds to the nearest, to even among two; what is not a number becomes a quiet one.
+    /// Rounds the bits of float32 to bfloat16, to nearest even. NaNs become quiet NaNs.
     fn narrow_bf16(src: &[u32], out: &mut [u16]) {
         for (o, s) in out.iter_mut().zip(src) {
             let nearest = s.wrapping_add(0x7fff + (s >> 16 & 1)) >> 16;
@@ -620,7 +620,7 @@ mod tests {
                 cast_run(between, &mut back);
                 assert!(back.iter().zip(between).all(|(b, v)| *b == f16::from_f32(*v)), "{isa:?} {n}");
             }
-            // Each number of 16 bits with what is below: nothing, less than a half, a half, more.
+            // Every upper half with lower halves below, at and above the tie between two neighbours.
             for low in [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
                 let wide: Vec<f32> = bits.iter().map(|b| f32::from_bits((*b as u32) << 16 | low)).collect();
                 let mut rounded = vec![bf16::ZERO; wide.len()];

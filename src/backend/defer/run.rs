@@ -83,7 +83,7 @@ fn written(s: &Storage) -> Result<Storage> {
     }
     let made = s.alias()?;
     if checked::on() {
-        // What is noted of the one is known of the other: Note [Unwritten memory].
+        // Unwritten memory is tracked by the write counter: Note [Unwritten memory].
         made.share_counter(s);
     }
     Ok(made)

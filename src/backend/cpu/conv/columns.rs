@@ -303,8 +303,8 @@ enum Read {
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Gathers the terms `part.depth` of the positions `part.columns` from planes of `plane` elements, given what is read of a
-    /// plane for each tap.
+    /// Packs a part of the im2col matrix: rows `part.depth` (source channel, then kernel tap) of columns `part.columns` (output
+    /// positions). `plane` is the number of elements of a source channel; `places` holds, for each tap, what it reads of one.
     fn gather[T: ConvElem](source: &[T], plane: usize, step: usize, places: (&[Read], &[Run]), part: Part, to: &mut [T], stride: usize) {
         let ((reads, runs), width) = (places, part.columns.len());
         let (mut channel, mut tap) = (part.depth.start / reads.len(), part.depth.start % reads.len());

@@ -318,7 +318,7 @@ type ShiftsRun<T> =
 
 /// The results of a plane of vectors, whose lanes are channels, by segments of at most [`POSITIONS`], from its grid of vectors.
 /// `weights` holds a vector for each of `offsets`; results are `stride` apart.
-type LanesRun<T> = fn(
+type ChannelLanesRun<T> = fn(
     grid: &[T],
     segments: &[Segment],
     offsets: &[usize],
@@ -401,7 +401,7 @@ multiversion! { version = IsaDispatch::of(M::ISA);
 }
 
 multiversion! { version = IsaDispatch::of(M::ISA);
-    fn lanes[V: Lanes, M: MulAdd](
+    fn channel_lanes[V: Lanes, M: MulAdd](
         _kind: Kind<V, M>, grid: &[V::Elem], segments: &[Segment], offsets: &[usize], weights: &[V::Elem],
         init: &[V::Elem], stride: usize, out: &mut [V::Elem]
     ) {
@@ -464,7 +464,7 @@ pub struct Tiles<T: 'static> {
     pub dot: &'static [DotTile<T>],
     pub segments: SegmentsRun<T>,
     pub shifts: ShiftsRun<T>,
-    pub across: LanesRun<T>,
+    pub channel_lanes: ChannelLanesRun<T>,
     pub spread: SpreadRun<T>,
 }
 
@@ -513,9 +513,9 @@ macro_rules! tile {
             segments(PhantomData::<($V, $M)>, grid, at, taps, weights, init, place, out)
         }
     };
-    (lanes $V:ty, $M:ty) => {
+    (channel_lanes $V:ty, $M:ty) => {
         |grid, segments, offsets, weights, init, stride, out| {
-            lanes(PhantomData::<($V, $M)>, grid, segments, offsets, weights, init, stride, out)
+            channel_lanes(PhantomData::<($V, $M)>, grid, segments, offsets, weights, init, stride, out)
         }
     };
     (spread $V:ty, $M:ty) => {
@@ -541,7 +541,7 @@ macro_rules! narrow_tiles {
             dot: &[tile!(dot $V, $M, dot_2x4 2 4), tile!(dot $V, $M, dot_1x8 1 8)],
             segments: tile!(segments $V, $M),
             shifts: tile!(shifts $V, $M),
-            across: tile!(lanes $V, $M),
+            channel_lanes: tile!(channel_lanes $V, $M),
             spread: tile!(spread $V, $M),
         }
     };
@@ -571,7 +571,7 @@ static WIDE: Tiles<f32> = Tiles {
     ],
     segments: tile!(segments [f32; 16], Fused512),
     shifts: tile!(shifts [f32; 16], Fused512),
-    across: tile!(lanes [f32; 16], Fused512),
+    channel_lanes: tile!(channel_lanes [f32; 16], Fused512),
     spread: tile!(spread [f32; 16], Fused512),
 };
 

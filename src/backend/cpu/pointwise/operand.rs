@@ -46,7 +46,7 @@ impl Broadcast {
     }
 }
 
-/// Rows from which on what is done for each of them does not count.
+/// Minimum length of a broadcast row: filling a block for each shorter row would take longer than gathering.
 const LONG_ROWS: usize = 256;
 
 /// How the driver accesses an operand. All but numbers, periods, columns and blocks have the compute type; all but blocks are

@@ -94,7 +94,7 @@ pub fn correlate<T: ConvElem>(
                     to.copy_from_slice(&weights[k * lanes..][..lanes]);
                 }
                 let weights = &picked[..plan.kernel.len() * lanes];
-                (T::tiles().across)(
+                (T::tiles().channel_lanes)(
                     grid,
                     &plan.segments,
                     &plan.offsets,

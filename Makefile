@@ -116,11 +116,10 @@ check: lint ## The same, clippy, layers and unsafe list, a build without feature
 
 .PHONY: check-core
 check-core:
-	cargo clippy --quiet --locked --all-targets -- -D warnings
-	cargo clippy --quiet --locked --features python -- -D warnings
+	cargo clippy --quiet --locked --all-targets --features python -- -D warnings
+	cargo clippy --quiet --locked --no-default-features -- -D warnings
 	cargo test --quiet --locked --no-run
 	cargo test --quiet --locked --test layers
-	cargo build --quiet --locked --no-default-features
 
 .PHONY: gen
 gen: dev ## Rewrite the files that follow from the operation table and the measurements

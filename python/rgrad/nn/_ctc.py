@@ -21,16 +21,35 @@ from ..autograd import Function
 Tensor = _C.Tensor
 
 
-def _shifted(t: Tensor, by: int) -> Tensor:
-    """Shifts columns by `by` to the right (to the left if negative), filling with minus infinity."""
-    width = t.size(1)
-    empty = t.new_full((t.size(0), min(abs(by), width)), -rgrad.inf)
-    return rgrad.cat([empty, t[:, :-by]] if by > 0 else [t[:, -by:], empty], 1)
+class _Lattice:
+    """The logarithms of a recursion for all times, samples and states, where a state may be entered from three.
 
+    Two columns of minus infinity stand before the first state (``by=1``, forward in time) or after the last
+    (``by=-1``), so that the states of a time, shifted by one and by two, are views.
+    """
 
-def _step(state: Tensor, skips: Tensor, by: int) -> Tensor:
-    two = _shifted(state, 2 * by).masked_fill(~skips, -rgrad.inf)
-    return rgrad.stack([state, _shifted(state, by), two]).logsumexp(0)
+    def __init__(self, count: int, emitted: Tensor, skips: Tensor, by: int) -> None:
+        batch, self.width = skips.shape
+        self._all = emitted.new_full((count, batch, self.width + 2), -rgrad.inf)
+        self._emitted = emitted.unbind(0)
+        self._skips = rgrad.where(skips, 0.0, -rgrad.inf).to(emitted.dtype)
+        self._first = 2 if by > 0 else 0
+        shifts = (2, 1, 0) if by > 0 else (0, 1, 2)
+        self.states, self._next, self._second = [self._columns(k).unbind(0) for k in shifts]
+
+    def _columns(self, first: int) -> Tensor:
+        return self._all[:, :, first : first + self.width]
+
+    def entered(self, t: int) -> Tensor:
+        """The sum over the ways from the states of time `t`."""
+        adjacent = rgrad.logaddexp(self.states[t], self._next[t])
+        return rgrad.logaddexp(adjacent, self._second[t] + self._skips)
+
+    def emit(self, t: int, entered: Tensor) -> None:
+        rgrad.add(entered, self._emitted[t], out=self.states[t])
+
+    def table(self, count: int) -> Tensor:
+        return self._columns(self._first)[:count]
 
 
 class _CTC(Function):
@@ -59,10 +78,11 @@ class _CTC(Function):
         # A path starts with the first blank or label, and ends with the last label or blank.
         first = (places < 2) & (places <= 2 * lengths.unsqueeze(1))
         last = (places <= 2 * lengths.unsqueeze(1)) & (places >= 2 * lengths.unsqueeze(1) - 1)
-        alphas = [emitted[0].masked_fill(~first, -rgrad.inf)]
+        lattice = _Lattice(count, emitted, onward, 1)
+        lattice.states[0].copy_(emitted[0].masked_fill(~first, -rgrad.inf))
         for t in range(1, count):
-            alphas.append(_step(alphas[-1], onward, 1) + emitted[t])
-        alpha = rgrad.stack(alphas)
+            lattice.emit(t, lattice.entered(t - 1))
+        alpha = lattice.table(count)
         end = alpha.gather(0, (steps - 1).clamp_min(0).view(1, -1, 1).expand(1, batch, width))[0]
         losses = -end.masked_fill(~last, -rgrad.inf).logsumexp(1)
         # Without any step, the empty sequence has probability 1.
@@ -77,14 +97,13 @@ class _CTC(Function):
         log_probs, labels, emitted, alpha, losses = ctx.saved_tensors
         steps, last, back = ctx.lattice
         count = log_probs.size(0)
-        betas = []
-        beta = rgrad.full_like(emitted[0], -rgrad.inf)
+        end = rgrad.where(last, 0.0, -rgrad.inf).to(emitted.dtype)
+        ends = (steps == rgrad.arange(1, count + 1).unsqueeze(1)).unsqueeze(2).unbind(0)
+        # After the last time no state has been reached.
+        lattice = _Lattice(count + 1, emitted, back, -1)
         for t in reversed(range(count)):
-            ends = (steps == t + 1).unsqueeze(1)
-            beta = rgrad.where(ends, rgrad.zeros_like(beta).masked_fill(~last, -rgrad.inf), _step(beta, back, -1))
-            beta = beta + emitted[t]
-            betas.append(beta)
-        beta = rgrad.stack(betas[::-1])
+            lattice.emit(t, rgrad.where(ends[t], end, lattice.entered(t + 1)))
+        beta = lattice.table(count)
         visits = (alpha + beta - emitted + losses.view(1, -1, 1)).exp()
         expected = rgrad.zeros_like(log_probs).scatter_add(2, labels.expand_as(visits), visits)
         active = (rgrad.arange(count).unsqueeze(1) < steps).unsqueeze(2)

@@ -12,7 +12,7 @@ use crate::layout::Layout;
 
 /// A compiled loop: inputs, parameters, output. It processes whole groups of [`GROUP`] elements and ignores a
 /// remainder; see Note [Whole groups].
-type Whole<T, O> = fn(&[&[T]], &[T], &mut [O]);
+pub type Whole<T, O> = fn(&[&[T]], &[T], &mut [O]);
 
 /// Elements per group: a multiple of the elements that the vectorizer processes per iteration, for formulas of any
 /// length.
@@ -24,11 +24,32 @@ pub const GROUP: usize = 16;
 
 /// The compiled loop of a formula for one type.
 #[derive(Clone, Copy)]
-pub struct Loop<T, O>(pub(super) Whole<T, O>);
+pub struct Loop<T, O> {
+    pub(super) whole: Whole<T, O>,
+    pub(super) lean: Lean<T, O>,
+}
+
+/// Further loops of formulas that take less time than reading their operands.
+#[derive(Clone, Copy)]
+pub struct Lean<T, O> {
+    /// With one of two operands a single element, which every element of the result uses.
+    pub column: Option<Whole<T, O>>,
+    /// With the first operand in the memory of the result.
+    pub in_place: Option<Whole<T, O>>,
+}
 
 impl<T, O> Loop<T, O> {
     pub const fn new(whole: Whole<T, O>) -> Self {
-        Loop(whole)
+        Loop { whole, lean: Lean { column: None, in_place: None } }
+    }
+
+    #[cfg(test)]
+    pub fn lean(&self) -> &Lean<T, O> {
+        &self.lean
+    }
+
+    pub const fn with(self, lean: Lean<T, O>) -> Self {
+        Loop { lean, ..self }
     }
 }
 

@@ -5,11 +5,14 @@ mod compare;
 mod power;
 mod table;
 
-use super::pointwise::{Arg, numbers, result_type};
-use super::rows;
-use super::schema::{Args, Out};
+use smallvec::{SmallVec, smallvec};
+
+use super::pointwise::{Arg, PointwiseOp, numbers, result_type};
+use super::schema::{Args, Out, Value};
+use super::{RowArguments, interpreter, rows};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
+use crate::graph::grad_enabled;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -77,13 +80,85 @@ fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
     }))
 }
 
+/// The sum or difference with a multiple, in one pass; None where it is recorded or seen as two operations.
+fn in_one_pass(a: &Args, subtracts: bool) -> Result<Option<Tensor>> {
+    match sum_as_row(a, subtracts) {
+        Some((row, (operands, params))) if !interpreter::active() => row.run(&operands, &params).map(Some),
+        _ => Ok(None),
+    }
+}
+
 fn add_op(a: &Args) -> Result<Out> {
     let alpha = a.number(2)?;
+    if alpha != Scalar::Int(1)
+        && let Some(sum) = in_one_pass(a, false)?
+    {
+        return Ok(sum.into());
+    }
     let scaled = scaled(a, 1, alpha)?;
     match (scaled, a.operand(0)?) {
         (None, left) => Ok(rows::add.call(&[left, a.operand(1)?], &[])?.into()),
         (Some(t), left) => added_scaled(&rows::add, [left, a.operand(1)?], alpha, t),
     }
+}
+
+/// The pointwise operation that a call of a function of this module amounts to, with its operands and parameters; None if it
+/// is more than one, has another in some cases, or is an error.
+pub(super) fn as_row<'a>(args: &'a Args) -> Option<(&'static PointwiseOp, RowArguments<'a>)> {
+    let row = |row, operands: &[Arg<'a>], params: &[Scalar]| Some((row, (operands.into(), params.into())));
+    let operand = |i: usize| args.operand(i).ok();
+    match args.name {
+        "add" => sum_as_row(args, false),
+        "sub" => sum_as_row(args, true),
+        "div" if !matches!(args.values.get(2), Some(Value::None)) => None,
+        "div" | "true_divide" => row(&rows::div, &[operand(0)?, operand(1)?], &[]),
+        "clamp" | "addcdiv" | "lerp" => {
+            let floats = args.values.iter().all(|v| !matches!(v, Value::Tensor(t) if !t.dtype().is_float()));
+            let first = operand(0).filter(|_| floats)?;
+            match (args.name, &args.values[1..]) {
+                ("clamp", [Value::Number(min), Value::Number(max)]) => {
+                    row(&rows::clamp, &[first, Arg::S(*min), Arg::S(*max)], &[])
+                }
+                ("clamp", [Value::Number(min), Value::None]) => {
+                    row(&rows::clamp_from, &[first, Arg::S(*min)], &[])
+                }
+                ("clamp", [Value::None, Value::Number(max)]) => {
+                    row(&rows::clamp_to, &[first, Arg::S(*max)], &[])
+                }
+                ("addcdiv", [_, _, Value::Number(value)]) => {
+                    row(&rows::addcdiv, &[first, operand(1)?, operand(2)?], &[*value])
+                }
+                ("lerp", [Value::Tensor(end), Value::Number(weight)])
+                    if args.tensor(0).ok()?.dtype() == end.dtype() =>
+                {
+                    row(&rows::lerp, &[first, end.into(), Arg::S(*weight)], &[])
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// A sum or difference as a pointwise operation.
+fn sum_as_row<'a>(args: &'a Args, subtracts: bool) -> Option<(&'static PointwiseOp, RowArguments<'a>)> {
+    let operands = [args.operand(0).ok()?, args.operand(1).ok()?];
+    let common = result_type(&operands).ok()?;
+    let alpha = args.number(2).ok()?;
+    if alpha == Scalar::Int(1) && common != DType::Bool {
+        let row = if subtracts { &rows::sub } else { &rows::add };
+        return Some((row, (operands[..].into(), SmallVec::new())));
+    }
+    // Half types would be rounded less often than by two operations.
+    let wide = matches!(common, DType::F32 | DType::F64) && matches!(operands, [Arg::T(_), Arg::T(_)]);
+    let is_tracked = |a: &Arg| matches!(a, Arg::T(t) if t.requires_grad());
+    // Their node is that of `added_scaled`.
+    let tracked = grad_enabled() && operands.iter().any(is_tracked);
+    if !wide || tracked || alpha.category() == 0 {
+        return None;
+    }
+    let alpha = if subtracts { -alpha.to_f64() } else { alpha.to_f64() };
+    Some((&rows::add_scaled, (operands[..].into(), smallvec![Scalar::Float(alpha)])))
 }
 
 /// Errors for bool operands, which cannot be subtracted.
@@ -110,6 +185,11 @@ pub fn refuse_bools(a: Arg, b: Arg) -> Result<()> {
 fn sub_op(a: &Args) -> Result<Out> {
     refuse_bools(a.operand(0)?, a.operand(1)?)?;
     let alpha = a.number(2)?;
+    if alpha != Scalar::Int(1)
+        && let Some(difference) = in_one_pass(a, true)?
+    {
+        return Ok(difference.into());
+    }
     let scaled = scaled(a, 1, alpha)?;
     match (scaled, a.operand(0)?) {
         (None, left) => Ok(rows::sub.call(&[left, a.operand(1)?], &[])?.into()),
@@ -145,7 +225,7 @@ impl crate::graph::Function for AddScaled {
     }
 
     fn backward(&self, cx: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
-        let Some(g) = &grads[0] else { return Ok(smallvec::smallvec![None, None]) };
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
         let by_right = || {
             let scaled = rows::mul.call(&[g.into(), self.alpha.into()], &[])?;
             if self.subtracts { rows::neg.call(&[(&scaled).into()], &[]) } else { Ok(scaled) }

@@ -216,6 +216,10 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
         evaluate_row_inplace(row, &inputs, &params).map_err(|e| e.of_operation(op.name))?;
         return Ok(t);
     }
+    if let Some((row, (inputs, params))) = arith::as_row(&args) {
+        evaluate_row_inplace(row, &inputs, &params).map_err(|e| e.of_operation(op.name))?;
+        return Ok(t);
+    }
     let tracked = values.iter().any(|v| match v {
         Value::Tensor(t) => t.requires_grad(),
         Value::Tensors(ts) => ts.iter().any(Tensor::requires_grad),

@@ -2,8 +2,9 @@
 
 use super::interpreter::Form;
 use super::out_policy::{Mismatch, OutPolicy};
-use super::schema::{Call, Exposure, Op, Out, Overload, Value};
-use super::{evaluate, seen};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload, Value};
+use super::{arith, evaluate, row_arguments, seen};
+use crate::backend::calling::OpScope;
 use crate::error::Result;
 use crate::graph::{NotImplemented, grad_enabled};
 use crate::layout::{Layout, MemoryFormat};
@@ -36,6 +37,11 @@ pub(super) fn evaluate_out(
     values: &[Value],
     outs: &[Tensor],
 ) -> Result<Out> {
+    if let [out] = outs
+        && write_row(op, overload, values, out)?
+    {
+        return Ok(Out::List(outs.to_vec()));
+    }
     let creates = overload.sig.contains("device: device?");
     let given = if creates { created_as(overload, values, outs)? } else { None };
     let values = given.as_deref().unwrap_or(values);
@@ -139,6 +145,34 @@ pub(super) fn evaluate_out(
         Some((name, fields)) => Out::Named(name, fields, stored),
         None => Out::List(stored),
     })
+}
+
+/// Computes a pointwise operation in the memory of its output; false where the general form is needed, or reports what is wrong.
+fn write_row(op: &'static Op, overload: &'static Overload, values: &[Value], out: &Tensor) -> Result<bool> {
+    if op.out.apart
+        || out.layout().may_overlap_itself()
+        || check_inference(out).is_err()
+        || check_memory(out).is_err()
+    {
+        return Ok(false);
+    }
+    let args = Args { name: op.name, values };
+    let _calling = OpScope::new(|| op.name);
+    let written = match &overload.call {
+        Call::Row(row) if row.meta.inplace_argument && values.last().is_some_and(Value::is_true) => {
+            return Ok(false);
+        }
+        Call::Row(row) => {
+            let (inputs, params) = row_arguments(row, &args)?;
+            (row.meta.check)(&params)?;
+            row.call_into(&inputs, &params, out)
+        }
+        _ => match arith::as_row(&args) {
+            Some((row, (inputs, params))) => row.call_into(&inputs, &params, out),
+            None => return Ok(false),
+        },
+    };
+    written.map_err(|e| e.of_operation(op.name))
 }
 
 /// The values of a call that creates a tensor of the dtype of the output; None if they stay as they are.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::pointwise::PointwiseOp;
-use crate::backend::pointwise::{Byte, GROUP, Loop};
+use crate::backend::pointwise::{Byte, GROUP, Lean, Loop, Whole};
 use crate::backend::simd::{Isa, IsaDispatch};
 use crate::dtype::Bool8;
 use crate::formula::{ARGS, Arith, Bits, Looped, Num, PARAMS};
@@ -77,6 +77,83 @@ macro_rules! each {
         }
     }};
 }
+
+/// The loop of a formula of two operands, one of which is a single element.
+macro_rules! each_beside_one {
+    ($zero:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
+        let n = $out.len() & !(GROUP - 1);
+        let zero = $zero;
+        let number = |k: usize| $p.get(k).copied().unwrap_or(zero);
+        let $q: [_; PARAMS] = [number(0), number(1), number(2)];
+        let out = &mut $out[..n];
+        match *$ins {
+            [&[number], row] => {
+                for (out, &x) in out.iter_mut().zip(&row[..n]) {
+                    let mut $a = [zero; ARGS];
+                    ($a[0], $a[1]) = (number, x);
+                    *out = $value;
+                }
+            }
+            [row, &[number]] => {
+                for (out, &x) in out.iter_mut().zip(&row[..n]) {
+                    let mut $a = [zero; ARGS];
+                    ($a[0], $a[1]) = (x, number);
+                    *out = $value;
+                }
+            }
+            _ => too_short(),
+        }
+    }};
+}
+
+/// The loop of a formula whose first operand is in the memory of the result.
+macro_rules! each_in_place {
+    ($n:expr, $zero:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
+        let n = $out.len() & !(GROUP - 1);
+        let operand = |k: usize| if $n > k { head($ins, k, n) } else { Some(&[][..]) };
+        let (Some(x1), Some(x2)) = (operand(1), operand(2)) else { too_short() };
+        let out = &mut $out[..n];
+        let zero = $zero;
+        let number = |k: usize| $p.get(k).copied().unwrap_or(zero);
+        let $q: [_; PARAMS] = [number(0), number(1), number(2)];
+        for i in 0..n {
+            let mut $a = [zero; ARGS];
+            $a[0] = out[i];
+            if $n > 1 {
+                $a[1] = x1[i];
+            }
+            if $n > 2 {
+                $a[2] = x2[i];
+            }
+            out[i] = $value;
+        }
+    }};
+}
+
+/// The loops of [`Lean`] for the formulas of a class.
+macro_rules! lean {
+    ($class:ident: $formula:ident, $beside:ident, $inside:ident) => {
+        multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+            fn $beside[F: $formula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
+                each_beside_one!(T::zero(), ins, p, out, |a, q| F::f(a, q));
+            }
+        }
+        multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+            fn $inside[F: $formula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
+                each_in_place!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
+            }
+        }
+        pub mod $class {
+            use super::*;
+            pub const fn lean<F: $formula>() -> Lean<f32, f32> {
+                let column: Option<Whole<f32, f32>> = if F::N == 2 { Some($beside::<F, f32>) } else { None };
+                Lean { column, in_place: Some($inside::<F, f32>) }
+            }
+        }
+    };
+}
+lean! { float_class: FloatFormula, float_beside_one, float_in_place }
+lean! { num_class: NumFormula, num_beside_one, num_in_place }
 
 multiversion! { version = IsaDispatch::worth::<T>();
     fn float_loop[F: FloatFormula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
@@ -207,11 +284,13 @@ pub type PointwiseOps = &'static [&'static PointwiseOp];
 /// Declares pointwise operations. `rows! { NAME; class name(inputs; param: default) = formula => d(g, y) =
 /// [derivatives]; { meta } … }`: the class is `float`, `num`, `truth` or `bits`; the derivatives (one per input) and
 /// the meta are optional. Properties that only imitate PyTorch follow as `=> torch { names }`. `bytes [dtypes]` after the
-/// formula compiles it for single bytes, on which it gives what it gives on int32: Note [Bytes].
+/// formula compiles it for single bytes, on which it gives what it gives on int32: Note [Bytes]. `lean [F32]`, for formulas
+/// that take less time than reading operands, compiles it in the further forms of [`Lean`]. It is not for those that may return
+/// their first operand, as relu does: in place, LLVM stores their results under masks, which takes longer than reading.
 #[macro_export]
 macro_rules! rows {
     ($all:ident; $( $(#[doc = $doc:literal])* $class:ident $name:ident ( $($x:ident),+ $(; $($p:ident : $default:literal),+)? ) = $f:expr
-       $(, bytes [$($byte:ident)+])? $( => d($g:ident, $y:ident) = [ $($df:expr),+ $(,)? ] )? ; $( { $($meta:tt)* } )? $( => torch { $($names:tt)* } )? )*) => {
+       $(, bytes [$($byte:ident)+])? $(, lean [$($lean:ident)+])? $( => d($g:ident, $y:ident) = [ $($df:expr),+ $(,)? ] )? ; $( { $($meta:tt)* } )? $( => torch { $($names:tt)* } )? )*) => {
         $(
             #[allow(non_upper_case_globals)]
             $(#[doc = $doc])*
@@ -235,7 +314,7 @@ macro_rules! rows {
                     meta: RowMeta { $($($meta)*,)? ..RowMeta::NEW },
                     torch: TorchNames { $($($names)*,)? ..TorchNames::NEW },
                     node: blank(),
-                    kernel: $crate::rows!(@kernel $class Formula [$($($byte)+)?]),
+                    kernel: $crate::rows!(@kernel $class Formula [$($($byte)+)?] [$($($lean)+)?]),
                     grads: $crate::rows!(@grads [$($x),+] $($g)?),
                     steps: || record(|a, p| $crate::rows!(@steps $class Formula a p)),
                     grad_steps: $crate::rows!(@grad_steps $($g)?),
@@ -293,13 +372,16 @@ macro_rules! rows {
     (@class num) => { Class::Num };
     (@class truth) => { Class::Truth };
     (@class bits) => { Class::Bits };
-    (@kernel float $F:ident []) => { Kernel::Same { f32: Some(float::<$F, f32>()), f64: Some(float::<$F, f64>()), i32: None, i64: None, bytes: None } };
-    (@kernel num $F:ident $bytes:tt) => { Kernel::Same { f32: Some(num::<$F, f32>()), f64: Some(num::<$F, f64>()),
+    (@kernel float $F:ident [] $lean:tt) => { Kernel::Same { f32: Some($crate::rows!(@f32 float $F $lean)), f64: Some(float::<$F, f64>()), i32: None, i64: None, bytes: None } };
+    (@kernel num $F:ident $bytes:tt $lean:tt) => { Kernel::Same { f32: Some($crate::rows!(@f32 num $F $lean)), f64: Some(num::<$F, f64>()),
         i32: Some(num::<$F, Int<i32>>()), i64: Some(num::<$F, Int<i64>>()), bytes: $crate::rows!(@bytes num $F $bytes) } };
-    (@kernel truth $F:ident $bytes:tt) => { Kernel::Truth { f32: Some(truth::<$F, f32>()), f64: Some(truth::<$F, f64>()),
+    (@kernel truth $F:ident $bytes:tt []) => { Kernel::Truth { f32: Some(truth::<$F, f32>()), f64: Some(truth::<$F, f64>()),
         i32: Some(truth::<$F, Int<i32>>()), i64: Some(truth::<$F, Int<i64>>()), bytes: $crate::rows!(@bytes truth $F $bytes) } };
-    (@kernel bits $F:ident $bytes:tt) => { Kernel::Same { f32: None, f64: None, i32: Some(bits::<$F, Int<i32>>()),
+    (@kernel bits $F:ident $bytes:tt []) => { Kernel::Same { f32: None, f64: None, i32: Some(bits::<$F, Int<i32>>()),
         i64: Some(bits::<$F, Int<i64>>()), bytes: $crate::rows!(@bytes bits $F $bytes) } };
+    (@f32 $class:ident $F:ident []) => { $class::<$F, f32>() };
+    (@f32 float $F:ident [F32]) => { float::<$F, f32>().with(float_class::lean::<$F>()) };
+    (@f32 num $F:ident [F32]) => { num::<$F, f32>().with(num_class::lean::<$F>()) };
     (@bytes $class:ident $F:ident []) => { None };
     (@bytes num $F:ident [$($on:ident)+]) => { Some(Bytes { run: num_bytes::<$F>(), on: &[$(DType::$on),+] }) };
     (@bytes truth $F:ident [$($on:ident)+]) => { Some(Bytes { run: truth_bytes::<$F>(), on: &[$(DType::$on),+] }) };

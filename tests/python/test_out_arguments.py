@@ -292,3 +292,68 @@ def test_the_operation_elu_scales_its_two_sides():
     (grad,) = torch.autograd.grad(y.sum(), x)
     torch.testing.assert_close(grad, torch.tensor([3 * math.exp(-3), 2.0], dtype=torch.float64))
     assert torch.ops.aten.elu(torch.tensor([200.0, -200.0])).tolist() == [200, -1]
+
+
+def test_a_pointwise_result_is_computed_in_the_memory_of_its_output():
+    x, column = torch.randn(40, 30), torch.randn(40, 1)
+    out = torch.empty(30, 40).t()
+    address, version = out.data_ptr(), out._version
+    assert torch.sub(x, column, out=out) is out
+    assert (out.data_ptr(), out._version) == (address, version + 1)
+    assert torch.equal(out, x - column)
+    # The output may be an operand, if it is all of it.
+    expected = x * x + x
+    torch.mul(x, x, out=out)
+    assert torch.equal(torch.add(out, x, out=x), expected)
+    whole = torch.arange(6.0)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.neg(whole[:5], out=whole[1:])
+
+
+def test_nothing_is_written_to_an_output_that_refuses_the_result():
+    out = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        torch.neg(torch.zeros(3), out=out)
+    whole = torch.ones(3, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.div(torch.zeros(3), 2.0, out=whole)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        torch.div(whole, torch.zeros(3, dtype=torch.int64), rounding_mode="floor", out=whole)
+    assert torch.equal(out, torch.ones(3)) and torch.equal(whole, torch.ones(3, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int32])
+def test_sums_with_a_multiple_are_the_same_in_every_form(dtype):
+    x, y = torch.arange(-5, 6).to(dtype), torch.arange(11).to(dtype)
+    for name, expected in (("add", x + 2 * y), ("sub", x - 2 * y)):
+        call = getattr(torch, name)
+        assert torch.equal(call(x, y, alpha=2), expected)
+        assert torch.equal(call(x, y, alpha=2, out=torch.empty_like(x)), expected)
+        assert torch.equal(getattr(x.clone(), name + "_")(y, alpha=2), expected)
+
+
+def test_a_sum_with_a_multiple_of_a_column_is_that_of_its_copies():
+    x, column = torch.randn(300, 600), torch.randn(300, 1)
+    assert torch.equal(torch.add(x, column, alpha=0.5), torch.add(x, column.expand(300, 600).clone(), alpha=0.5))
+    assert torch.equal(torch.sub(column, x, alpha=2.0), column - 2.0 * x)
+
+
+def test_a_sum_with_a_multiple_refuses_the_factors_that_it_refuses_elsewhere():
+    x = torch.ones(2)
+    for call in (lambda **k: torch.add(x, x, **k), x.add_, lambda **k: torch.add(x, x, out=torch.empty(2), **k)):
+        arguments = (x,) if call == x.add_ else ()
+        with pytest.raises(RuntimeError, match="Boolean alpha"):
+            call(*arguments, alpha=True)
+    whole = torch.ones(2, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="must not be a floating point"):
+        whole.add_(whole, alpha=0.5)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        whole.div_(2)
+
+
+def test_a_recorded_sum_in_place_passes_gradients_to_both_operands():
+    x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    t = x * 1
+    t.add_(y, alpha=3).sub_(y).div_(2)
+    t.sum().backward()
+    assert x.grad.tolist() == [0.5] * 3 and y.grad.tolist() == [1.0] * 3

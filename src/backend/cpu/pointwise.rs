@@ -14,13 +14,13 @@ use bytemuck::Zeroable;
 use bytewise::Bytewise;
 use half::{bf16, f16};
 pub(super) use operand::{OperandAccess, OperandCursor};
-use operand::{dense, stand_ins};
+use operand::{beside_one, dense, stand_ins};
 
 use super::copy::{BLOCK, GRAIN, View, Writer, cast_run};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
 use crate::backend::checked;
-use crate::backend::pointwise::{Byte, GROUP, Kernel, Loop, Operand};
+use crate::backend::pointwise::{Byte, GROUP, Kernel, Loop, Operand, Whole};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::error::Result;
 use crate::formula::{ARGS, Int, PARAMS};
@@ -32,7 +32,7 @@ impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
     pub(super) fn run(self, ins: &[&[T]], params: &[T], out: &mut [O]) {
         let whole = out.len() - out.len() % GROUP;
         if whole > 0 {
-            (self.0)(ins, params, out);
+            (self.whole)(ins, params, out);
         }
         if whole < out.len() {
             self.run_rest(ins, params, &mut out[whole..], whole);
@@ -50,8 +50,56 @@ impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
         }
         let views = groups.each_ref().map(|g| &g[..]);
         let mut result = [O::zeroed(); GROUP];
-        (self.0)(&views[..ins.len()], params, &mut result);
+        (self.whole)(&views[..ins.len()], params, &mut result);
         out.copy_from_slice(&result[..out.len()]);
+    }
+
+    /// As [`Loop::run`], with the first operand in `out`.
+    #[inline]
+    fn run_in_place(self, in_place: Whole<T, O>, ins: &[&[T]], params: &[T], out: &mut [O])
+    where
+        T: bytemuck::Pod,
+        O: bytemuck::Pod,
+    {
+        let whole = out.len() - out.len() % GROUP;
+        if whole > 0 {
+            in_place(ins, params, out);
+        }
+        if whole < out.len() {
+            let rest = &mut out[whole..];
+            let mut first = [T::zeroed(); GROUP];
+            first[..rest.len()].copy_from_slice(bytemuck::cast_slice(rest));
+            let mut views: [&[T]; ARGS] = [&[]; ARGS];
+            views[0] = &first[..rest.len()];
+            for (view, x) in views[1..].iter_mut().zip(ins.iter().skip(1)) {
+                *view = &x[whole..][..rest.len()];
+            }
+            self.run_rest(&views[..ins.len()], params, rest, 0);
+        }
+    }
+
+    /// As [`Loop::run`], with one operand of a single element.
+    #[inline]
+    fn run_beside_one(self, column: Whole<T, O>, ins: &[&[T]], params: &[T], out: &mut [O]) {
+        let whole = out.len() - out.len() % GROUP;
+        if whole > 0 {
+            column(ins, params, out);
+        }
+        if whole < out.len() {
+            let rest = out.len() - whole;
+            let mut groups = [[ins[0][0]; GROUP]; ARGS];
+            for (group, x) in groups.iter_mut().zip(ins) {
+                match x {
+                    [number] => group.fill(*number),
+                    _ => {
+                        group.fill(x[whole]);
+                        group[..rest].copy_from_slice(&x[whole..][..rest]);
+                    }
+                }
+            }
+            let views = groups.each_ref().map(|g| &g[..rest]);
+            self.run_rest(&views[..ins.len()], params, &mut out[whole..], 0);
+        }
     }
 }
 
@@ -141,9 +189,14 @@ fn drive<T: Lane, E: Element>(
     if n <= SMALL_NUMEL && direct_out && drive_small(l, operands, params, out, n)? {
         return Ok(());
     }
-    let sources: [OperandAccess; ARGS] =
+    let mut sources: [OperandAccess; ARGS] =
         std::array::from_fn(|k| OperandAccess::of::<T>(operands.get(k), out));
     let count = operands.len();
+    let in_place = l.lean.in_place.filter(|_| direct_out && is_first_written(operands, out));
+    if in_place.is_some() {
+        // The loop reads it in the result.
+        sources[0] = OperandAccess::Unread;
+    }
     if direct_out && sources.iter().all(|s| matches!(s, OperandAccess::Direct(_) | OperandAccess::Unread)) {
         let shown = stand_ins(&sources, count);
         for_ranges_mut(&mut Output::<E>::of(out)?, GRAIN, |range, dst| {
@@ -151,12 +204,16 @@ fn drive<T: Lane, E: Element>(
                 OperandAccess::Direct(v) => dense::<T>(v, range.start, range.len()),
                 _ => &[],
             });
-            l.run(&ins[..count], params, bytemuck::cast_slice_mut(dst));
+            let dst = bytemuck::cast_slice_mut(dst);
+            match in_place {
+                Some(in_place) => l.run_in_place(in_place, &ins[..count], params, dst),
+                None => l.run(&ins[..count], params, dst),
+            }
         });
         return Ok(());
     }
     let grain = OperandAccess::grain(&sources, GRAIN);
-    let sources = OperandAccesses { of: &sources, count };
+    let sources = OperandAccesses { of: &sources, count, first_written: in_place.is_some() };
     let block_of = |range: &Range<usize>| vec![E::from_i64(0); range.len().min(BLOCK)];
     macro_rules! rounded {
         ($half:ty, $kind:ident) => {
@@ -361,6 +418,18 @@ fn drive_small<T: Lane, E: Element>(
 struct OperandAccesses<'s, 'a> {
     of: &'s [OperandAccess<'a>; ARGS],
     count: usize,
+    /// The first operand is read in the memory of the result.
+    first_written: bool,
+}
+
+/// Whether the first operand, and no other, is the view that is written.
+fn is_first_written(operands: &[Operand], out: View) -> bool {
+    let mut views = operands.iter().map(|o| if let Operand::View(v) = o { Some(v) } else { None });
+    let Some(Some(first)) = views.next() else { return false };
+    first.dtype == out.dtype
+        && first.storage.same(out.storage)
+        && first.layout == out.layout
+        && !views.flatten().any(|v| v.overlaps(&out))
 }
 
 /// Where the driver stores the results for a range of positions.
@@ -396,11 +465,21 @@ fn drive_blocks<T: Lane, E: Element>(
     range: Range<usize>,
     mut sink: Sink<E>,
 ) {
-    let OperandAccesses { of: sources, count } = sources;
+    let OperandAccesses { of: sources, count, first_written } = sources;
     let mut feeds: [OperandCursor<T>; ARGS] =
         std::array::from_fn(|k| OperandCursor::new(&sources[k], &range));
     let feeds = &mut feeds[..count];
     let shown = stand_ins(sources, count);
+    let in_place = l.lean.in_place.filter(|_| first_written);
+    let column = l.lean.column.filter(|_| in_place.is_none() && beside_one(feeds));
+    let compute = |ins: &[&[T]], out: &mut [E]| {
+        let out = bytemuck::cast_slice_mut(out);
+        match (in_place, column) {
+            (Some(in_place), _) => l.run_in_place(in_place, ins, params, out),
+            (None, Some(column)) => l.run_beside_one(column, ins, params, out),
+            (None, None) => l.run(ins, params, out),
+        }
+    };
     let mut at = range.start;
     while at < range.end {
         let room = match &sink {
@@ -415,14 +494,14 @@ fn drive_blocks<T: Lane, E: Element>(
         }
         match &mut sink {
             Sink::Direct(dst) => {
-                l.run(&ins[..count], params, bytemuck::cast_slice_mut(&mut dst[at - range.start..][..n]));
+                compute(&ins[..count], &mut dst[at - range.start..][..n]);
             }
             Sink::Rounded(halves, block) => {
-                l.run(&ins[..count], params, bytemuck::cast_slice_mut(&mut block[..n]));
+                compute(&ins[..count], &mut block[..n]);
                 halves.write(at - range.start, &block[..n]);
             }
             Sink::Blocks(writer, block) => {
-                l.run(&ins[..count], params, bytemuck::cast_slice_mut(&mut block[..n]));
+                compute(&ins[..count], &mut block[..n]);
                 writer.write(&block[..n]);
             }
         }

@@ -1,6 +1,6 @@
-//! Pointwise operations that store their result in their first operand.
+//! Pointwise operations that compute their result in existing memory: that of their first operand, or of an output.
 
-use super::{Arg, Class, PointwiseOp, check_result_cast, common_dtype};
+use super::{Arg, Class, PointwiseOp, check_result_cast, common_device, common_dtype};
 use crate::dtype::Scalar;
 use crate::ensure;
 use crate::error::Result;
@@ -35,6 +35,25 @@ impl PointwiseOp {
         }
         self.run_into(args, params, common, t)?;
         t.bump_version();
+        Ok(true)
+    }
+
+    /// Computes the result in the memory of `out`; false if this would not be what storing a separate result there is, or an error.
+    /// Whether `out` may be written has been checked.
+    pub fn call_into(&'static self, args: &[Arg], params: &[Scalar], out: &Tensor) -> Result<bool> {
+        let is_tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
+        let operands = || args.iter().filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None });
+        if is_tracked(out) || operands().any(|t| is_tracked(t) || t.overlap(out) == Overlap::Partial) {
+            return Ok(false);
+        }
+        let Ok((common, result)) = self.types(args) else { return Ok(false) };
+        let fits = result == out.dtype() && common_device(args) == out.device();
+        let computes = !self.is_unsigned(common) && (common.is_float() || !self.meta.keeps_ints);
+        if !fits || !computes || !self.shape(args).is_ok_and(|shape| shape == *out.shape()) {
+            return Ok(false);
+        }
+        self.run_into(args, params, common, out)?;
+        out.bump_version();
         Ok(true)
     }
 

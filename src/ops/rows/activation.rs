@@ -113,12 +113,12 @@ rows! { ACTIVATION;
     { exposure: NN.and(Exposure::NATIVE).and(Exposure::OUT), least: 2 }
     => torch { backward: "log_sigmoid_backward", node: "LogSigmoidBackward0", kernel: "log_sigmoid_cpu" }
     /// x limited to [min_val, max_val].
-    num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val)
+    num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val), lean [F32]
     => d(g, y) = [E::select(E::or(y.le(min_val), max_val.le(y)), E::zero(), g)];
     { inplace_argument: true, exposure: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0", check: ordered }
     => torch { backward: "hardtanh_backward", shown_as: &[("result", "self")], flat: "HardtanhBackwardBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// min(max(x, 0), 6).
-    num relu6(input) = input.maximum(E::zero()).minimum(E::lit(6.0))
+    num relu6(input) = input.maximum(E::zero()).minimum(E::lit(6.0)), lean [F32]
     => d(g, y) = [E::select(E::or(y.le(E::zero()), E::lit(6.0).le(y)), E::zero(), g)]; { inplace_argument: true, exposure: NN }
     => torch { backward: "hardtanh_backward", shown_as: &[("result", "self")], flat: "HardtanhBackwardBackward0", node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// x relu6(x + 3) / 6.

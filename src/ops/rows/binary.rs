@@ -36,16 +36,19 @@ const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number,
 
 rows! { BINARY;
     /// Sum of two tensors, element by element.
-    num add(input, other) = input + other, bytes [U8 I8] => d(g, y) = [g, g]; { rounded: 0b11, exposure: Exposure::NONE }
+    num add(input, other) = input + other, bytes [U8 I8], lean [F32] => d(g, y) = [g, g]; { rounded: 0b11, exposure: Exposure::NONE }
     => torch { kernel: "add_stub", shows: Some(("alpha", Attribute::Int(1))) }
+    /// `input + alpha * other`.
+    num add_scaled(input, other; alpha: "1") = input + alpha * other, lean [F32] => d(g, y) = [g, g * alpha]; { exposure: Exposure::NONE }
+    => torch { node: "AddBackward0" }
     /// Difference of two tensors, element by element.
-    num sub(input, other) = input - other, bytes [U8 I8] => d(g, y) = [g, -g];
+    num sub(input, other) = input - other, bytes [U8 I8], lean [F32] => d(g, y) = [g, -g];
     { rounded: 0b11, exposure: Exposure::NONE }
     => torch { kernel: "add_stub", shows: Some(("alpha", Attribute::Int(1))), refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
     /// Product of two tensors, element by element.
-    num mul(input, other) = input * other, bytes [Bool U8 I8] => d(g, y) = [g * other, g * input]; { unsigned: Unsigned::Bits, float8: true, aliases: &["multiply"], sig: "input: Operand, other: Operand" }
+    num mul(input, other) = input * other, bytes [Bool U8 I8], lean [F32] => d(g, y) = [g * other, g * input]; { unsigned: Unsigned::Bits, float8: true, aliases: &["multiply"], sig: "input: Operand, other: Operand" }
     /// Quotient of two tensors, element by element.
-    float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
+    float div(input, other) = input / other, lean [F32] => d(g, y) = [g / other, -g * ((input / other) / other)];
     { on: (0.3, 2.0), exposure: Exposure::NONE }
     => torch { kernel: "div_cpu", shows: Some(("rounding_mode", Attribute::Nothing)) }
     /// Quotient rounded toward minus infinity.
@@ -76,12 +79,12 @@ rows! { BINARY;
     { autocast: CastPolicy::WIDEST_ON_GPU, on: (0.3, 2.0), rounds: Rounds::Mixed, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
     => torch { kernel: "atan2_cpu" }
     /// The larger of two elements; NaN if either is.
-    num maximum(input, other) = input.maximum(other), bytes [Bool U8]
+    num maximum(input, other) = input.maximum(other), bytes [Bool U8], lean [F32]
     => d(g, y) = [tied(g, input, other, g * E::lit(0.5)), tied(g, other, input, g * E::lit(0.5))];
     { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     => torch { kernel: "maximum_cpu" }
     /// The smaller of two elements; NaN if either is.
-    num minimum(input, other) = input.minimum(other), bytes [Bool U8]
+    num minimum(input, other) = input.minimum(other), bytes [Bool U8], lean [F32]
     => d(g, y) = [tied(g, other, input, g * E::lit(0.5)), tied(g, input, other, g * E::lit(0.5))];
     { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     => torch { kernel: "minimum_cpu" }
@@ -157,20 +160,20 @@ rows! { BINARY;
         let near = input + weight * (end - input);
         let far = end - (end - input) * (E::one() - weight);
         E::select(weight.abs().lt(E::lit(0.5)), near, far)
-    }
+    }, lean [F32]
     => d(g, y) = [g * (E::one() - weight), g * weight, g * (end - input)]; { exposure: Exposure::NONE, least: 2 }
     => torch { node: "LerpBackward1", number_nodes: &["", "", "LerpBackward0"], kernel: "lerp_kernel_scalar" }
     /// `input + value * tensor1 * tensor2`.
-    num addcmul(input, tensor1, tensor2; value: "1") = input + value * tensor1 * tensor2
+    num addcmul(input, tensor1, tensor2; value: "1") = input + value * tensor1 * tensor2, lean [F32]
     => d(g, y) = [g, g * (tensor2 * value), g * (tensor1 * value)];
     { autocast: CastPolicy::WIDEST_ON_GPU, sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1", least: 1 }
     => torch { kernel: "addcmul_cpu_out" }
     /// `input + value * tensor1 / tensor2`.
-    float addcdiv(input, tensor1, tensor2; value: "1") = input + value * (tensor1 / tensor2)
+    float addcdiv(input, tensor1, tensor2; value: "1") = input + value * (tensor1 / tensor2), lean [F32]
     => d(g, y) = [g, g * (value / tensor2), -g * (value * (tensor1 / tensor2) / tensor2)];
     { on: (0.3, 2.0), exposure: Exposure::NONE }
     /// The larger of `input` and `min`, then the smaller of that and `max`, which are numbers; NaN stays.
-    num clamp(input, min, max) = input.maximum(min).minimum(max)
+    num clamp(input, min, max) = input.maximum(min).minimum(max), lean [F32]
     => d(g, y) = [
         E::select(E::and(min.lt(input), input.lt(max)), g, E::zero()),
         E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
@@ -189,7 +192,7 @@ rows! { BINARY;
     { exposure: Exposure::NONE }
     => torch { number_nodes: &["", "ClampBackward1"], shows: Some(("min", Attribute::Nothing)) }
     /// As `clamp`, with bounds that are tensors: ties share the gradient.
-    num clamp_between(input, min, max) = input.maximum(min).minimum(max)
+    num clamp_between(input, min, max) = input.maximum(min).minimum(max), lean [F32]
     => d(g, y) = [
         E::select(E::or(input.lt(min), max.lt(input)), E::zero(),
             E::select(E::and(min.lt(max), E::or(input.eq(min), input.eq(max))), g * E::lit(0.5), g)),

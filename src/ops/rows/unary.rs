@@ -49,7 +49,7 @@ rows! { UNARY;
     num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { float8: true, aliases: &["absolute"], least: 1 }
     => torch { flat: "MulBackward0", kernel: "abs_cpu", out: OutPolicy::FOUND }
     /// Each element with its sign changed.
-    num neg(input) = -input => d(g, y) = [-g];
+    num neg(input) = -input, lean [F32] => d(g, y) = [-g];
     { aliases: &["negative"] }
     => torch { kernel: "neg_cpu", out: OutPolicy::FOUND, refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }
     /// -1, 0 or 1 by the sign of each element.
@@ -59,7 +59,7 @@ rows! { UNARY;
     num sgn(input) = sign_of(input) => d(g, y) = [E::zero()];
     => torch { kernel: "sign_cpu", out: OutPolicy::FOUND }
     /// Each element times itself.
-    num square(input) = input * input => d(g, y) = [g * (input + input)]; { exposure: Exposure::NONE }
+    num square(input) = input * input, lean [F32] => d(g, y) = [g * (input + input)]; { exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Int(2))), node: "PowBackward0" }
     /// Each element to the third power.
     num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { exposure: Exposure::NONE }
@@ -86,11 +86,11 @@ rows! { UNARY;
     /// Natural logarithm of one plus each element, exact near zero.
     float log1p(input) = input.log1p() => d(g, y) = [g / (input + E::one())]; { autocast: CastPolicy::FULL_ON_GPU, on: (-0.8, 4.0), aliases: &["special_log1p"] }
     /// Square root of each element.
-    float sqrt(input) = input.sqrt() => d(g, y) = [g / (y + y)]; { on: (0.1, 4.0) }
+    float sqrt(input) = input.sqrt(), lean [F32] => d(g, y) = [g / (y + y)]; { on: (0.1, 4.0) }
     /// One over the square root of each element.
     float rsqrt(input) = E::one() / input.sqrt() => d(g, y) = [lit::<E>(-0.5) * g * y * y * y]; { autocast: CastPolicy::FULL_ON_GPU, on: (0.1, 4.0) }
     /// One over each element.
-    float reciprocal(input) = E::one() / input => d(g, y) = [-g * y * y]; { autocast: CastPolicy::FULL_ON_GPU, on: (0.3, 4.0) }
+    float reciprocal(input) = E::one() / input, lean [F32] => d(g, y) = [-g * y * y]; { autocast: CastPolicy::FULL_ON_GPU, on: (0.3, 4.0) }
     /// Sine of each element, in radians.
     float sin(input) = input.sin() => d(g, y) = [g * input.cos()];
     /// Cosine of each element, in radians.
@@ -144,7 +144,7 @@ rows! { UNARY;
     float frac(input) = input - input.trunc() => d(g, y) = [g]; { least: 2 }
     => torch { kernel: "frac_cpu", out: OutPolicy::FOUND }
     /// Nearest integer, halves to the even one.
-    float round(input) = input.round() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, exposure: Exposure::NONE }
+    float round(input) = input.round(), lean [F32] => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, exposure: Exposure::NONE }
     => torch { kernel: "round_vml_cpu" }
     /// Nearest multiple of `1 / scale`.
     float round_to(input; scale: "1.0") = (input * scale).round() / scale => d(g, y) = [E::zero()];

@@ -12,8 +12,8 @@ use crate::dtype::{Element, Scalar};
 use crate::formula::ARGS;
 use crate::layout::{Layout, collapse};
 
-/// Length of a block that is filled once per chunk: long enough that what a call of a loop takes does not count.
-const REPEATED: usize = 4 * BLOCK;
+/// Length of a block that is filled once per chunk. It has to stay in the L1 cache beside the other operands and the result.
+const REPEATED: usize = BLOCK;
 /// Longer broadcast rows are used in place.
 const LONGEST_PERIOD: usize = 2 * BLOCK;
 
@@ -149,12 +149,14 @@ pub struct Column<'a, T: Lane> {
     /// The row whose element is in the block.
     filled: usize,
     block: Vec<T>,
+    /// The block has one element, and a loop repeats it.
+    is_one: bool,
 }
 
 impl<'a, T: Lane> Column<'a, T> {
     fn new(view: View<'a>, rows: Broadcast, most: usize) -> Self {
         let block = vec![T::zeroed(); most.min(rows.row).min(REPEATED)];
-        Column { view, rows, reader: StridedCursor::new(view, 0), filled: usize::MAX, block }
+        Column { view, rows, reader: StridedCursor::new(view, 0), filled: usize::MAX, block, is_one: false }
     }
 
     fn reach(&mut self, at: usize) {
@@ -175,6 +177,19 @@ impl<'a, T: Lane> Column<'a, T> {
         }
         fill_run(bytemuck::cast_slice_mut(&mut self.block), value[0]);
         self.filled = row;
+    }
+}
+
+/// Whether one of two operands is a column, which then passes single elements.
+pub(super) fn beside_one<T: Lane>(cursors: &mut [OperandCursor<T>]) -> bool {
+    match cursors {
+        [OperandCursor::Column(_), OperandCursor::Column(_)] => false,
+        [OperandCursor::Column(column), _] | [_, OperandCursor::Column(column)] => {
+            column.block.truncate(1);
+            column.is_one = true;
+            true
+        }
+        _ => false,
     }
 }
 
@@ -211,7 +226,10 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Runs(reader) => reader.run_left(),
             OperandCursor::Bands(bands) => bands.left(at),
             OperandCursor::Period(block) => block.len() - at % block.len(),
-            OperandCursor::Column(c) => c.block.len().min(c.rows.row - at % c.rows.row),
+            OperandCursor::Column(c) => {
+                let most = if c.is_one { usize::MAX } else { c.block.len() };
+                most.min(c.rows.row - at % c.rows.row)
+            }
             OperandCursor::Blocks(_, block) => block.len(),
         }
     }
@@ -237,7 +255,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
             OperandCursor::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
             OperandCursor::Period(block) => &block[at % block.len()..][..n],
-            OperandCursor::Column(column) => &column.block[..n],
+            OperandCursor::Column(column) => &column.block[..n.min(column.block.len())],
             OperandCursor::Blocks(_, block) | OperandCursor::Given(block) => &block[..n],
         }
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::backend::cpu::simd::{Isa, force_isa};
 use crate::backend::pointwise::{Program, run};
 use crate::formula::record::Step;
-use crate::ops::rows;
+use crate::ops::{PointwiseOp, rows};
 
 const ISAS: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
@@ -92,6 +92,71 @@ fn every_row_and_derivative_is_interpreted_to_the_bits_of_its_loop() {
     }
     force_isa(Isa::Avx512);
     assert!(compared > 3 * rows::ROWS.len(), "{compared}");
+}
+
+/// The bits of a row for the rows of a matrix beside a column, on one side or the other.
+fn beside_column(row: &'static PointwiseOp, cols: usize, column_first: bool, spread: bool) -> Vec<u64> {
+    let (a, column) = (numbers(9 * cols, DType::F32, 3), numbers(9, DType::F32, 4));
+    let a = a.with_layout(Layout::contiguous(Dims::from([9, cols])));
+    let layout = Layout::contiguous(Dims::from([9, 1])).expand(a.shape()).unwrap();
+    let mut column = column.with_layout(layout);
+    if spread {
+        column = column.dense(DType::F32).unwrap();
+    }
+    let args = if column_first { [Arg::T(&column), Arg::T(&a)] } else { [Arg::T(&a), Arg::T(&column)] };
+    let params: Vec<Scalar> = row.params.iter().map(|_| Scalar::Float(0.5)).collect();
+    bits(&row.call(&args, &params).unwrap())
+}
+
+#[test]
+fn rows_beside_a_column_have_the_bits_of_rows_beside_its_copies() {
+    let compiled = rows::ROWS
+        .iter()
+        .filter(|r| matches!(r.kernel, Kernel::Same { f32: Some(l), .. } if l.lean().column.is_some()));
+    let compiled: Vec<_> = compiled.collect();
+    assert!(compiled.len() >= 6, "{}", compiled.len());
+    for isa in ISAS {
+        if force_isa(isa) != isa {
+            continue;
+        }
+        for row in &compiled {
+            // With a remainder of the group, and without.
+            for (cols, first) in [(256, false), (256, true), (300, false), (1029, true)] {
+                let found = beside_column(row, cols, first, false);
+                assert_eq!(
+                    found,
+                    beside_column(row, cols, first, true),
+                    "{} {cols} {first} {isa:?}",
+                    row.name
+                );
+            }
+        }
+    }
+    force_isa(Isa::Avx512);
+}
+
+#[test]
+fn rows_in_place_have_the_bits_of_rows_out_of_place() {
+    let in_place = |r: &&&'static PointwiseOp| matches!(r.kernel, Kernel::Same { f32: Some(l), .. } if l.lean().in_place.is_some());
+    let compiled: Vec<_> = rows::ROWS.iter().filter(in_place).collect();
+    assert!(compiled.len() >= 14, "{}", compiled.len());
+    for isa in ISAS {
+        if force_isa(isa) != isa {
+            continue;
+        }
+        for row in &compiled {
+            let params: Vec<Scalar> = (0..row.params.len()).map(|p| Scalar::Float(0.5 + p as f64)).collect();
+            for n in [96, 100, 70001] {
+                let given: Vec<Tensor> =
+                    (0..row.inputs.len()).map(|k| numbers(n, DType::F32, k as u64 + 3)).collect();
+                let args: Vec<Arg> = given.iter().map(Arg::T).collect();
+                let expected = bits(&row.call(&args, &params).unwrap());
+                crate::ops::row_inplace(row, &args, &params).unwrap();
+                assert_eq!(bits(&given[0]), expected, "{} {n} {isa:?}", row.name);
+            }
+        }
+    }
+    force_isa(Isa::Avx512);
 }
 
 /// A random formula with `args` arguments and three results.

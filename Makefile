@@ -109,7 +109,7 @@ lint: $(VENV)/.ready ## Formatter, ruff, pyright: what needs nothing built
 	PYTHONPATH=python $(BIN)/basedpyright --level error
 
 .PHONY: check
-check: lint ## The same, clippy, layers and unsafe list, a build without features, generated files
+check: lint ## The same, clippy, layers and unsafe list, clippy without features, generated files
 	# One thread generates the code of the module; everything else is compiled beside it.
 	$(MAKE) -j 2 dev check-core
 	PYTHONPATH=python $(PY) -m pytest tests/python/test_generated.py

@@ -147,7 +147,8 @@ pub(super) fn evaluate_out(
     })
 }
 
-/// Computes a pointwise operation in the memory of its output; false where the general form is needed, or reports what is wrong.
+/// Runs a pointwise operation whose kernel writes to `out`. Returns false, with nothing written, if the caller has to compute a
+/// separate result and copy it, or to raise an error.
 fn write_row(op: &'static Op, overload: &'static Overload, values: &[Value], out: &Tensor) -> Result<bool> {
     if op.out.apart
         || out.layout().may_overlap_itself()

@@ -285,8 +285,9 @@ pub type PointwiseOps = &'static [&'static PointwiseOp];
 /// [derivatives]; { meta } … }`: the class is `float`, `num`, `truth` or `bits`; the derivatives (one per input) and
 /// the meta are optional. Properties that only imitate PyTorch follow as `=> torch { names }`. `bytes [dtypes]` after the
 /// formula compiles it for single bytes, on which it gives what it gives on int32: Note [Bytes]. `lean [F32]`, for formulas
-/// that take less time than reading operands, compiles it in the further forms of [`Lean`]. It is not for those that may return
-/// their first operand, as relu does: in place, LLVM stores their results under masks, which takes longer than reading.
+/// that take less time than reading operands, compiles it in the further forms of [`Lean`]. Formulas that
+/// may return their first operand, as relu does, take longer in place, as LLVM stores their results under masks: `maximum` and
+/// `minimum` have the forms for the sake of columns.
 #[macro_export]
 macro_rules! rows {
     ($all:ident; $( $(#[doc = $doc:literal])* $class:ident $name:ident ( $($x:ident),+ $(; $($p:ident : $default:literal),+)? ) = $f:expr

@@ -53,8 +53,8 @@ fn m_eq(a: f32, b: f32) -> bool {
     return same || (is_zero(a) && is_zero(b));
 }
 fn m_abs(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu); }
-fn m_maximum(a: f32, b: f32) -> f32 { return select(b, a, a > b || is_nan(a)); }
-fn m_minimum(a: f32, b: f32) -> f32 { return select(b, a, a < b || is_nan(a)); }
+fn m_maximum(a: f32, b: f32) -> f32 { return select(a, b, b > a || is_nan(b)); }
+fn m_minimum(a: f32, b: f32) -> f32 { return select(a, b, b < a || is_nan(b)); }
 fn m_floor(x: f32) -> f32 { return keep_nan(x, floor(x)); }
 fn m_ceil(x: f32) -> f32 { return keep_nan(x, ceil(x)); }
 fn m_trunc(x: f32) -> f32 { return keep_nan(x, trunc(x)); }

@@ -31,8 +31,8 @@ fn m_eq(a: f64, b: f64) -> bool {
     return same || (is_zero(a) && is_zero(b));
 }
 fn m_abs(x: f64) -> f64 { return bitcast<f64>(magnitude(x)); }
-fn m_maximum(a: f64, b: f64) -> f64 { return select(b, a, a > b || is_nan(a)); }
-fn m_minimum(a: f64, b: f64) -> f64 { return select(b, a, a < b || is_nan(a)); }
+fn m_maximum(a: f64, b: f64) -> f64 { return select(a, b, b > a || is_nan(b)); }
+fn m_minimum(a: f64, b: f64) -> f64 { return select(a, b, b < a || is_nan(b)); }
 fn m_floor(x: f64) -> f64 { return keep_nan(x, floor(x)); }
 fn m_ceil(x: f64) -> f64 { return keep_nan(x, ceil(x)); }
 fn m_trunc(x: f64) -> f64 { return keep_nan(x, trunc(x)); }

@@ -32,9 +32,10 @@ pub struct Loop<T, O> {
 /// Further loops of formulas that take less time than reading their operands.
 #[derive(Clone, Copy)]
 pub struct Lean<T, O> {
-    /// With one of two operands a single element, which every element of the result uses.
+    /// With single elements, which every element of the result uses, as one of two operands, or as the last or the last two
+    /// of three.
     pub column: Option<Whole<T, O>>,
-    /// With the first operand in the memory of the result.
+    /// With the first operand in the memory of the result; the last ones may be single elements.
     pub in_place: Option<Whole<T, O>>,
 }
 

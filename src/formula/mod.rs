@@ -58,9 +58,9 @@ pub trait Arith:
     fn and(a: Self::Bool, b: Self::Bool) -> Self::Bool;
     fn or(a: Self::Bool, b: Self::Bool) -> Self::Bool;
     fn select(c: Self::Bool, yes: Self, no: Self) -> Self;
-    /// Maximum; NaN if either is NaN.
+    /// Maximum, `self` of equals; NaN if either is NaN.
     fn maximum(self, o: Self) -> Self;
-    /// Minimum; NaN if either is NaN.
+    /// Minimum, `self` of equals; NaN if either is NaN.
     fn minimum(self, o: Self) -> Self;
     fn abs(self) -> Self;
     /// Quotient rounded down.
@@ -154,6 +154,11 @@ fn signed_as_divisor<T: Arith<Bool = bool>>(m: T, divisor: T) -> T {
     if m.ne(zero) & (divisor.lt(zero) != m.lt(zero)) { m + divisor } else { m }
 }
 
+// Note [Bounds that are the same for all] x86 has an instruction for `if o > x { o } else { x }`, in which a NaN of either gives
+// `x`. That is right for a NaN in `x`. To have it for one in `o` as well, it is added to `x`, in place of the zero that changes no
+// number. Where `o` is the same for all elements of a loop, as a bound or a literal is, LLVM takes the choice of the summand
+// out of the loop, or leaves out the sum.
+
 macro_rules! arith_float {
     ($($t:ident)*) => { $(impl Arith for $t {
         type Bool = bool;
@@ -165,14 +170,14 @@ macro_rules! arith_float {
         #[inline(always)] fn and(a: bool, b: bool) -> bool { a & b }
         #[inline(always)] fn or(a: bool, b: bool) -> bool { a | b }
         #[inline(always)] fn select(c: bool, yes: Self, no: Self) -> Self { if c { yes } else { no } }
-        // The first choice is one instruction, in which NaN gives `o`.
+        // See Note [Bounds that are the same for all].
         #[inline(always)] fn maximum(self, o: Self) -> Self {
-            let larger = if self > o { self } else { o };
-            if self != self { self } else { larger }
+            let x = self + if o != o { o } else { -0.0 };
+            if o > x { o } else { x }
         }
         #[inline(always)] fn minimum(self, o: Self) -> Self {
-            let smaller = if self < o { self } else { o };
-            if self != self { self } else { smaller }
+            let x = self + if o != o { o } else { -0.0 };
+            if o < x { o } else { x }
         }
         #[inline(always)] fn abs(self) -> Self { $t::abs(self) }
         #[inline(always)] fn floor_div(self, o: Self) -> Self { floored(self, o, Math::m_fmod(self, o)) }

@@ -7,7 +7,7 @@ use super::{ARGS, Arith, Bits, Formula, PARAMS};
 
 macro_rules! prims {
     ($($p:ident $name:literal $arity:literal $cost:literal),* $(,)?) => {
-        /// The primitive operations of formulas: the name of the pointwise operation that computes it alone, the number of
+        /// The primitive operations of formulas: their name, the number of
         /// operands, and about the number of vector instructions that it takes.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum Prim { $($p),* }
@@ -15,6 +15,15 @@ macro_rules! prims {
             pub const ALL: &'static [Prim] = &[$(Prim::$p),*];
             pub const fn name(self) -> &'static str { match self { $(Prim::$p => $name),* } }
             pub const fn arity(self) -> usize { match self { $(Prim::$p => $arity),* } }
+            /// The pointwise operation that computes it alone.
+            pub const fn row(self) -> &'static str {
+                match self {
+                    // Of equals, `maximum` returns the second as PyTorch does.
+                    Prim::Maximum => "clamp_min_tensor",
+                    Prim::Minimum => "clamp_max_tensor",
+                    other => other.name(),
+                }
+            }
             pub const fn cost(self) -> u32 { match self { $(Prim::$p => $cost),* } }
         }
     };

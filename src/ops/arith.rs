@@ -8,8 +8,8 @@ mod table;
 use smallvec::{SmallVec, smallvec};
 
 use super::pointwise::{Arg, PointwiseOp, numbers, result_type};
-use super::schema::{Args, Out, Value};
-use super::{RowArguments, interpreter, rows};
+use super::schema::{Args, Out, RowCall, Value};
+use super::{interpreter, rows};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::grad_enabled;
@@ -82,8 +82,8 @@ fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
 
 /// The sum or difference with a multiple, in one pass; None where it is recorded or seen as two operations.
 fn in_one_pass(a: &Args, subtracts: bool) -> Result<Option<Tensor>> {
-    match sum_as_row(a, subtracts) {
-        Some((row, (operands, params))) if !interpreter::active() => row.run(&operands, &params).map(Some),
+    match sum_row(a, subtracts)? {
+        Some(sum) if !interpreter::active() => sum.row.run(&sum.inputs, &sum.params).map(Some),
         _ => Ok(None),
     }
 }
@@ -102,52 +102,23 @@ fn add_op(a: &Args) -> Result<Out> {
     }
 }
 
-/// The pointwise operation that a call of a function of this module amounts to, with its operands and parameters; None if it
-/// is more than one, has another in some cases, or is an error.
-pub(super) fn as_row<'a>(args: &'a Args) -> Option<(&'static PointwiseOp, RowArguments<'a>)> {
-    let row = |row, operands: &[Arg<'a>], params: &[Scalar]| Some((row, (operands.into(), params.into())));
-    let operand = |i: usize| args.operand(i).ok();
-    match args.name {
-        "add" => sum_as_row(args, false),
-        "sub" => sum_as_row(args, true),
-        "div" if !matches!(args.values.get(2), Some(Value::None)) => None,
-        "div" | "true_divide" => row(&rows::div, &[operand(0)?, operand(1)?], &[]),
-        "clamp" | "addcdiv" | "lerp" => {
-            let floats = args.values.iter().all(|v| !matches!(v, Value::Tensor(t) if !t.dtype().is_float()));
-            let first = operand(0).filter(|_| floats)?;
-            match (args.name, &args.values[1..]) {
-                ("clamp", [Value::Number(min), Value::Number(max)]) => {
-                    row(&rows::clamp, &[first, Arg::S(*min), Arg::S(*max)], &[])
-                }
-                ("clamp", [Value::Number(min), Value::None]) => {
-                    row(&rows::clamp_from, &[first, Arg::S(*min)], &[])
-                }
-                ("clamp", [Value::None, Value::Number(max)]) => {
-                    row(&rows::clamp_to, &[first, Arg::S(*max)], &[])
-                }
-                ("addcdiv", [_, _, Value::Number(value)]) => {
-                    row(&rows::addcdiv, &[first, operand(1)?, operand(2)?], &[*value])
-                }
-                ("lerp", [Value::Tensor(end), Value::Number(weight)])
-                    if args.tensor(0).ok()?.dtype() == end.dtype() =>
-                {
-                    row(&rows::lerp, &[first, end.into(), Arg::S(*weight)], &[])
-                }
-                _ => None,
-            }
-        }
-        _ => None,
-    }
+fn add_row<'a>(a: &'a Args<'_>) -> Result<Option<RowCall<'a>>> {
+    sum_row(a, false)
+}
+
+fn sub_row<'a>(a: &'a Args<'_>) -> Result<Option<RowCall<'a>>> {
+    refuse_bools(a.operand(0)?, a.operand(1)?)?;
+    sum_row(a, true)
 }
 
 /// A sum or difference as a pointwise operation.
-fn sum_as_row<'a>(args: &'a Args, subtracts: bool) -> Option<(&'static PointwiseOp, RowArguments<'a>)> {
-    let operands = [args.operand(0).ok()?, args.operand(1).ok()?];
-    let common = result_type(&operands).ok()?;
-    let alpha = args.number(2).ok()?;
+fn sum_row<'a>(a: &'a Args<'_>, subtracts: bool) -> Result<Option<RowCall<'a>>> {
+    let operands = [a.operand(0)?, a.operand(1)?];
+    let common = result_type(&operands)?;
+    let alpha = a.number(2)?;
     if alpha == Scalar::Int(1) && common != DType::Bool {
         let row = if subtracts { &rows::sub } else { &rows::add };
-        return Some((row, (operands[..].into(), SmallVec::new())));
+        return Ok(Some(RowCall::new(row, &operands, &[])));
     }
     // Half types would be rounded less often than by two operations.
     let wide = matches!(common, DType::F32 | DType::F64) && matches!(operands, [Arg::T(_), Arg::T(_)]);
@@ -155,10 +126,10 @@ fn sum_as_row<'a>(args: &'a Args, subtracts: bool) -> Option<(&'static Pointwise
     // Their node is that of `added_scaled`.
     let tracked = grad_enabled() && operands.iter().any(is_tracked);
     if !wide || tracked || alpha.category() == 0 {
-        return None;
+        return Ok(None);
     }
     let alpha = if subtracts { -alpha.to_f64() } else { alpha.to_f64() };
-    Some((&rows::add_scaled, (operands[..].into(), smallvec![Scalar::Float(alpha)])))
+    Ok(Some(RowCall::new(&rows::add_scaled, &operands, &[Scalar::Float(alpha)])))
 }
 
 /// Errors for bool operands, which cannot be subtracted.
@@ -272,6 +243,14 @@ fn div_op(a: &Args) -> Result<Out> {
     .into())
 }
 
+fn div_row<'a>(a: &'a Args<'_>) -> Result<Option<RowCall<'a>>> {
+    if !a.is_none(2) { Ok(None) } else { true_div_row(a).map(Some) }
+}
+
+fn true_div_row<'a>(a: &'a Args<'_>) -> Result<RowCall<'a>> {
+    Ok(RowCall::new(&rows::div, &[a.operand(0)?, a.operand(1)?], &[]))
+}
+
 /// The node of a rounded quotient, whose derivative is zero.
 struct RoundedDiv {
     shapes: Vec<crate::layout::Dims>,
@@ -328,24 +307,42 @@ fn clamp(a: &Args) -> Result<Out> {
     Ok(out.into())
 }
 
-fn round(a: &Args) -> Result<Out> {
+/// Bounds of floating point tensors that are numbers: those of others are converted first.
+fn clamp_row<'a>(a: &'a Args<'_>) -> Result<Option<RowCall<'a>>> {
+    let t = a.tensor(0)?;
+    if !t.dtype().is_float() {
+        return Ok(None);
+    }
+    let (row, bounds): (&'static PointwiseOp, &[usize]) = match &a.values[1..] {
+        [Value::Number(_), Value::Number(_)] => (&rows::clamp, &[1, 2]),
+        [Value::Number(_), Value::None] => (&rows::clamp_from, &[1]),
+        [Value::None, Value::Number(_)] => (&rows::clamp_to, &[2]),
+        _ => return Ok(None),
+    };
+    let mut inputs: SmallVec<[Arg; 3]> = smallvec![t.into()];
+    for &i in bounds {
+        inputs.push(a.number(i)?.into());
+    }
+    Ok(Some(RowCall::new(row, &inputs, &[])))
+}
+
+fn round<'a>(a: &'a Args<'_>) -> Result<RowCall<'a>> {
     let (t, decimals) = (a.tensor(0)?, a.int(1)?);
     let scale = |d: i64| Scalar::Float(10f64.powi(d.min(400) as i32));
     Ok(match decimals {
-        0 => rows::round.call(&[t.into()], &[])?,
-        d if d > 0 => rows::round_to.call(&[t.into()], &[scale(d)])?,
-        d => rows::round_by.call(&[t.into()], &[scale(d.saturating_neg())])?,
-    }
-    .into())
+        0 => RowCall::new(&rows::round, &[t.into()], &[]),
+        d if d > 0 => RowCall::new(&rows::round_to, &[t.into()], &[scale(d)]),
+        d => RowCall::new(&rows::round_by, &[t.into()], &[scale(d.saturating_neg())]),
+    })
 }
 
-fn gelu(a: &Args) -> Result<Out> {
+fn gelu<'a>(a: &'a Args<'_>) -> Result<RowCall<'a>> {
     let row = match a.str(1)? {
         "none" => &rows::gelu_erf,
         "tanh" => &rows::gelu_tanh,
         _ => bail!(Runtime, "approximate argument must be either none or tanh."),
     };
-    Ok(row.call(&[a.operand(0)?], &[])?.into())
+    Ok(RowCall::new(row, &[a.operand(0)?], &[]))
 }
 
 fn prelu(a: &Args) -> Result<Out> {
@@ -395,7 +392,7 @@ fn glu(a: &Args) -> Result<Out> {
     Ok(rows::glu_kernel.call(&[(&value).into(), (&gate).into()], &[])?.into())
 }
 
-fn lerp(a: &Args) -> Result<Out> {
+fn lerp<'a>(a: &'a Args<'_>) -> Result<RowCall<'a>> {
     let (t, end, weight) = (a.tensor(0)?, a.tensor(1)?, a.operand(2)?);
     let same = |name: &str, u: &Tensor| {
         ensure!(
@@ -411,10 +408,10 @@ fn lerp(a: &Args) -> Result<Out> {
     if let Arg::T(w) = weight {
         same("weight", w)?;
     }
-    Ok(rows::lerp.call(&[t.into(), end.into(), weight], &[])?.into())
+    Ok(RowCall::new(&rows::lerp, &[t.into(), end.into(), weight], &[]))
 }
 
-fn addcdiv(a: &Args) -> Result<Out> {
+fn addcdiv<'a>(a: &'a Args<'_>) -> Result<RowCall<'a>> {
     let (t, dividend, divisor) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
     ensure!(
         dividend.dtype().is_float() || divisor.dtype().is_float(),
@@ -425,16 +422,16 @@ fn addcdiv(a: &Args) -> Result<Out> {
          for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / \
          tensor2), for all dtypes."
     );
-    Ok(rows::addcdiv.call(&[t.into(), dividend.into(), divisor.into()], &[a.number(3)?])?.into())
+    Ok(RowCall::new(&rows::addcdiv, &[t.into(), dividend.into(), divisor.into()], &[a.number(3)?]))
 }
 
-fn bitwise_not(a: &Args) -> Result<Out> {
+fn bitwise_not<'a>(a: &'a Args<'_>) -> Result<RowCall<'a>> {
     let t = a.tensor(0)?;
     let row = if t.dtype() == DType::Bool { &rows::logical_not } else { &rows::bitwise_not };
-    Ok(row.call(&[t.into()], &[])?.into())
+    Ok(RowCall::new(row, &[t.into()], &[]))
 }
 
-fn nan_to_num(a: &Args) -> Result<Out> {
+fn nan_to_num<'a>(a: &'a Args<'_>) -> Result<RowCall<'a>> {
     let t = a.tensor(0)?;
     let largest = match t.dtype() {
         DType::F16 => half::f16::MAX.to_f64(),
@@ -445,26 +442,25 @@ fn nan_to_num(a: &Args) -> Result<Out> {
     let or = |i: usize, v: f64| Ok(Scalar::Float(a.opt_float(i)?.unwrap_or(v)));
     let limits: [Result<Scalar>; 3] = [or(1, 0.0), or(2, largest), or(3, -largest)];
     let [nan, posinf, neginf] = limits;
-    Ok(rows::nan_to_num.call(&[t.into()], &[nan?, posinf?, neginf?])?.into())
+    Ok(RowCall::new(&rows::nan_to_num, &[t.into()], &[nan?, posinf?, neginf?]))
 }
 
-fn logit(a: &Args) -> Result<Out> {
+fn logit<'a>(a: &'a Args<'_>) -> Result<RowCall<'a>> {
     let t = a.operand(0)?;
     Ok(match a.opt_float(1)? {
-        None => rows::logit_open.call(&[t], &[])?,
-        Some(eps) => rows::logit_within.call(&[t], &[eps.into()])?,
-    }
-    .into())
+        None => RowCall::new(&rows::logit_open, &[t], &[]),
+        Some(eps) => RowCall::new(&rows::logit_within, &[t], &[eps.into()]),
+    })
 }
 
-fn heaviside(a: &Args) -> Result<Out> {
+fn heaviside<'a>(a: &'a Args<'_>) -> Result<RowCall<'a>> {
     let (t, values) = (a.tensor(0)?, a.tensor(1)?);
     ensure!(
         t.dtype() == values.dtype(),
         Runtime,
         "heaviside is not yet implemented for tensors with different dtypes."
     );
-    Ok(rows::heaviside.call(&[t.into(), values.into()], &[])?.into())
+    Ok(RowCall::new(&rows::heaviside, &[t.into(), values.into()], &[]))
 }
 
 fn positive(a: &Args) -> Result<Out> {

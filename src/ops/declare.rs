@@ -34,7 +34,8 @@ use crate::tensor::Tensor;
 ///
 /// A function for Rust costs one load if no thread has an interpreter: Note [One door]. The namespaces may be followed by
 /// `aliases [...]`, `autocast POLICY`, `out POLICY`, `batch RULE` and `samples [...]`. `=> composite` marks a signature composed of other operations,
-/// `=> row` calls a pointwise operation, and `..NAME` appends the text of a constant to a signature.
+/// `=> row` calls a pointwise operation, `=> row_of` that which the function after it returns, `, row function` after a function
+/// gives that call where there is one, and `..NAME` appends the text of a constant to a signature.
 #[macro_export]
 macro_rules! ops {
     ($(
@@ -83,6 +84,17 @@ macro_rules! ops {
             call: $crate::ops::schema::Call::Row(&$row),
         },] $($rest)*)
     };
+    (@overloads $done:tt $params:tt $(-> $result:ident $([$($of:ident),*])?)? => row_of $row:expr; $($rest:tt)*) => {
+        $crate::ops!(@overloads $done $params $(-> $result $([$($of),*])?)? =>
+            |a| $row(a)?.call(), row |a| $row(a).map(Some); $($rest)*)
+    };
+    (@overloads [$($done:tt)*] $params:tt $(-> $result:ident $([$($of:ident),*])?)? => $body:expr, row $row:expr;
+     $($rest:tt)*) => {
+        $crate::ops!(@overloads [$($done)* $crate::ops::schema::Overload {
+            sig: $crate::ops!(@text $params [$($result $([$($of),*])?)?]),
+            call: $crate::ops::schema::Call::FnOrRow { call: $body, row: $row },
+        },] $($rest)*)
+    };
     (@overloads [$($done:tt)*] $params:tt $(-> $result:ident $([$($of:ident),*])?)? => $body:expr; $($rest:tt)*) => {
         $crate::ops!(@overloads [$($done)* $crate::ops::schema::Overload {
             sig: $crate::ops!(@text $params [$($result $([$($of),*])?)?]),
@@ -111,7 +123,7 @@ macro_rules! ops {
      $($rest:tt)*) => {
         $crate::ops! { @functions $op ($params [$($result $([$($of),*])?)?]) $($rest)* }
     };
-    (@functions $op:literal $last:tt $params:tt $(-> $result:ident $([$($of:ident),*])?)? => $body:expr;
+    (@functions $op:literal $last:tt $params:tt $(-> $result:ident $([$($of:ident),*])?)? => $body:expr $(, row $row:expr)?;
      $($rest:tt)*) => {
         $crate::ops! { @functions $op ($params [$($result $([$($of),*])?)?]) $($rest)* }
     };

@@ -46,7 +46,7 @@ use crate::tensor::{Overlap, Tensor, assign, check_apart, check_inplace, overlap
 use interpreter::{Caller, Form, OpCall};
 pub use out::call_out;
 use pointwise::{Arg, PointwiseOp};
-use schema::{Args, Call, Exposure, Op, Out, Overload, Value};
+use schema::{Args, Call, Exposure, Op, Out, Overload, RowCall, Value};
 
 /// The hand-written operations, by family.
 static FAMILIES: &[&[Op]] = &[
@@ -169,9 +169,9 @@ fn evaluate(op: &'static Op, overload: &'static Overload, values: &[Value]) -> R
 fn call_unnamed(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     let args = Args { name: op.name, values };
     match &overload.call {
-        Call::Fn(f) | Call::Composite(f) => f(&args),
+        Call::Fn(f) | Call::Composite(f) | Call::FnOrRow { call: f, .. } => f(&args),
         Call::Row(row) => {
-            let (inputs, params) = row_arguments(row, &args)?;
+            let RowCall { inputs, params, .. } = RowCall::of(row, &args)?;
             (row.meta.check)(&params)?;
             if row.meta.inplace_argument && values.last().is_some_and(Value::is_true) {
                 let plain = &values[..values.len() - 1];
@@ -182,13 +182,17 @@ fn call_unnamed(op: &'static Op, overload: &'static Overload, values: &[Value]) 
     }
 }
 
-type RowArguments<'a> = (SmallVec<[Arg<'a>; 3]>, SmallVec<[Scalar; 3]>);
-
-fn row_arguments<'a>(row: &PointwiseOp, args: &'a Args) -> Result<RowArguments<'a>> {
-    let n = row.inputs.len();
-    let inputs = (0..n).map(|i| args.operand(i)).collect::<Result<_>>()?;
-    let params = (n..n + row.params.len()).map(|i| args.number(i)).collect::<Result<_>>()?;
-    Ok((inputs, params))
+/// The call of a pointwise operation that a call of an overload amounts to; None if there is none.
+fn as_row<'a>(overload: &'static Overload, args: &'a Args<'_>) -> Result<Option<RowCall<'a>>> {
+    match &overload.call {
+        Call::Row(row) => {
+            let call = RowCall::of(row, args)?;
+            (row.meta.check)(&call.params)?;
+            Ok(Some(call))
+        }
+        Call::FnOrRow { row, .. } => row(args),
+        Call::Fn(_) | Call::Composite(_) => Ok(None),
+    }
 }
 
 /// Calls an overload and stores its result in its first argument: the in-place form of an operation.
@@ -210,13 +214,8 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
 fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
     let args = Args { name: op.name, values };
     let t = args.tensor(0)?.clone();
-    if let Call::Row(row) = &overload.call {
-        let (inputs, params) = row_arguments(row, &args)?;
-        (row.meta.check)(&params)?;
-        evaluate_row_inplace(row, &inputs, &params).map_err(|e| e.of_operation(op.name))?;
-        return Ok(t);
-    }
-    if let Some((row, (inputs, params))) = arith::as_row(&args) {
+    let call = as_row(overload, &args).map_err(|e| e.of_operation(op.name))?;
+    if let Some(RowCall { row, inputs, params }) = call {
         evaluate_row_inplace(row, &inputs, &params).map_err(|e| e.of_operation(op.name))?;
         return Ok(t);
     }

@@ -2,8 +2,9 @@
 
 use super::interpreter::Form;
 use super::out_policy::{Mismatch, OutPolicy};
-use super::schema::{Args, Call, Exposure, Op, Out, Overload, Value};
-use super::{arith, evaluate, row_arguments, seen};
+use super::pointwise::PointwiseOp;
+use super::schema::{Args, Call, Exposure, Op, Out, Overload, RowCall, Value};
+use super::{as_row, evaluate, seen};
 use crate::backend::calling::OpScope;
 use crate::error::Result;
 use crate::graph::{NotImplemented, grad_enabled};
@@ -159,19 +160,10 @@ fn write_row(op: &'static Op, overload: &'static Overload, values: &[Value], out
     }
     let args = Args { name: op.name, values };
     let _calling = OpScope::new(|| op.name);
-    let written = match &overload.call {
-        Call::Row(row) if row.meta.inplace_argument && values.last().is_some_and(Value::is_true) => {
-            return Ok(false);
-        }
-        Call::Row(row) => {
-            let (inputs, params) = row_arguments(row, &args)?;
-            (row.meta.check)(&params)?;
-            row.call_into(&inputs, &params, out)
-        }
-        _ => match arith::as_row(&args) {
-            Some((row, (inputs, params))) => row.call_into(&inputs, &params, out),
-            None => return Ok(false),
-        },
+    let in_place = |row: &PointwiseOp| row.meta.inplace_argument && values.last().is_some_and(Value::is_true);
+    let written = match as_row(overload, &args)? {
+        Some(RowCall { row, inputs, params }) if !in_place(row) => row.call_into(&inputs, &params, out),
+        _ => return Ok(false),
     };
     written.map_err(|e| e.of_operation(op.name))
 }

@@ -401,26 +401,40 @@ impl PointwiseOp {
     /// shape, one of which may be a number. None for others.
     #[inline]
     pub fn call_small(&'static self, args: [Arg; 2]) -> Option<Tensor> {
-        let plain = |t: &Tensor| t.is_contiguous() && t.layout().has_plain_strides();
         let (like, storage) = match args {
             [Arg::T(a), Arg::T(b)] => {
                 let alike = a.dtype() == b.dtype() && a.shape() == b.shape();
-                if !alike || !plain(a) || !plain(b) {
+                if !alike || !is_plain(a) || !is_plain(b) {
                     return None;
                 }
                 (a, run_pair(self.kernel, a.numel(), a.raw(), b.raw())?)
             }
-            [Arg::T(a), Arg::S(s)] if plain(a) && !(a.dtype().is_half() && self.meta.rounded & 2 != 0) => {
+            [Arg::T(a), Arg::S(s)] if is_plain(a) && !(a.dtype().is_half() && self.meta.rounded & 2 != 0) => {
                 let operands = [SmallOperand::Dense(a.raw()), SmallOperand::Number(s)];
                 (a, run_few(&self.kernel, a.dtype(), a.numel(), &operands, &[])?)
             }
-            [Arg::S(s), Arg::T(a)] if plain(a) && !(a.dtype().is_half() && self.meta.rounded & 1 != 0) => {
+            [Arg::S(s), Arg::T(a)] if is_plain(a) && !(a.dtype().is_half() && self.meta.rounded & 1 != 0) => {
                 let operands = [SmallOperand::Number(s), SmallOperand::Dense(a.raw())];
                 (a, run_few(&self.kernel, a.dtype(), a.numel(), &operands, &[])?)
             }
             _ => return None,
         };
-        let out = like.dense_like(storage);
+        self.record_small(like.dense_like(storage), &args)
+    }
+
+    /// As [`Self::call_small`], for operations of one operand and no parameters.
+    #[inline]
+    pub fn call_small_unary(&'static self, t: &Tensor) -> Option<Tensor> {
+        if !is_plain(t) {
+            return None;
+        }
+        let storage = run_few(&self.kernel, t.dtype(), t.numel(), &[SmallOperand::Dense(t.raw())], &[])?;
+        self.record_small(t.dense_like(storage), &[Arg::T(t)])
+    }
+
+    /// Records a result of the fast path; None if that may run user code.
+    #[inline]
+    fn record_small(&'static self, out: Tensor, args: &[Arg]) -> Option<Tensor> {
         if args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
             // Saved tensor hooks and anomaly mode run user code, which callers do not expect here; dropping the old
             // history of a view whose base was written may do so too.
@@ -429,7 +443,7 @@ impl PointwiseOp {
             return if saved_tensor_hooks_active() || anomaly::enabled() || drops_history() {
                 None
             } else {
-                self.record_backward(out, &args, &[]).ok()
+                self.record_backward(out, args, &[]).ok()
             };
         }
         Some(out)
@@ -600,6 +614,11 @@ impl PointwiseOp {
             .collect();
         record(out, &inputs, |_| NotImplemented { op: self.name })
     }
+}
+
+#[inline(always)]
+fn is_plain(t: &Tensor) -> bool {
+    t.is_contiguous() && t.layout().has_plain_strides()
 }
 
 /// Errors if a result would be cast to a dtype of a lower category.

@@ -78,54 +78,86 @@ macro_rules! each {
     }};
 }
 
-/// The loop of a formula of two operands, one of which is a single element.
+/// A loop over the first `$n` results, with expressions for the operands of result `$i`.
+macro_rules! each_from {
+    ($n:ident, $zero:ident, $out:ident, |$a:ident| $value:expr, $i:ident => $($operand:expr),+) => {
+        for $i in 0..$n {
+            let given = [$($operand),+];
+            let mut $a = [$zero; ARGS];
+            $a[..given.len()].copy_from_slice(&given);
+            $out[$i] = $value;
+        }
+    };
+}
+
+/// The loop of a formula of two or three operands of which some are single elements: see [`Lean`].
 macro_rules! each_beside_one {
-    ($zero:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
+    ($n:expr, $zero:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
         let n = $out.len() & !(GROUP - 1);
         let zero = $zero;
         let number = |k: usize| $p.get(k).copied().unwrap_or(zero);
         let $q: [_; PARAMS] = [number(0), number(1), number(2)];
         let out = &mut $out[..n];
         match *$ins {
-            [&[number], row] => {
-                for (out, &x) in out.iter_mut().zip(&row[..n]) {
-                    let mut $a = [zero; ARGS];
-                    ($a[0], $a[1]) = (number, x);
-                    *out = $value;
-                }
+            [&[x], y] if $n == 2 => {
+                let y = &y[..n];
+                each_from!(n, zero, out, |$a| $value, i => x, y[i]);
             }
-            [row, &[number]] => {
-                for (out, &x) in out.iter_mut().zip(&row[..n]) {
-                    let mut $a = [zero; ARGS];
-                    ($a[0], $a[1]) = (x, number);
-                    *out = $value;
-                }
+            [x, &[y]] if $n == 2 => {
+                let x = &x[..n];
+                each_from!(n, zero, out, |$a| $value, i => x[i], y);
+            }
+            [x, &[y], &[z]] if $n == 3 => {
+                let x = &x[..n];
+                each_from!(n, zero, out, |$a| $value, i => x[i], y, z);
+            }
+            [x, y, &[z]] if $n == 3 => {
+                let (x, y) = (&x[..n], &y[..n]);
+                each_from!(n, zero, out, |$a| $value, i => x[i], y[i], z);
             }
             _ => too_short(),
         }
     }};
 }
 
-/// The loop of a formula whose first operand is in the memory of the result.
+// Note [Results that may be the operand] Where a formula may return its first operand, as relu does, LLVM writes only the
+// other results, under a mask, if both are in the same memory. Such stores take twice the time of whole vectors. What is read
+// is therefore combined with zero bits that LLVM does not know, which is one instruction a vector.
+
+/// The loop of a formula whose first operand is in the memory of the result; others may be single elements.
 macro_rules! each_in_place {
     ($n:expr, $zero:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
         let n = $out.len() & !(GROUP - 1);
-        let operand = |k: usize| if $n > k { head($ins, k, n) } else { Some(&[][..]) };
-        let (Some(x1), Some(x2)) = (operand(1), operand(2)) else { too_short() };
         let out = &mut $out[..n];
         let zero = $zero;
         let number = |k: usize| $p.get(k).copied().unwrap_or(zero);
         let $q: [_; PARAMS] = [number(0), number(1), number(2)];
-        for i in 0..n {
-            let mut $a = [zero; ARGS];
-            $a[0] = out[i];
-            if $n > 1 {
-                $a[1] = x1[i];
+        // See Note [Results that may be the operand].
+        let no_bits = std::hint::black_box(0);
+        let read = |x: f32| f32::from_bits(x.to_bits() ^ no_bits);
+        match *$ins {
+            [_] if $n == 1 => {
+                each_from!(n, zero, out, |$a| $value, i => read(out[i]));
             }
-            if $n > 2 {
-                $a[2] = x2[i];
+            [_, &[y]] if $n == 2 => {
+                each_from!(n, zero, out, |$a| $value, i => read(out[i]), y);
             }
-            out[i] = $value;
+            [_, y] if $n == 2 => {
+                let y = &y[..n];
+                each_from!(n, zero, out, |$a| $value, i => read(out[i]), y[i]);
+            }
+            [_, &[y], &[z]] if $n == 3 => {
+                each_from!(n, zero, out, |$a| $value, i => read(out[i]), y, z);
+            }
+            [_, y, &[z]] if $n == 3 => {
+                let y = &y[..n];
+                each_from!(n, zero, out, |$a| $value, i => read(out[i]), y[i], z);
+            }
+            [_, y, z] if $n == 3 => {
+                let (y, z) = (&y[..n], &z[..n]);
+                each_from!(n, zero, out, |$a| $value, i => read(out[i]), y[i], z[i]);
+            }
+            _ => too_short(),
         }
     }};
 }
@@ -134,20 +166,20 @@ macro_rules! each_in_place {
 macro_rules! lean {
     ($class:ident: $formula:ident, $beside:ident, $inside:ident) => {
         multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-            fn $beside[F: $formula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
-                each_beside_one!(T::zero(), ins, p, out, |a, q| F::f(a, q));
+            fn $beside[F: $formula](ins: &[&[f32]], p: &[f32], out: &mut [f32]) {
+                each_beside_one!(F::N, 0.0, ins, p, out, |a, q| F::f(a, q));
             }
         }
         multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-            fn $inside[F: $formula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
-                each_in_place!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
+            fn $inside[F: $formula](ins: &[&[f32]], p: &[f32], out: &mut [f32]) {
+                each_in_place!(F::N, 0.0, ins, p, out, |a, q| F::f(a, q));
             }
         }
         pub mod $class {
             use super::*;
             pub const fn lean<F: $formula>() -> Lean<f32, f32> {
-                let column: Option<Whole<f32, f32>> = if F::N == 2 { Some($beside::<F, f32>) } else { None };
-                Lean { column, in_place: Some($inside::<F, f32>) }
+                let column: Option<Whole<f32, f32>> = if F::N > 1 { Some($beside::<F>) } else { None };
+                Lean { column, in_place: Some($inside::<F>) }
             }
         }
     };
@@ -285,9 +317,7 @@ pub type PointwiseOps = &'static [&'static PointwiseOp];
 /// [derivatives]; { meta } … }`: the class is `float`, `num`, `truth` or `bits`; the derivatives (one per input) and
 /// the meta are optional. Properties that only imitate PyTorch follow as `=> torch { names }`. `bytes [dtypes]` after the
 /// formula compiles it for single bytes, on which it gives what it gives on int32: Note [Bytes]. `lean [F32]`, for formulas
-/// that take less time than reading operands, compiles it in the further forms of [`Lean`]. Formulas that
-/// may return their first operand, as relu does, take longer in place, as LLVM stores their results under masks: `maximum` and
-/// `minimum` have the forms for the sake of columns.
+/// that take less time than reading operands, compiles it in the further forms of [`Lean`].
 #[macro_export]
 macro_rules! rows {
     ($all:ident; $( $(#[doc = $doc:literal])* $class:ident $name:ident ( $($x:ident),+ $(; $($p:ident : $default:literal),+)? ) = $f:expr

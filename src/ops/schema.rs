@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::bail;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
@@ -10,7 +12,7 @@ use crate::layout::MemoryFormat;
 use crate::ops::autocast::CastPolicy;
 use crate::ops::batching::Batch;
 use crate::ops::out_policy::OutPolicy;
-use crate::ops::pointwise::PointwiseOp;
+use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::random::Generator;
 use crate::tensor::Tensor;
 
@@ -131,9 +133,41 @@ pub enum Call {
     /// A pointwise operation: its inputs, followed by its parameters.
     Row(&'static PointwiseOp),
     Fn(fn(&Args) -> Result<Out>),
+    /// As `Fn`, for a function that amounts to a call of one pointwise operation, of which the arguments decide. The in-place
+    /// and `out=` forms write the result of that call directly, unless `row` returns None.
+    FnOrRow {
+        call: fn(&Args) -> Result<Out>,
+        row: for<'a> fn(&'a Args<'_>) -> Result<Option<RowCall<'a>>>,
+    },
     /// As `Fn`, for a signature that is composed of other operations although others of the operation are not; see
     /// [`Exposure::COMPOSITE`].
     Composite(fn(&Args) -> Result<Out>),
+}
+
+/// A call of a pointwise operation.
+pub struct RowCall<'a> {
+    pub row: &'static PointwiseOp,
+    pub inputs: SmallVec<[Arg<'a>; 3]>,
+    pub params: SmallVec<[Scalar; 3]>,
+}
+
+impl<'a> RowCall<'a> {
+    pub fn new(row: &'static PointwiseOp, inputs: &[Arg<'a>], params: &[Scalar]) -> Self {
+        RowCall { row, inputs: inputs.into(), params: params.into() }
+    }
+
+    /// The call with the arguments of the operation's signature.
+    pub(super) fn of(row: &'static PointwiseOp, args: &'a Args<'_>) -> Result<Self> {
+        let n = row.inputs.len();
+        let inputs = (0..n).map(|i| args.operand(i)).collect::<Result<_>>()?;
+        let params = (n..n + row.params.len()).map(|i| args.number(i)).collect::<Result<_>>()?;
+        Ok(RowCall { row, inputs, params })
+    }
+
+    /// Calls the operation as the core does: Note [One door].
+    pub fn call(&self) -> Result<Out> {
+        self.row.call(&self.inputs, &self.params).map(Out::Tensor)
+    }
 }
 
 /// An argument value, converted for a signature.
@@ -145,7 +179,7 @@ pub enum Value {
     /// A list that may contain None, as in an index.
     OptTensors(Vec<Option<Tensor>>),
     Number(Scalar),
-    Ints(smallvec::SmallVec<[i64; 6]>),
+    Ints(SmallVec<[i64; 6]>),
     Floats(Vec<f64>),
     DType(DType),
     Device(Device),

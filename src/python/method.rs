@@ -25,12 +25,14 @@ use super::dispatch::forget_last;
 use super::dtype::type_name;
 use super::error::{IntoPy, panicked, to_py, warn};
 use super::matching::{Positional, Values, find};
+use super::object::as_tensor;
 use super::signature::{Signature, parse};
 use super::subclass::{is_watched, overridden, tensor_attribute};
 use super::tensor::{DETACH_FROM, PyTensor, TensorObject, wrap};
 use crate::error::interruptible;
 use crate::ops::interpreter::{Form, OpCall};
-use crate::ops::schema::{Exposure, Op, Out, Value};
+use crate::ops::pointwise::PointwiseOp;
+use crate::ops::schema::{Call as OpBody, Exposure, Op, Out, Overload, Value};
 use crate::ops::{self, interpreter};
 use crate::tensor::check_replaced;
 
@@ -43,6 +45,8 @@ struct Entry {
     replaces: bool,
     place: Place,
     signatures: Vec<Signature>,
+    /// The pointwise operation of one operand and no parameters, which has a fast path.
+    unary: Option<&'static PointwiseOp>,
 }
 
 /// The namespace of an entry, which determines the callable that `__torch_function__` receives.
@@ -186,6 +190,14 @@ fn dispatch(
         && let Some(out) = overridden_entry(py, entry, args, names, keywords)?
     {
         return Ok(out.unbind());
+    }
+    if !is_watched()
+        && let Some(row) = entry.unary
+        && let (1, None) = (args.len(), names)
+        && let Some(t) = args.get(0).and_then(as_tensor)
+        && let Some(out) = row.call_small_unary(&t.tensor())
+    {
+        return wrap(py, out);
     }
     let mut out: Option<Bound<PyAny>> = None;
     let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
@@ -452,7 +464,15 @@ fn build(py: Python<'_>) -> PyResult<Vec<Entry>> {
             let signatures = op.overloads.iter().map(|o| parse(py, o)).collect::<Result<Vec<_>, _>>();
             let signatures = signatures.map_err(|e| PyTypeError::new_err(format!("{name}: {e}")))?;
             let replaces = !inplace && op.replaces();
-            entries.push(Entry { op, name, inplace, replaces, place, signatures });
+            let unary = match op.overloads {
+                [Overload { call: OpBody::Row(row), .. }]
+                    if row.inputs.len() == 1 && row.params.is_empty() =>
+                {
+                    (!inplace).then_some(*row)
+                }
+                _ => None,
+            };
+            entries.push(Entry { op, name, inplace, replaces, place, signatures, unary });
             PyResult::Ok(())
         };
         let places = [

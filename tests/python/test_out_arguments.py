@@ -357,3 +357,51 @@ def test_a_recorded_sum_in_place_passes_gradients_to_both_operands():
     t.add_(y, alpha=3).sub_(y).div_(2)
     t.sum().backward()
     assert x.grad.tolist() == [0.5] * 3 and y.grad.tolist() == [1.0] * 3
+
+
+CHOSEN = {
+    "round": ("round_", (), {}),
+    "round to digits": ("round_", (), {"decimals": 2}),
+    "square": ("square_", (), {}),
+    "cube": ("pow_", (3,), {}),
+    "root": ("pow_", (0.5,), {}),
+    "power": ("pow_", (1.7,), {}),
+    "logit": ("logit_", (), {}),
+    "logit within": ("logit_", (0.3,), {}),
+    "finite": ("nan_to_num_", (), {"nan": 2.0}),
+    "quotient": ("div_", (3,), {}),
+    "clamp": ("clamp_", (0.3, 0.6), {}),
+    "clamp from": ("clamp_", (), {"min": 0.4}),
+    "clamp to": ("clamp_", (None, 0.4), {}),
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_an_operation_chosen_by_its_arguments_is_the_same_in_every_form(case):
+    name, args, kwargs = CHOSEN[case]
+    given = torch.rand(1001) * 0.98 + 0.01
+    expected = getattr(given, name[:-1])(*args, **kwargs)
+    inside, beside = given.clone(), torch.empty(1001)
+    address = inside.data_ptr()
+    assert getattr(inside, name)(*args, **kwargs) is inside and inside.data_ptr() == address
+    getattr(torch, name[:-1])(given, *args, **kwargs, out=beside)
+    assert inside.tolist() == expected.tolist() == beside.tolist()
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_an_operation_chosen_by_its_arguments_has_the_same_gradient_in_place(case):
+    name, args, kwargs = CHOSEN[case]
+    given = (torch.rand(50) * 0.98 + 0.01).requires_grad_()
+    outside = getattr(given, name[:-1])(*args, **kwargs)
+    inside = getattr(given.clone(), name)(*args, **kwargs)
+    assert inside.grad_fn.name() == outside.grad_fn.name()
+    expected, found = (torch.autograd.grad(y.sum(), given)[0] for y in (outside, inside))
+    assert torch.equal(expected, found)
+
+
+def test_powers_and_squares_of_integers_stay_integers_in_place():
+    x = torch.arange(5)
+    assert x.clone().square_().tolist() == x.clone().pow_(2).tolist() == [0, 1, 4, 9, 16]
+    assert x.clone().round_().tolist() == x.tolist()
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        x.div_(2)

@@ -94,3 +94,24 @@ def test_gammainc_of_doubles_is_as_precise_on_a_gpu():
     except NotImplementedError:
         pytest.skip("the adapter has no float64")
     torch.testing.assert_close(found, torch.special.gammainc(a, x), rtol=0, atol=1e-12)
+
+
+def test_zeros_keep_their_sign_beside_a_bound_that_is_zero():
+    minus, plus = -torch.zeros(17), torch.zeros(17)
+    for bounded in (minus.relu(), minus.clamp_min(0.0), minus.clamp(0.0, 1.0), minus.clamp_max(0.0)):
+        assert bounded.signbit().all()
+    for bounded in (plus.clamp_min(-0.0), plus.clamp(-1.0, -0.0), torch.nn.functional.hardtanh(plus, -0.0, 1.0)):
+        assert not bounded.signbit().any()
+    # Of two tensors, the second.
+    assert torch.maximum(plus, minus).signbit().all() and not torch.maximum(minus, plus).signbit().any()
+    assert torch.minimum(plus, minus).signbit().all() and not torch.minimum(minus, plus).signbit().any()
+
+
+@pytest.mark.parametrize("n", [3, 1000])
+def test_a_bound_that_is_nan_makes_every_result_nan_and_an_element_its_own(n: int):
+    x = torch.linspace(-2, 2, n)
+    x[0] = math.nan
+    for bounded in (x.clamp(math.nan, 1.0), x.clamp_min(math.nan), x.clone().clamp_(max=math.nan)):
+        assert bounded.isnan().all()
+    kept = (x.clamp(-1, 1), x.relu(), x.clone().relu_(), x.clone().clamp_(-1, 1), torch.maximum(x, torch.zeros(n)))
+    assert all(y.isnan().tolist() == [True] + [False] * (n - 1) for y in kept)

@@ -6,7 +6,7 @@ mod products;
 use super::parallel::for_chunks_mut;
 use super::{
     Cpu, attention, choice, conv, copy, fused, index, inspect, interpret, norm, optim, order, pointwise,
-    pool, random, recurrent, reduce, scan, softmax, sort, svd,
+    pool, random, recurrent, reduce, scan, softmax, sort, svd, triangular,
 };
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
@@ -212,7 +212,7 @@ impl Backend for Cpu {
     }
 
     fn triangle(&self, x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> {
-        with_dtype!(bits x.dtype, T => triangle::<T>(elements(x), rows, columns, k, lower, &mut results(out)?));
+        with_dtype!(bits x.dtype, T => triangular::triangle::<T>(elements(x), rows, columns, k, lower, &mut results(out)?));
         Ok(())
     }
 
@@ -728,16 +728,5 @@ fn host_targets<'a, T: Element>(t: &Targets<'a>) -> softmax::Targets<'a, T> {
         class: elements(t.class),
         weight: t.weight.map(elements),
         ignore_index: t.ignore_index,
-    }
-}
-
-fn triangle<T: Element>(x: &[T], rows: usize, columns: usize, k: i64, lower: bool, out: &mut [T]) {
-    out.copy_from_slice(x);
-    for (at, row) in out.chunks_exact_mut(columns.max(1)).enumerate() {
-        // The first column above diagonal `k`, which ends the lower triangle.
-        let i = (at % rows.max(1)) as i64;
-        let split = |from: i64| (i.saturating_add(from)).clamp(0, columns as i64) as usize;
-        let zeros = if lower { split(k.saturating_add(1))..columns } else { 0..split(k) };
-        row[zeros].fill(T::from_i64(0));
     }
 }

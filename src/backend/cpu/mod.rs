@@ -33,6 +33,7 @@ pub mod softmax;
 pub mod sort;
 pub mod svd;
 mod transpose;
+mod triangular;
 mod vectors;
 
 /// The CPU as a [`Backend`].

@@ -54,7 +54,7 @@ impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
         out.copy_from_slice(&result[..out.len()]);
     }
 
-    /// As [`Loop::run`], with the first operand in `out`.
+    /// As [`Loop::run`], with the first operand in `out`; the last ones may be single elements.
     #[inline]
     fn run_in_place(self, in_place: Whole<T, O>, ins: &[&[T]], params: &[T], out: &mut [O])
     where
@@ -71,14 +71,21 @@ impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
             first[..rest.len()].copy_from_slice(bytemuck::cast_slice(rest));
             let mut views: [&[T]; ARGS] = [&[]; ARGS];
             views[0] = &first[..rest.len()];
-            for (view, x) in views[1..].iter_mut().zip(ins.iter().skip(1)) {
-                *view = &x[whole..][..rest.len()];
+            let mut repeated = [[T::zeroed(); GROUP]; ARGS];
+            for ((view, group), x) in views.iter_mut().zip(&mut repeated).zip(ins).skip(1) {
+                *view = match x {
+                    [number] => {
+                        group.fill(*number);
+                        &group[..rest.len()]
+                    }
+                    _ => &x[whole..][..rest.len()],
+                };
             }
             self.run_rest(&views[..ins.len()], params, rest, 0);
         }
     }
 
-    /// As [`Loop::run`], with one operand of a single element.
+    /// As [`Loop::run`], with operands of single elements.
     #[inline]
     fn run_beside_one(self, column: Whole<T, O>, ins: &[&[T]], params: &[T], out: &mut [O]) {
         let whole = out.len() - out.len() % GROUP;
@@ -471,7 +478,8 @@ fn drive_blocks<T: Lane, E: Element>(
     let feeds = &mut feeds[..count];
     let shown = stand_ins(sources, count);
     let in_place = l.lean.in_place.filter(|_| first_written);
-    let column = l.lean.column.filter(|_| in_place.is_none() && beside_one(feeds));
+    let has_one = (in_place.is_some() || l.lean.column.is_some()) && beside_one(feeds);
+    let column = l.lean.column.filter(|_| has_one);
     let compute = |ins: &[&[T]], out: &mut [E]| {
         let out = bytemuck::cast_slice_mut(out);
         match (in_place, column) {

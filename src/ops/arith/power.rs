@@ -6,9 +6,9 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::layout::broadcast;
-use crate::ops::pointwise::{Arg, result_type};
+use crate::ops::pointwise::{Arg, PointwiseOp, result_type};
 use crate::ops::rows;
-use crate::ops::schema::{Args, Out};
+use crate::ops::schema::{Args, Out, RowCall};
 use crate::tensor::Tensor;
 
 /// `t` to the power of a number; common exponents use cheaper kernels.
@@ -24,14 +24,41 @@ pub fn pow(t: &Tensor, exponent: impl Into<Scalar>) -> Result<Tensor> {
     if !t.dtype().is_float() {
         return pow(&t.copied(common)?, exponent);
     }
-    let row = match exponent.to_f64() {
-        2.0 => &rows::square,
-        3.0 => &rows::cube,
-        0.5 => &rows::pow_half,
-        -1.0 => &rows::pow_inverse,
-        _ => return rows::pow.call(&[t.into(), exponent.into()], &[]),
-    };
-    row.call(&[t.into()], &[])
+    match cheaper(exponent) {
+        Some(row) => row.call(&[t.into()], &[]),
+        None => rows::pow.call(&[t.into(), exponent.into()], &[]),
+    }
+}
+
+/// The operation for a common exponent of floating point numbers.
+fn cheaper(exponent: Scalar) -> Option<&'static PointwiseOp> {
+    match exponent.to_f64() {
+        2.0 => Some(&rows::square),
+        3.0 => Some(&rows::cube),
+        0.5 => Some(&rows::pow_half),
+        -1.0 => Some(&rows::pow_inverse),
+        _ => None,
+    }
+}
+
+/// A power of floating point tensors as one pointwise operation.
+pub(super) fn pow_row<'a>(a: &'a Args<'_>) -> Result<Option<RowCall<'a>>> {
+    let (base, exponent) = (a.operand(0)?, a.operand(1)?);
+    let common = result_type(&[base, exponent])?;
+    if !common.is_float() || common.is_limited() {
+        return Ok(None);
+    }
+    Ok(match (base, exponent) {
+        (Arg::T(t), Arg::S(_)) if !t.dtype().is_float() => None,
+        (Arg::T(_), Arg::S(s)) if let Some(row) = cheaper(s) => Some(RowCall::new(row, &[base], &[])),
+        _ => Some(RowCall::new(&rows::pow, &[base, exponent], &[])),
+    })
+}
+
+pub(super) fn square_row<'a>(a: &'a Args<'_>) -> Result<Option<RowCall<'a>>> {
+    let t = a.tensor(0)?;
+    let wide = t.dtype().is_float() && !t.dtype().is_limited();
+    Ok(wide.then(|| RowCall::new(&rows::square, &[t.into()], &[])))
 }
 
 /// Powers of integers with 64-bit wraparound; for negative exponents only the powers of 1 and -1 are non-zero.

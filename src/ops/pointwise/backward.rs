@@ -488,7 +488,7 @@ fn replay(formula: &Formula, operands: &[Option<Arg>], params: &[Scalar], like: 
 pub fn prim_row(p: Prim) -> Result<&'static PointwiseOp> {
     static ROWS: OnceLock<Vec<Option<&'static PointwiseOp>>> = OnceLock::new();
     let rows = ROWS.get_or_init(|| {
-        Prim::ALL.iter().map(|p| rows::ROWS.iter().copied().find(|r| r.name == p.name())).collect()
+        Prim::ALL.iter().map(|p| rows::ROWS.iter().copied().find(|r| r.name == p.row())).collect()
     });
     match Prim::ALL.iter().position(|q| *q == p).and_then(|i| rows[i]) {
         Some(row) => Ok(row),

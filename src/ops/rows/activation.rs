@@ -55,11 +55,11 @@ fn huber_slope<E: Num>(x: E, delta: E) -> E {
 
 rows! { ACTIVATION;
     /// max(x, 0).
-    num relu(input) = input.maximum(E::zero())
+    num relu(input) = input.maximum(E::zero()), lean [F32]
     => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { unsigned: Unsigned::Identity, inplace_argument: true, exposure: Exposure::ALL.and(NN) }
     => torch { backward: "threshold_backward", kernel: "clamp_min_scalar_cpu", flat: "ThresholdBackwardBackward0", refuses_bool: "Boolean inputs not supported for relu" }
     /// x where positive, else `negative_slope * x`.
-    float leaky_relu(input; negative_slope: "0.01") = E::select(E::zero().lt(input), input, input * negative_slope)
+    float leaky_relu(input; negative_slope: "0.01") = E::select(E::zero().lt(input), input, input * negative_slope), lean [F32]
     => d(g, y) = [E::select(E::zero().lt(input), g, g * negative_slope)];
     { inplace_argument: true, exposure: NN, sig: "input: Tensor, negative_slope: float = 0.01", least: 2 }
     => torch { backward: "leaky_relu_backward", flat: "LeakyReluBackwardBackward0", kernel: "leaky_relu_cpu" }
@@ -152,7 +152,7 @@ rows! { ACTIVATION;
     { rounded: ROUNDED_PARAMETERS, exposure: NN.and(Exposure::NATIVE).and(Exposure::BOTH).and(Exposure::OUT), sig: "input: Tensor, lambd: float = 0.5", least: 2 }
     => torch { backward: "hardshrink_backward", flat: "HardshrinkBackwardBackward0", kernel: "hardshrink_cpu" }
     /// x where above the threshold, else `value`.
-    num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)
+    num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input), lean [F32]
     => d(g, y) = [E::select(input.le(limit), E::zero(), g)];
     { inplace_argument: true, exposure: NN.and(Exposure::FUNCTION).and(Exposure::INPLACE).and(Exposure::OUT), sig: "input: Tensor, threshold: Number, value: Number", least: 1 }
     => torch { backward: "threshold_backward", flat: "ThresholdBackwardBackward0", shown_as: &[("limit", "threshold")], kernel: "threshold_cpu" }

@@ -79,12 +79,12 @@ rows! { BINARY;
     { autocast: CastPolicy::WIDEST_ON_GPU, on: (0.3, 2.0), rounds: Rounds::Mixed, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
     => torch { kernel: "atan2_cpu" }
     /// The larger of two elements; NaN if either is.
-    num maximum(input, other) = input.maximum(other), bytes [Bool U8], lean [F32]
+    num maximum(input, other) = other.maximum(input), bytes [Bool U8], lean [F32]
     => d(g, y) = [tied(g, input, other, g * E::lit(0.5)), tied(g, other, input, g * E::lit(0.5))];
     { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     => torch { kernel: "maximum_cpu" }
     /// The smaller of two elements; NaN if either is.
-    num minimum(input, other) = input.minimum(other), bytes [Bool U8], lean [F32]
+    num minimum(input, other) = other.minimum(input), bytes [Bool U8], lean [F32]
     => d(g, y) = [tied(g, other, input, g * E::lit(0.5)), tied(g, input, other, g * E::lit(0.5))];
     { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     => torch { kernel: "minimum_cpu" }
@@ -182,12 +182,12 @@ rows! { BINARY;
     { unsigned: Unsigned::Order, exposure: Exposure::NONE, least: 1 }
     => torch { number_nodes: &["", "ClampBackward1", "ClampBackward1"], kernel: "clamp_scalar_cpu" }
     /// As `clamp`, without an upper bound.
-    num clamp_from(input, min) = input.maximum(min)
+    num clamp_from(input, min) = input.maximum(min), lean [F32]
     => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
     { exposure: Exposure::NONE }
     => torch { number_nodes: &["", "ClampBackward1"], shows: Some(("max", Attribute::Nothing)) }
     /// As `clamp`, without a lower bound.
-    num clamp_to(input, max) = input.minimum(max)
+    num clamp_to(input, max) = input.minimum(max), lean [F32]
     => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
     { exposure: Exposure::NONE }
     => torch { number_nodes: &["", "ClampBackward1"], shows: Some(("min", Attribute::Nothing)) }
@@ -203,12 +203,12 @@ rows! { BINARY;
     ]; { unsigned: Unsigned::Order, bounds: true, exposure: Exposure::NONE, least: 1 }
     => torch { node: "ClampBackward0", kernel: "clamp_cpu" }
     /// The larger of `input` and the number `min`; NaN stays.
-    num clamp_min(input, min) = input.maximum(min)
+    num clamp_min(input, min) = input.maximum(min), lean [F32]
     => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
     { limit: "min", unsigned: Unsigned::Order, exposure: Exposure::NONE }
     => torch { kernel: "clamp_min_scalar_cpu", number_nodes: &["", "ClampMinBackward0"] }
     /// The smaller of `input` and the number `max`; NaN stays.
-    num clamp_max(input, max) = input.minimum(max)
+    num clamp_max(input, max) = input.minimum(max), lean [F32]
     => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
     { limit: "max", unsigned: Unsigned::Order, exposure: Exposure::NONE }
     => torch { kernel: "clamp_max_scalar_cpu", number_nodes: &["", "ClampMaxBackward0"] }

@@ -191,9 +191,9 @@ where
         Prim::Le => x.less_or_equal(y).0,
         Prim::Eq => x.equal(y).0,
         Prim::Select => Sym::<T>::select(Truth(a), y, Sym::at(c)).0,
-        // The first, if it is greater or no number.
-        Prim::Maximum => or_nan(x, Sym::select(y.less(x), x, y)).0,
-        Prim::Minimum => or_nan(x, Sym::select(x.less(y), x, y)).0,
+        // The second, if it is greater or no number.
+        Prim::Maximum => or_nan(y, Sym::select(x.less(y), y, x)).0,
+        Prim::Minimum => or_nan(y, Sym::select(y.less(x), y, x)).0,
         Prim::TruncDiv => (x / y).one(One::Trunc).0,
         Prim::Floor => x.one(One::Floor).0,
         Prim::Ceil => x.one(One::Ceil).0,

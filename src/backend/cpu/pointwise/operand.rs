@@ -133,6 +133,10 @@ pub enum OperandCursor<'a, T: Lane> {
     Direct(View<'a>),
     Runs(StridedCursor<'a>),
     Bands(Bands<'a, T::Stored>),
+    /// A block of one number.
+    Number(Vec<T>),
+    /// A number for a loop that repeats it.
+    One(T),
     /// Whole periods: position `at` is at `at` modulo the length.
     Period(Vec<T>),
     Column(Column<'a, T>),
@@ -180,17 +184,28 @@ impl<'a, T: Lane> Column<'a, T> {
     }
 }
 
-/// Whether one of two operands is a column, which then passes single elements.
+/// Lets columns and numbers pass single elements, if they are where the loops of [`Lean`](crate::backend::pointwise::Lean)
+/// repeat them; false if not.
 pub(super) fn beside_one<T: Lane>(cursors: &mut [OperandCursor<T>]) -> bool {
-    match cursors {
-        [OperandCursor::Column(_), OperandCursor::Column(_)] => false,
-        [OperandCursor::Column(column), _] | [_, OperandCursor::Column(column)] => {
-            column.block.truncate(1);
-            column.is_one = true;
-            true
-        }
+    use OperandCursor::{Column, Number};
+    let repeats = match cursors {
+        [Column(_) | Number(_), Column(_) | Number(_)] => false,
+        [Column(_) | Number(_), _] | [_, Column(_) | Number(_)] => true,
+        [Column(_) | Number(_), ..] | [_, Column(_), _] => false,
+        [_, _, Number(_)] => true,
         _ => false,
+    };
+    for cursor in cursors.iter_mut().filter(|_| repeats) {
+        match cursor {
+            Column(column) => {
+                column.block.truncate(1);
+                column.is_one = true;
+            }
+            Number(block) => *cursor = OperandCursor::One(block[0]),
+            _ => {}
+        }
     }
+    repeats
 }
 
 impl<'a, T: Lane> OperandCursor<'a, T> {
@@ -201,7 +216,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandAccess::Direct(v) => OperandCursor::Direct(*v),
             OperandAccess::Runs(v) => OperandCursor::Runs(StridedCursor::new(*v, range.start)),
             OperandAccess::Bands(v, _) => OperandCursor::Bands(Bands::new(*v, range.end)),
-            OperandAccess::Number(s) => OperandCursor::Period(vec![T::number(*s); range.len().min(REPEATED)]),
+            OperandAccess::Number(s) => OperandCursor::Number(vec![T::number(*s); range.len().min(REPEATED)]),
             OperandAccess::Column(v, rows) => OperandCursor::Column(Column::new(*v, *rows, range.len())),
             OperandAccess::Period(v, period) => {
                 let mut block =
@@ -222,9 +237,13 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
     #[inline]
     pub fn left(&self, at: usize) -> usize {
         match self {
-            OperandCursor::Unread | OperandCursor::Direct(_) | OperandCursor::Given(_) => usize::MAX,
+            OperandCursor::Unread
+            | OperandCursor::Direct(_)
+            | OperandCursor::One(_)
+            | OperandCursor::Given(_) => usize::MAX,
             OperandCursor::Runs(reader) => reader.run_left(),
             OperandCursor::Bands(bands) => bands.left(at),
+            OperandCursor::Number(block) => block.len(),
             OperandCursor::Period(block) => block.len() - at % block.len(),
             OperandCursor::Column(c) => {
                 let most = if c.is_one { usize::MAX } else { c.block.len() };
@@ -254,9 +273,12 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Direct(v) => dense(v, at, n),
             OperandCursor::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
             OperandCursor::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
+            OperandCursor::One(number) => std::slice::from_ref(number),
             OperandCursor::Period(block) => &block[at % block.len()..][..n],
             OperandCursor::Column(column) => &column.block[..n.min(column.block.len())],
-            OperandCursor::Blocks(_, block) | OperandCursor::Given(block) => &block[..n],
+            OperandCursor::Number(block) | OperandCursor::Blocks(_, block) | OperandCursor::Given(block) => {
+                &block[..n]
+            }
         }
     }
 

@@ -110,9 +110,11 @@ fn beside_column(row: &'static PointwiseOp, cols: usize, column_first: bool, spr
 
 #[test]
 fn rows_beside_a_column_have_the_bits_of_rows_beside_its_copies() {
-    let compiled = rows::ROWS
-        .iter()
-        .filter(|r| matches!(r.kernel, Kernel::Same { f32: Some(l), .. } if l.lean().column.is_some()));
+    let beside_one = |r: &&&'static PointwiseOp| {
+        let has_loop = matches!(r.kernel, Kernel::Same { f32: Some(l), .. } if l.lean().column.is_some());
+        has_loop && r.inputs.len() == 2
+    };
+    let compiled = rows::ROWS.iter().filter(beside_one);
     let compiled: Vec<_> = compiled.collect();
     assert!(compiled.len() >= 6, "{}", compiled.len());
     for isa in ISAS {
@@ -139,20 +141,27 @@ fn rows_beside_a_column_have_the_bits_of_rows_beside_its_copies() {
 fn rows_in_place_have_the_bits_of_rows_out_of_place() {
     let in_place = |r: &&&'static PointwiseOp| matches!(r.kernel, Kernel::Same { f32: Some(l), .. } if l.lean().in_place.is_some());
     let compiled: Vec<_> = rows::ROWS.iter().filter(in_place).collect();
-    assert!(compiled.len() >= 14, "{}", compiled.len());
+    assert!(compiled.len() >= 20, "{}", compiled.len());
     for isa in ISAS {
         if force_isa(isa) != isa {
             continue;
         }
         for row in &compiled {
             let params: Vec<Scalar> = (0..row.params.len()).map(|p| Scalar::Float(0.5 + p as f64)).collect();
-            for n in [96, 100, 70001] {
+            // The last operand may be a number.
+            let as_number = if row.inputs.len() > 1 { &[false, true][..] } else { &[false] };
+            for (n, &number) in
+                [96, 100, 70001].into_iter().flat_map(|n| as_number.iter().map(move |a| (n, a)))
+            {
                 let given: Vec<Tensor> =
                     (0..row.inputs.len()).map(|k| numbers(n, DType::F32, k as u64 + 3)).collect();
-                let args: Vec<Arg> = given.iter().map(Arg::T).collect();
+                let mut args: Vec<Arg> = given.iter().map(Arg::T).collect();
+                if let (true, Some(last)) = (number, args.last_mut()) {
+                    *last = Arg::S(Scalar::Float(0.75));
+                }
                 let expected = bits(&row.call(&args, &params).unwrap());
                 crate::ops::row_inplace(row, &args, &params).unwrap();
-                assert_eq!(bits(&given[0]), expected, "{} {n} {isa:?}", row.name);
+                assert_eq!(bits(&given[0]), expected, "{} {n} {number} {isa:?}", row.name);
             }
         }
     }

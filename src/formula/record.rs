@@ -7,15 +7,16 @@ use super::{ARGS, Arith, Bits, Formula, PARAMS};
 
 macro_rules! prims {
     ($($p:ident $name:literal $arity:literal $cost:literal),* $(,)?) => {
-        /// The primitive operations of formulas: their name, the number of
-        /// operands, and about the number of vector instructions that it takes.
+        /// The primitive operations of formulas: their name, the number of operands, and about the number of vector
+        /// instructions that they take.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum Prim { $($p),* }
         impl Prim {
             pub const ALL: &'static [Prim] = &[$(Prim::$p),*];
             pub const fn name(self) -> &'static str { match self { $(Prim::$p => $name),* } }
             pub const fn arity(self) -> usize { match self { $(Prim::$p => $arity),* } }
-            /// The pointwise operation that computes it alone.
+            pub const fn cost(self) -> u32 { match self { $(Prim::$p => $cost),* } }
+            /// The name of the pointwise operation that computes it alone.
             pub const fn row(self) -> &'static str {
                 match self {
                     // Of equals, `maximum` returns the second as PyTorch does.
@@ -24,7 +25,6 @@ macro_rules! prims {
                     other => other.name(),
                 }
             }
-            pub const fn cost(self) -> u32 { match self { $(Prim::$p => $cost),* } }
         }
     };
 }

@@ -33,9 +33,10 @@ use crate::tensor::Tensor;
 /// ```
 ///
 /// A function for Rust costs one load if no thread has an interpreter: Note [One door]. The namespaces may be followed by
-/// `aliases [...]`, `autocast POLICY`, `out POLICY`, `batch RULE` and `samples [...]`. `=> composite` marks a signature composed of other operations,
-/// `=> row` calls a pointwise operation, `=> row_of` that which the function after it returns, `, row function` after a function
-/// gives that call where there is one, and `..NAME` appends the text of a constant to a signature.
+/// `aliases [...]`, `autocast POLICY`, `out POLICY`, `batch RULE` and `samples [...]`. `=> composite` marks a signature
+/// composed of other operations, `=> row` calls a pointwise operation, and `=> row_of` the call that the function after it
+/// returns. `=> function, row other` has a function `other` that returns such a call for some arguments, and `..NAME` appends the
+/// text of a constant to a signature.
 #[macro_export]
 macro_rules! ops {
     ($(

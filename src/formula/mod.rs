@@ -154,10 +154,10 @@ fn signed_as_divisor<T: Arith<Bool = bool>>(m: T, divisor: T) -> T {
     if m.ne(zero) & (divisor.lt(zero) != m.lt(zero)) { m + divisor } else { m }
 }
 
-// Note [Bounds that are the same for all] x86 has an instruction for `if o > x { o } else { x }`, in which a NaN of either gives
-// `x`. That is right for a NaN in `x`. To have it for one in `o` as well, it is added to `x`, in place of the zero that changes no
-// number. Where `o` is the same for all elements of a loop, as a bound or a literal is, LLVM takes the choice of the summand
-// out of the loop, or leaves out the sum.
+// Note [Bounds that are the same for all] x86 has one instruction for `if o > x { o } else { x }`, which returns `x` if either is
+// NaN. That is right if `x` is NaN. For the other case a NaN `o` is added to `x`, and else -0.0, which changes no number (but
+// flushes a denormal one if the program asked for that). Where `o` is the same for all elements of a loop, as a bound is, LLVM
+// hoists the choice of the summand out of the loop; for a literal it removes the sum.
 
 macro_rules! arith_float {
     ($($t:ident)*) => { $(impl Arith for $t {

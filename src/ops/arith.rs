@@ -307,7 +307,8 @@ fn clamp(a: &Args) -> Result<Out> {
     Ok(out.into())
 }
 
-/// Bounds of floating point tensors that are numbers: those of others are converted first.
+/// The operation for a floating point tensor with numbers as bounds; None for integers, whose bounds are converted to their
+/// dtype first, and for bounds that are tensors.
 fn clamp_row<'a>(a: &'a Args<'_>) -> Result<Option<RowCall<'a>>> {
     let t = a.tensor(0)?;
     if !t.dtype().is_float() {

@@ -161,7 +161,8 @@ fn write_row(op: &'static Op, overload: &'static Overload, values: &[Value], out
     let args = Args { name: op.name, values };
     let _calling = OpScope::new(|| op.name);
     let in_place = |row: &PointwiseOp| row.meta.inplace_argument && values.last().is_some_and(Value::is_true);
-    let written = match as_row(overload, &args)? {
+    let call = as_row(overload, &args).map_err(|e| e.of_operation(op.name))?;
+    let written = match call {
         Some(RowCall { row, inputs, params }) if !in_place(row) => row.call_into(&inputs, &params, out),
         _ => return Ok(false),
     };

@@ -133,8 +133,8 @@ pub enum Call {
     /// A pointwise operation: its inputs, followed by its parameters.
     Row(&'static PointwiseOp),
     Fn(fn(&Args) -> Result<Out>),
-    /// As `Fn`, for a function that amounts to a call of one pointwise operation, of which the arguments decide. The in-place
-    /// and `out=` forms write the result of that call directly, unless `row` returns None.
+    /// As `Fn`, for a function that calls one pointwise operation, chosen by its arguments. `row` returns that call, whose
+    /// result the in-place and `out=` forms write directly; None if it would not give the same.
     FnOrRow {
         call: fn(&Args) -> Result<Out>,
         row: for<'a> fn(&'a Args<'_>) -> Result<Option<RowCall<'a>>>,

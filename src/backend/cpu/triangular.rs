@@ -11,9 +11,9 @@ pub fn triangle<T: Element>(x: &[T], rows: usize, columns: usize, k: i64, lower:
         let first = range.start / columns;
         let given = x[range].chunks_exact(columns);
         for (at, (to, from)) in (first..).zip(out.chunks_exact_mut(columns).zip(given)) {
-            // The first column above diagonal `k`, which ends the lower triangle.
             let i = (at % rows) as i64;
-            let split = |from: i64| (i.saturating_add(from)).clamp(0, columns as i64) as usize;
+            // The column of diagonal `d` in this row.
+            let split = |d: i64| i.saturating_add(d).clamp(0, columns as i64) as usize;
             let kept = if lower { 0..split(k.saturating_add(1)) } else { split(k)..columns };
             to[..kept.start].fill(T::from_i64(0));
             to[kept.clone()].copy_from_slice(&from[kept.clone()]);

@@ -14,11 +14,13 @@ use std::borrow::Cow;
 use smallvec::{SmallVec, smallvec};
 
 use super::interpreter;
+use super::pointwise::{Applied, Rule, fold};
 use super::schema::{Args, Out};
 use super::{arith, rows, view};
 use crate::backend::reduce::{self as kernels, ReduceDims, ReduceOp};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::formula::{Arith, recorded};
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
@@ -414,8 +416,15 @@ fn nansum(a: &Args) -> Result<Out> {
     if !t.dtype().is_float() {
         return Ok(sum_mask(t, mask, keepdim, dtype)?.into());
     }
-    let numbers = rows::select_where.call(&[(&isnan(t)?).into(), 0i64.into(), (&t.detach()).into()], &[])?;
-    let out = raw_sum(&numbers, mask, keepdim, dtype_of_sum(t, dtype))?;
+    let (wide, x) = (dtype_of_sum(t, dtype), t.detach());
+    let out = if matches!(t.dtype(), DType::F32 | DType::F64) && wide == t.dtype() && last_run(mask) == mask {
+        let numbers = recorded!(|a| Arith::select(a[0].is_nan(), Arith::zero(), a[0]));
+        let args = [(&x).into()];
+        fold(ReduceOp::Sum, Applied::new(Rule::Formula("nansum", numbers), &args, &[]), wide, mask, keepdim, None)?
+    } else {
+        let numbers = rows::select_where.call(&[(&isnan(t)?).into(), 0i64.into(), (&x).into()], &[])?;
+        raw_sum(&numbers, mask, keepdim, wide)?
+    };
     Ok(record(out, &[t], |_| NansumBackward { input: SavedTensor::input(t), mask })?.into())
 }
 

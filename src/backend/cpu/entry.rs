@@ -505,10 +505,7 @@ impl Backend for Cpu {
     }
 
     fn unravel(&self, positions: View, step: usize, size: usize, out: View) -> Result<()> {
-        let (step, size) = (step as i64, size as i64);
-        for (o, &p) in results::<i64>(out)?.iter_mut().zip(elements::<i64>(positions)) {
-            *o = p / step % size;
-        }
+        index::unravel(elements::<i64>(positions), step as u64, size as u64, &mut results::<i64>(out)?);
         Ok(())
     }
 

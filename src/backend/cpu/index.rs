@@ -22,7 +22,7 @@ use crate::layout::{Layout, Odometer, collapse};
 use crate::storage::Storage;
 use crate::{bail, multiversion, with_dtype};
 pub use bags::Bags;
-pub use positions::{bincount, expect_in_bounds, on_host_grid};
+pub use positions::{bincount, expect_in_bounds, on_host_grid, unravel};
 
 /// The elements of a tensor selected by a list of offsets. Element `[b, i, a]` is at the offset of `b` in the
 /// dimensions `before`, plus `offsets[i]`, plus the offset of `a` in the dimensions `after` (whose own storage offset
@@ -217,6 +217,13 @@ fn scatter_with<T: Element>(cells: &Cells, l: &HostGrid, values: &[T], f: impl F
     }
     let block = |b: usize, targets: Range<i64>| {
         let values = &values[b * n * width..(b + 1) * n * width];
+        if width == 1 {
+            let base = blocks[b];
+            for (&new, &i) in values.iter().zip(l.offsets) {
+                cells.update((base + i as isize) as usize, |old| f(old, new));
+            }
+            return;
+        }
         for (row, &i) in values.chunks_exact(width).zip(l.offsets) {
             if targets.contains(&i) {
                 for (part, &start) in row.chunks_exact(runs.length).zip(&runs.starts) {

@@ -48,7 +48,8 @@ pub struct Kernels<T: 'static> {
 
 pub const DOT_ROWS: usize = 4;
 
-type Tile<T> = unsafe fn(usize, *const T, usize, usize, *const T, usize, *mut T, usize, usize, &Store<'_, T>);
+type Tile<T> =
+    unsafe fn(usize, *const T, usize, usize, *const T, usize, bool, *mut T, usize, usize, &Store<'_, T>);
 type Dot<T> = unsafe fn(usize, *const T, usize, *const T, usize, &mut [T]);
 type Pack<T> = unsafe fn(usize, usize, *const T, usize, *mut T, usize);
 type PackLanes<T> = unsafe fn(usize, usize, *const T, usize, *mut T, usize, usize);
@@ -224,11 +225,13 @@ impl<T: Real> Kernels<T> {
         assert!(a.covers(rows, k) && b.covers(k, cols));
         assert!(store.row.is_none_or(|r| r.len() >= cols) && store.col.is_none_or(|c| c.len() >= rows));
         let packed = a.rs == 1 && a.cs == rows;
-        let kernel = self.tiles[rows - 1][(cols - 1) / self.lanes][packed as usize];
+        let vectors = cols.div_ceil(self.lanes);
+        let whole = b.covers(k, vectors * self.lanes);
+        let kernel = self.tiles[rows - 1][vectors - 1][packed as usize];
         // SAFETY: the machine supports the instruction set (`kernels` checks), and all elements that the kernel
         // accesses are within the operands, as asserted above.
         unsafe {
-            kernel(k, a.data.as_ptr(), a.rs, a.cs, b.data.as_ptr(), b.rs, c.data, c.rs, cols, store);
+            kernel(k, a.data.as_ptr(), a.rs, a.cs, b.data.as_ptr(), b.rs, whole, c.data, c.rs, cols, store);
         }
     }
 
@@ -263,26 +266,32 @@ impl<T: Real> Kernels<T> {
     }
 }
 
+// Note [Loads without masks] A masked load takes several times as long as a plain one on some processors of AMD, so the
+// loops over the depth have none where a row of B goes on after the last column. What is read there belongs to B or to
+// the padding of its panel; the lanes are computed with, and not stored.
+
 /// With strides that are known, the addresses of the elements of A are offsets from one pointer. Otherwise each is computed
 /// from that before, and where a tile has few vectors that takes as long as the products.
 ///
 /// # Safety
 /// As [`Kernels::tile`] asserts: rows M, columns from `LANES * (NV - 1) + 1` to `LANES * NV`; strides 1 and M if PACKED.
+/// If `whole`, B has `LANES * NV` columns.
 #[inline(always)]
 unsafe fn tile<V: Vector, const M: usize, const NV: usize, const PACKED: bool>(
     k: usize,
-    mut a: *const V::Elem,
+    a: *const V::Elem,
     rs: usize,
     cs: usize,
-    mut b: *const V::Elem,
+    b: *const V::Elem,
     bs: usize,
+    whole: bool,
     c: *mut V::Elem,
     ldc: usize,
     cols: usize,
     s: &Store<'_, V::Elem>,
     finish: Finish<V, V::Elem>,
 ) {
-    // SAFETY: the caller's promise. Pointers are moved past the end only by wrapping arithmetic.
+    // SAFETY: the caller's promise.
     unsafe {
         let (rs, cs) = if PACKED { (1, M) } else { (rs, cs) };
         let mask = V::mask(cols - (NV - 1) * V::LANES);
@@ -294,25 +303,11 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize, const PACKED: bool>(
             prefetch(c.add(i * ldc));
             prefetch(c.add(i * ldc + cols - 1));
         }
-        let mut acc = [[V::splat(V::Elem::ZERO); NV]; M];
-        for _ in 0..k {
-            let mut row = [V::splat(V::Elem::ZERO); NV];
-            for j in 0..NV {
-                row[j] = load(b, j);
-                if (j * V::LANES * size_of::<V::Elem>()).is_multiple_of(CACHE_LINE) {
-                    let ahead = if M <= LOW { PREFETCH_COLS } else { PREFETCH_DEPTH * bs };
-                    prefetch(b.wrapping_add(ahead + j * V::LANES));
-                }
-            }
-            for i in 0..M {
-                let x = V::splat(*a.add(i * rs));
-                for j in 0..NV {
-                    acc[i][j] = x.mul_add(row[j], acc[i][j]);
-                }
-            }
-            a = a.wrapping_add(cs);
-            b = b.wrapping_add(bs);
-        }
+        let acc = if whole && V::MASKS_COST {
+            accumulate::<V, M, NV>(k, a, rs, cs, b, bs, |p| V::load(p))
+        } else {
+            accumulate::<V, M, NV>(k, a, rs, cs, b, bs, |p| V::load_part(p, mask))
+        };
         let put = |i: usize, j: usize, v: V| {
             let p = c.add(i * ldc + j * V::LANES);
             if j + 1 == NV { v.store_part(p, mask) } else { v.store(p) }
@@ -330,6 +325,46 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize, const PACKED: bool>(
         }
         let sums = acc;
         finish(sums.as_flattened(), NV, c, ldc, cols, s);
+    }
+}
+
+/// The sums of a tile; `last` loads the last vector of a row of B.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn accumulate<V: Vector, const M: usize, const NV: usize>(
+    k: usize,
+    mut a: *const V::Elem,
+    rs: usize,
+    cs: usize,
+    mut b: *const V::Elem,
+    bs: usize,
+    last: impl Fn(*const V::Elem) -> V,
+) -> [[V; NV]; M] {
+    // SAFETY: the caller's promise. Pointers are moved past the end only by wrapping arithmetic.
+    unsafe {
+        let mut acc = [[V::splat(V::Elem::ZERO); NV]; M];
+        for _ in 0..k {
+            let mut row = [V::splat(V::Elem::ZERO); NV];
+            for j in 0..NV {
+                let p = b.add(j * V::LANES);
+                row[j] = if j + 1 == NV { last(p) } else { V::load(p) };
+                if (j * V::LANES * size_of::<V::Elem>()).is_multiple_of(CACHE_LINE) {
+                    let ahead = if M <= LOW { PREFETCH_COLS } else { PREFETCH_DEPTH * bs };
+                    prefetch(b.wrapping_add(ahead + j * V::LANES));
+                }
+            }
+            for i in 0..M {
+                let x = V::splat(*a.add(i * rs));
+                for j in 0..NV {
+                    acc[i][j] = x.mul_add(row[j], acc[i][j]);
+                }
+            }
+            a = a.wrapping_add(cs);
+            b = b.wrapping_add(bs);
+        }
+        acc
     }
 }
 
@@ -407,26 +442,50 @@ unsafe fn dot<V: Vector, const M: usize, const N: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let mut acc = [[V::splat(V::Elem::ZERO); N]; M];
-        for p in (0..k).step_by(V::LANES) {
-            let mask = V::mask(V::LANES.min(k - p));
-            let mut row = [V::splat(V::Elem::ZERO); N];
-            for j in 0..N {
-                row[j] = V::load_part(b.add(j * rb + p), mask);
-                if M == 1 {
-                    // A single row is memory-bound: prefetch the next rows of `b`.
-                    prefetch(b.wrapping_add((j + N) * rb + p));
-                }
-            }
-            for i in 0..M {
-                let x = V::load_part(a.add(i * ra + p), mask);
-                for j in 0..N {
-                    acc[i][j] = x.mul_add(row[j], acc[i][j]);
-                }
-            }
+        // See Note [Loads without masks].
+        let whole = k - k % V::LANES;
+        for p in (0..whole).step_by(V::LANES) {
+            dot_step(a.add(p), ra, b.add(p), rb, &mut acc, |p| V::load(p));
+        }
+        if whole < k {
+            let mask = V::mask(k - whole);
+            dot_step(a.add(whole), ra, b.add(whole), rb, &mut acc, |p| V::load_part(p, mask));
         }
         for i in 0..M {
             for j in 0..N {
                 *out.get_unchecked_mut(i * N + j) = acc[i][j].sum();
+            }
+        }
+    }
+}
+
+/// Adds the products of one vector of each row.
+///
+/// # Safety
+/// As for [`dot`].
+#[inline(always)]
+unsafe fn dot_step<V: Vector, const M: usize, const N: usize>(
+    a: *const V::Elem,
+    ra: usize,
+    b: *const V::Elem,
+    rb: usize,
+    acc: &mut [[V; N]; M],
+    load: impl Fn(*const V::Elem) -> V,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut row = [V::splat(V::Elem::ZERO); N];
+        for j in 0..N {
+            row[j] = load(b.add(j * rb));
+            if M == 1 {
+                // A single row is memory-bound: prefetch the next rows of `b`.
+                prefetch(b.wrapping_add((j + N) * rb));
+            }
+        }
+        for i in 0..M {
+            let x = load(a.add(i * ra));
+            for j in 0..N {
+                acc[i][j] = x.mul_add(row[j], acc[i][j]);
             }
         }
     }
@@ -511,10 +570,10 @@ macro_rules! instantiate {
 
             $(#[target_feature(enable = $feature)])?
             pub unsafe fn tile<V: Vector, const M: usize, const NV: usize, const PACKED: bool>(
-                k: usize, a: *const V::Elem, rs: usize, cs: usize, b: *const V::Elem, bs: usize,
+                k: usize, a: *const V::Elem, rs: usize, cs: usize, b: *const V::Elem, bs: usize, whole: bool,
                 c: *mut V::Elem, ldc: usize, cols: usize, s: &Store<'_, V::Elem>,
             ) {
-                unsafe { super::tile::<V, M, NV, PACKED>(k, a, rs, cs, b, bs, c, ldc, cols, s, finish::<V>) }
+                unsafe { super::tile::<V, M, NV, PACKED>(k, a, rs, cs, b, bs, whole, c, ldc, cols, s, finish::<V>) }
             }
             $(#[target_feature(enable = $feature)])?
             #[inline(never)]

@@ -6,7 +6,7 @@ use super::mask::fill_where;
 use crate::backend::index::{BoundsPolicy, Combine, IndexGrid, Pick, gather, scatter};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::{arith, view};
@@ -400,12 +400,20 @@ fn index_fill_impl(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<T
             v.item()?
         }
     };
-    // Filled through a mask, in which repeated indices have no effect. Unlike in the other functions here, negative
-    // indices count from the end.
+    // Unlike in the other functions here, negative indices count from the end.
     let list = index.dense(DType::I64)?;
-    let size = t.shape().get(d).copied().unwrap_or(1);
+    let (n, size) = (list.numel(), t.shape().get(d).copied().unwrap_or(1));
+    let by_value = matches!(value, Arg::T(v) if v.requires_grad());
+    if n <= size && !(grad_enabled() && (t.requires_grad() || by_value)) {
+        let out = t.writable()?;
+        let slices = t.new_full(with_size(t.shape(), d, n), number)?;
+        sides(out.layout(), d)
+            .with(&list, BoundsPolicy::Dimension(d), |l| scatter(out.raw(), l, slices.raw(), Combine::Set))?;
+        return Ok(out);
+    }
+    // Filled through a mask, in which repeated indices have no effect.
     let mask = Tensor::zeros_on([size], DType::Bool, t.device())?;
-    let hits = mask.new_full([list.numel()], true)?;
+    let hits = mask.new_full([n], true)?;
     sides(mask.layout(), 0)
         .with(&list, BoundsPolicy::Dimension(d), |l| scatter(mask.raw(), l, hits.raw(), Combine::Set))?;
     let along: Dims = (0..t.rank()).map(|k| if k == d { size } else { 1 }).collect();

@@ -16,6 +16,8 @@ pub trait Vector: Copy {
     const LANES: usize;
     /// The side of the square that `transpose` handles.
     const BLOCK: usize;
+    /// Whether a masked load takes longer than a plain one.
+    const MASKS_COST: bool;
     unsafe fn mask(lanes: usize) -> Self::Mask;
     unsafe fn splat(v: Self::Elem) -> Self;
     unsafe fn load(p: *const Self::Elem) -> Self;
@@ -48,6 +50,7 @@ macro_rules! x86_vector {
             type Mask = $mask;
             const LANES: usize = $lanes;
             const BLOCK: usize = $block;
+            const MASKS_COST: bool = size_of::<$reg>() < 64; // AVX-512 has registers for masks;
             #[inline(always)]
             unsafe fn mask(lanes: usize) -> $mask {
                 #[allow(unused_unsafe)] // not all masks need it
@@ -239,6 +242,7 @@ macro_rules! plain_vector {
             type Mask = usize;
             const LANES: usize = $lanes;
             const BLOCK: usize = 4;
+            const MASKS_COST: bool = true;
             #[inline(always)]
             unsafe fn mask(lanes: usize) -> usize {
                 lanes

@@ -382,17 +382,21 @@ fn trunc_i64(v: f64) -> i64 {
     if (-9223372036854775808.0..9223372036854775808.0).contains(&v) { v as i64 } else { i64::MIN }
 }
 
-/// As [`trunc_i64`], to 32 bits; narrower integer types take its low bits.
+/// As [`trunc_i64`], to 32 bits; narrower integer types take its low bits. In a loop LLVM converts by `as` one element at a time.
 #[inline(always)]
 fn trunc_i32(v: f64) -> i32 {
-    if v > -2147483649.0 && v < 2147483648.0 { v as i32 } else { i32::MIN }
+    // Adding this to |v| < 2^51 rounds v to an integer, held in the low bits of the sum.
+    const ROUND: f64 = 6755399441055744.0;
+    let nearest = (v + ROUND) - ROUND;
+    let beyond = if nearest.abs() > v.abs() { 1f64.copysign(v) } else { 0.0 };
+    let whole = (nearest - beyond + ROUND).to_bits() as i32;
+    if (v > -2147483649.0) & (v < 2147483648.0) { whole } else { i32::MIN }
 }
 
-/// As [`trunc_i32`]: both bounds are float32 numbers. The low eight bits are also those of [`trunc_i64`], since numbers beyond
-/// the bounds are multiples of 256.
+/// As [`trunc_i32`]. The low eight bits are also those of [`trunc_i64`], since numbers beyond the bounds are multiples of 256.
 #[inline(always)]
 fn trunc_f32(v: f32) -> i32 {
-    if (-2147483648.0..2147483648.0).contains(&v) { v as i32 } else { i32::MIN }
+    trunc_i32(v as f64)
 }
 
 macro_rules! int_element {

@@ -65,12 +65,16 @@ fn cat_impl(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         layout = layout.in_format(format)?;
     }
     let out = Tensor::empty_dense(layout, dtype, tensors[first].device())?;
-    let mut start = 0;
-    for t in tensors.iter().filter(|t| !is_left_out(t)) {
-        let length = t.shape()[d];
-        let place = out.layout().slice(d, start, length, 1);
-        copy::copy(t.raw(), View { layout: &place, ..out.raw() })?;
-        start += length;
+    let parts = || tensors.iter().filter(|t| !is_left_out(t));
+    let columns = d + 1 == model.len() && parts().all(|t| t.shape()[d] == 1);
+    if !columns || !copy::interleave(&parts().map(Tensor::raw).collect::<SmallVec<[View; 4]>>(), out.raw())? {
+        let mut start = 0;
+        for t in parts() {
+            let length = t.shape()[d];
+            let place = out.layout().slice(d, start, length, 1);
+            copy::copy(t.raw(), View { layout: &place, ..out.raw() })?;
+            start += length;
+        }
     }
     let inputs: SmallVec<[&Tensor; 4]> = tensors.iter().collect();
     record(out, &inputs, |_| {

@@ -70,6 +70,7 @@ pub static OPS: &[Op] = &Op::concat::<
             + embedding::OPS.len()
             + interpolate::OPS.len()
             + pad::OPS.len()
+            + pad::edges::OPS.len()
             + recurrent::OPS.len()
     },
 >(&[
@@ -79,5 +80,6 @@ pub static OPS: &[Op] = &Op::concat::<
     embedding::OPS,
     interpolate::OPS,
     pad::OPS,
+    pad::edges::OPS,
     recurrent::OPS,
 ]);

@@ -18,9 +18,8 @@ use super::pointwise::{Applied, Rule, fold};
 use super::schema::{Args, Out};
 use super::{arith, rows, view};
 use crate::backend::reduce::{self as kernels, ReduceDims, ReduceOp};
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::formula::{Arith, recorded};
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
@@ -418,9 +417,9 @@ fn nansum(a: &Args) -> Result<Out> {
     }
     let (wide, x) = (dtype_of_sum(t, dtype), t.detach());
     let out = if matches!(t.dtype(), DType::F32 | DType::F64) && wide == t.dtype() && last_run(mask) == mask {
-        let numbers = recorded!(|a| Arith::select(a[0].is_nan(), Arith::zero(), a[0]));
-        let args = [(&x).into()];
-        fold(ReduceOp::Sum, Applied::new(Rule::Formula("nansum", numbers), &args, &[]), wide, mask, keepdim, None)?
+        let (args, params) = ([(&x).into()], [0.0, f64::INFINITY, f64::NEG_INFINITY].map(Scalar::Float));
+        let numbers = Applied::new(Rule::Row(&rows::nan_to_num), &args, &params);
+        fold(ReduceOp::Sum, numbers, wide, mask, keepdim, None)?
     } else {
         let numbers = rows::select_where.call(&[(&isnan(t)?).into(), 0i64.into(), (&x).into()], &[])?;
         raw_sum(&numbers, mask, keepdim, wide)?

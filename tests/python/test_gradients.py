@@ -136,6 +136,8 @@ SAMPLES = {
     "interpolate": "f(Y, scale_factor=2, mode='bilinear')",
     "constant_pad_nd": "f(C, (1, 2), 0.5)",
     "pad": "f(X, (1, 2), mode='reflect')",
+    "pad_edges": "f(Y, (1, 1, 0, 1), 'replicate')",
+    "pad_edges_backward": "f(X, (1, 1), 'reflect')",
     "layer_norm": "f(C, (3,), A, B)",
     "group_norm": "f(Y, 2, A[:2], B[:2])",
     "batch_norm": "f(Y, None, None, A[:2], B[:2], training=True)",

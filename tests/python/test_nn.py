@@ -174,6 +174,20 @@ def test_convolutions_pad_in_every_mode(mode, numpy_mode):
     close(layer(x), conv2d_by_definition(padded, array(layer.weight), 1, 1))
 
 
+@pytest.mark.parametrize(("mode", "numpy_mode"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+@pytest.mark.parametrize("pads", [(1, 2), (4, 0, 0, 2), (0, 0, 2, 0), (3, 4, 2, 1, 1, 2), (0, 1, 0, 0, 2, 0)])
+def test_padding_takes_elements_of_the_input_as_numpy_does(mode, numpy_mode, pads):
+    x = random(*(2, 2, 3, 4, 5)[: len(pads) // 2 + 1], 5)
+    widths = [(0, 0)] * (x.dim() - len(pads) // 2) + [tuple(pads[i : i + 2]) for i in range(len(pads) - 2, -1, -2)]
+    close(F.pad(x, pads, mode), np.pad(array(x), widths, mode=numpy_mode))
+    # The derivative is the transpose of the matrix that pads.
+    x.requires_grad_()
+    padded = F.pad(x, pads, mode)
+    weights = random(*padded.shape)
+    (grad,) = torch.autograd.grad(padded, x, weights)
+    close((grad * x).sum().detach(), array((weights * padded).sum()))
+
+
 def test_same_padding_puts_the_odd_element_behind():
     layer, x = nn.Conv2d(1, 1, (2, 4), padding="same", bias=False), random(1, 1, 5, 6)
     padded = np.pad(array(x), ((0, 0), (0, 0), (0, 1), (1, 2)))

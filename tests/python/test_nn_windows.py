@@ -225,7 +225,8 @@ def test_the_functions_that_functional_offers_are_those_that_it_lists():
         name for name, value in vars(F).items() if callable(value) and not name.startswith("_") and name.islower()
     }
     # Helpers of the modules, which programs have no use for.
-    assert offered - set(F.__all__) == {"lstm_layer", "gru_layer", "bag_sums"}
+    internal = {"lstm_layer", "gru_layer", "bag_sums", "pad_edges", "pad_edges_backward"}
+    assert offered - set(F.__all__) == internal
     assert set(F.__all__) <= offered and list(F.__all__) == sorted(F.__all__)
     namespace: dict[str, object] = {}
     exec("from rgrad.nn.functional import *", namespace)

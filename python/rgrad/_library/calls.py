@@ -217,6 +217,7 @@ _CALLS: dict[str, str | _Chooser] = {
     "adaptive_max_pool1d": "adaptive_max_pool2d.default",
     "interpolate": _resampling,
     "pad": _padding,
+    "pad_edges": _padding,
     "cross_entropy": _loss_of_classes,
     "nll_loss": _loss_of_classes,
     "inv": "linalg_inv_ex.default",

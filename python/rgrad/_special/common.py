@@ -38,7 +38,9 @@ def elementwise(function: Callable[..., Tensor]) -> Callable[..., Any]:
             dtype = rgrad.get_default_dtype()
         device = next((a.device for a in args if isinstance(a, Tensor) and a.dim()), like.device)
         tensors = [a if isinstance(a, Tensor) else rgrad.tensor(a, dtype=dtype, device=device) for a in args]
-        made = function(*(wide(t.to(dtype)) for t in tensors), **kwargs).to(dtype)
+        # The steps of large tensors are computed together, without intermediate results in memory.
+        with rgrad.defer():
+            made = function(*(wide(t.to(dtype)) for t in tensors), **kwargs).to(dtype)
         return made if out is None else write_out(function.__name__, made, out)
 
     return call

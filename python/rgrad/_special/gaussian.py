@@ -19,9 +19,9 @@ _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 def _tail(square: Tensor, terms: int) -> Tensor:
     """``1 - 1/t + 3/t² - 15/t³ + …``, the asymptotic series of the error function (A&S 7.1.23) with t = 2 x²."""
-    total = rgrad.ones_like(square)
+    total, inverse = rgrad.ones_like(square), 1 / square
     for k in range(terms, 0, -1):
-        total = 1 - (2 * k - 1) * total / square
+        total = 1 - total * inverse * (2 * k - 1)
     return total
 
 

@@ -215,11 +215,11 @@ def bessel_ie(order: int, x: Tensor) -> Tensor:
     quarter = small * small / 4
     series = rgrad.ones_like(quarter)
     for k in range(50, 0, -1):
-        series = 1 + series * quarter / (k * (k + order))
+        series = 1 + series * quarter * (1 / (k * (k + order)))
     series = series * (-small).exp() * (small / 2) ** order
     large = wide.clamp(min=20.0)
-    tail = rgrad.ones_like(large)
+    tail, inverse = rgrad.ones_like(large), 0.125 / large
     for k in range(24, 0, -1):
-        tail = 1 - tail * (4 * order * order - (2 * k - 1) ** 2) / (8 * k * large)
+        tail = 1 - tail * inverse * ((4 * order * order - (2 * k - 1) ** 2) / k)
     tail = tail * (2 * math.pi * large).rsqrt()
     return rgrad.where(wide <= 20.0, series, tail).to(x.dtype)

@@ -80,4 +80,4 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")
     first, second = rgrad.triu_indices(input.size(0), input.size(0), 1).to(input.device).unbind()
-    return (input[first] - input[second]).norm(p, -1)
+    return rgrad.cdist(input, input, p, compute_mode="donot_use_mm_for_euclid_dist")[first, second]

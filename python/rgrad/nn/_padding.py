@@ -1,4 +1,4 @@
-"""Padding: the core pads with a constant; the other modes gather elements of the input."""
+"""Padding by the core; where a dimension is cropped, elements of the input are gathered."""
 
 from __future__ import annotations
 
@@ -42,6 +42,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
     _check_sizes(input, pad, mode)
+    for place in range(spatial):
+        _check_reach(input, input.dim() - 1 - place, pad[2 * place], pad[2 * place + 1], mode)
+    if any(pad) and min(pad) >= 0:
+        return _nn.pad_edges(input, pad, mode)
     # With the channels moved to the end, result and gradient have the input's order in memory.
     moved = mode != "circular" and is_channels_last(input)
     result = input.movedim(1, -1) if moved else input
@@ -50,7 +54,6 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     for place in range(spatial):
         dim = input.dim() - 1 - place
         before, after = pad[2 * place], pad[2 * place + 1]
-        _check_reach(input, dim, before, after, mode)
         # The channels are the last dimension now, and what followed them is one place earlier.
         at = dim if not moved or dim == 0 else input.dim() - 1 if dim == 1 else dim - 1
         result = _pad_dimension(result, at, before, after, mode)

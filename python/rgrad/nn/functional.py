@@ -284,6 +284,8 @@ scaled_dot_product_attention = _nn.scaled_dot_product_attention
 lstm_layer = _nn.lstm_layer
 gru_layer = _nn.gru_layer
 bag_sums = _nn.bag_sums
+pad_edges = _nn.pad_edges
+pad_edges_backward = _nn.pad_edges_backward
 native_channel_shuffle = channel_shuffle
 
 # Programs know one module: that is where pickle looks for a function, and what `inspect.getmodule` returns.

@@ -342,6 +342,8 @@ fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
             let from = &src[start + 1 - out.len()..=start];
             out.iter_mut().zip(from.iter().rev()).for_each(|(o, s)| *o = *s);
         }
+        // With a stride that is known, the loop is vectorized.
+        2 => out.iter_mut().zip(src[start..].chunks(2)).for_each(|(o, s)| *o = s[0]),
         _ => {
             let mut i = at;
             for o in out {
@@ -497,10 +499,7 @@ impl Runs {
         parallel_for(rows * pieces, (GRAIN / piece).max(1), |range| {
             let (first, strides) = (range.start / pieces, self.strides.each_ref().map(|s| &s[..]));
             let mut at = Odometer::new(&self.shape, strides, base, first);
-            for i in range {
-                let start = i % pieces * piece;
-                let n = piece.min(length - start);
-                let [s, d] = at.offsets.map(|offset| offset as usize + start);
+            let copy = |s: usize, d: usize, n: usize| {
                 let [f, t] = [addresses[0] + s * size_of::<T>(), addresses[1] + d * size_of::<T>()];
                 if (1..ALIASED).contains(&(t.wrapping_sub(f) % PAGE)) {
                     let mut block = [T::zeroed(); STAGE];
@@ -512,6 +511,26 @@ impl Runs {
                 } else {
                     cells.write(d, &from[s..s + n]);
                 }
+            };
+            if pieces == 1 {
+                let [by_s, by_d] = strides.map(|s| s.last().copied().unwrap_or(0));
+                let (mut left, wide) = (range.len(), self.shape.last().copied().unwrap_or(1));
+                while left > 0 {
+                    let (rows, [mut s, mut d]) = ((wide - at.last()).min(left), at.offsets);
+                    for _ in 0..rows {
+                        copy(s as usize, d as usize, length);
+                        (s, d) = (s + by_s, d + by_d);
+                    }
+                    at.advance(rows);
+                    left -= rows;
+                }
+                return;
+            }
+            for i in range {
+                let start = i % pieces * piece;
+                let n = piece.min(length - start);
+                let [s, d] = at.offsets.map(|offset| offset as usize + start);
+                copy(s, d, n);
                 if start + n == length {
                     at.step();
                 }

@@ -264,6 +264,11 @@ trait Monoid: Copy + Sync {
     fn identity(self) -> Self::Acc;
     fn lift(self, x: Self::In) -> Self::Acc;
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// Reduces a run.
+    #[inline(always)]
+    fn fold(self, x: &[Self::In]) -> Self::Acc {
+        fold(self, x)
+    }
 }
 
 /// Reduces a run with `LANES` independent accumulators, which the compiler keeps in vector registers.
@@ -340,7 +345,7 @@ impl<M: Monoid> Reduction for ReduceOp<M> {
     type Acc = M::Acc;
     #[inline(always)]
     fn run(&self, x: &[M::In], _: usize) -> M::Acc {
-        fold(self.0, x)
+        self.0.fold(x)
     }
     #[inline(always)]
     fn columns(&self, x: &[M::In], rows: usize, stride: usize, _: usize, acc: &mut [M::Acc]) {
@@ -393,7 +398,6 @@ monoid!(ProductInt<Element> @rare -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_m
 monoid!(All<Element> -> u8: 1, |x| (x != T::from_i64(0)) as u8, |a, b| a & b);
 monoid!(Any<Element> -> u8: 0, |x| (x != T::from_i64(0)) as u8, |a, b| a | b);
 monoid!(Max<Real> -> T: -T::INFINITY, |x| x, |a, b| max_nan(a, b));
-monoid!(Greatest<Ordered>(turn: T) -> T: T::LEAST, |x| x.turned(turn), |a, b| max_nan(a, b));
 monoid!(MaxNumber<Real> -> T: -T::INFINITY, |x| x, |a, b| if b > a { b } else { a });
 monoid!(NonZeros<Real> @rare -> T: T::ZERO, |x| if x == T::ZERO { T::ZERO } else { T::ONE }, |a, b| a + b);
 monoid!(SumOfMagnitudes<Real> -> T: T::ZERO, |x| x.abs(), |a, b| a + b);

@@ -409,7 +409,7 @@ fn index_fill_impl(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<T
         let slices = t.new_full(with_size(t.shape(), d, n), number)?;
         sides(out.layout(), d)
             .with(&list, BoundsPolicy::Dimension(d), |l| scatter(out.raw(), l, slices.raw(), Combine::Set))?;
-        return Ok(out);
+        return out.laid_like(t);
     }
     // Filled through a mask, in which repeated indices have no effect.
     let mask = Tensor::zeros_on([size], DType::Bool, t.device())?;

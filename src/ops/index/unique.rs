@@ -58,7 +58,12 @@ fn runs(rows: &Tensor, order: Option<&Tensor>, wanted: Wanted) -> Result<Vec<Ten
     let n = rows.shape()[0] as i64;
     let rest = (n - 1).max(0);
     let (before, after) = (narrow(rows, 0, 0, rest)?, narrow(rows, 0, n.min(1), rest)?);
-    let differs = reduce::any(&rows::ne.call(&[(&after).into(), (&before).into()], &[])?, Some(&[1]), false)?;
+    let differs = rows::ne.call(&[(&after).into(), (&before).into()], &[])?;
+    let differs = if rows.shape()[1] == 1 {
+        view::reshape_to(&differs, &[rest as usize].into())?
+    } else {
+        reduce::any(&differs, Some(&[1]), false)?
+    };
     let begins = join::cat(&[differs.new_full([n.min(1) as usize], true)?, differs], 0)?;
     let starts = nonzero_tuple(&begins)?.swap_remove(0);
     let mut found = vec![starts.clone()];

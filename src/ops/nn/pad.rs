@@ -11,6 +11,8 @@ use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, ops};
 
+pub mod edges;
+
 type Pads = SmallVec<[i64; 8]>;
 
 /// `t` with `pads[2 * k]` elements before and `pads[2 * k + 1]` after, along dimension k from the last.

@@ -46,7 +46,7 @@ fn trigamma_of<E: Num>(x: E) -> E {
 
 rows! { UNARY;
     /// Absolute value of each element.
-    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { float8: true, aliases: &["absolute"], least: 1 }
+    num abs(input) = input.abs(), lean [F32] => d(g, y) = [g * sign_of(input)]; { float8: true, aliases: &["absolute"], least: 1 }
     => torch { flat: "MulBackward0", kernel: "abs_cpu", out: OutPolicy::FOUND }
     /// Each element with its sign changed.
     num neg(input) = -input, lean [F32] => d(g, y) = [-g];

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use crate::backend::cpu::parallel::for_parts_mut;
 use crate::multiversion;
 
 /// The size of a tile.
@@ -16,6 +17,8 @@ const COLUMNS: usize = 8;
 const DEPTH: usize = 128;
 /// Elements that are packed at once: they stay in the L2 cache.
 const PACKED: usize = 96 * DEPTH;
+/// Fewest multiplications of a task.
+const TASK: usize = 1 << 17;
 
 /// A matrix in a slice: its first element and the distance of its rows. The slice is the one that a function changes,
 /// unless another is given.
@@ -70,8 +73,9 @@ impl Product<'_> {
                 let columns = left..self.columns.min(left + width);
                 self.pack(c, first, columns.clone(), &mut slabs, depth);
                 let above = if part == Part::Lower { left } else { 0 };
-                let c = Target { c, start, stride, part };
-                subtract_slabs(self.a.from(0, first), &slabs, depth, c, columns, above..self.rows);
+                let a = self.a.from(0, first);
+                let c = Target { c, start, stride, part, above: 0 };
+                c.subtract(a, &slabs, depth, columns, above..self.rows);
             }
         }
     }
@@ -107,6 +111,41 @@ struct Target<'a> {
     start: usize,
     stride: usize,
     part: Part,
+    /// The number of rows above these.
+    above: usize,
+}
+
+impl Target<'_> {
+    /// Subtracts the product of A and slabs, with the rows divided among threads.
+    fn subtract(
+        self,
+        a: Place<'_>,
+        slabs: &[[f64; COLUMNS]],
+        depth: usize,
+        columns: Range<usize>,
+        rows: Range<usize>,
+    ) {
+        let step = (TASK / (depth * columns.len()).max(1)).next_multiple_of(ROWS).max(ROWS);
+        // Rows of A that lie in C have to lie in the same rows.
+        let base = if a.other.is_some() { self.start } else { self.start.min(a.start) };
+        let end = self.start + columns.end;
+        let apart =
+            a.other.is_some() || a.stride == self.stride && end.max(a.start + depth) <= base + self.stride;
+        if rows.len() <= step || !apart {
+            return subtract_slabs(a, slabs, depth, self, columns, rows);
+        }
+        let at = |row: usize| self.c.len().min(base + row * self.stride);
+        let bounds: Vec<usize> = rows.clone().step_by(step).chain([rows.end]).map(at).collect();
+        for_parts_mut(self.c, &bounds, |task, c| {
+            let above = rows.start + task * step;
+            let a = match a.other {
+                Some(_) => a.from(above, 0),
+                None => Place { start: a.start - base, ..a },
+            };
+            let part = Target { c, start: self.start - base, above, ..self };
+            subtract_slabs(a, slabs, depth, part, columns.clone(), 0..step.min(rows.end - above));
+        });
+    }
 }
 
 /// Copies as many elements as there are in both; a whole array without a loop.
@@ -129,7 +168,7 @@ multiversion! {
         rows: Range<usize>,
     ) {
         for top in rows.clone().step_by(ROWS) {
-            let last = if to.part == Part::Lower { top + ROWS } else { usize::MAX };
+            let last = if to.part == Part::Lower { to.above + top + ROWS } else { usize::MAX };
             let lefts = columns.clone().step_by(COLUMNS).take_while(|left| *left < last);
             for (slab, left) in slabs.chunks_exact(depth).zip(lefts) {
                 // The last row takes the place of missing ones.

@@ -137,6 +137,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn quotients_by_multiplication_are_those_of_division() {
+        for by in [1, 2, 3, 5, 7, 10, 127, 128, 641, 65_535, 65_537, 1 << 31, u32::MAX as u64] {
+            let (divisor, most) = (Divisor::new(by), u32::MAX as u64);
+            let multiples = (0..1000).map(|k| (k * (most / 999)) / by * by);
+            let numbers = multiples.flat_map(|m| [m, m + 1, m.saturating_sub(1)]).chain([most, most - 1]);
+            for n in numbers.filter(|n| *n <= most) {
+                assert_eq!(divisor.quotient(n), n / by, "{n} / {by}");
+            }
+        }
+    }
+
+    #[test]
     fn tasks_count_what_one_thread_counts() {
         for (bins, n) in [(7, 10 * GRAIN), (1 << 16, 1000), (3, 0)] {
             let index: Vec<i64> = (0..n as i64).map(|i| i * i % (bins as i64 + 1)).collect();

@@ -119,12 +119,12 @@ x86_vector! { F32x8, f32, __m256, 8, 8, transpose_8x8,
 mask Lanes = |n: usize| Lanes { mask: _mm256_loadu_si256(LANES_32[8 - n..].as_ptr().cast()), all: n == 8 },
 _mm256_loadu_ps load_part_f32x8 _mm256_storeu_ps store_part_f32x8 _mm256_set1_ps _mm256_fmadd_ps
 _mm256_add_ps _mm256_mul_ps _mm256_max_ps _mm256_setzero_ps,
-sum |v| std::mem::transmute::<__m256, [f32; 8]>(v).iter().sum() }
+sum |v| sum_f32x8(v) }
 x86_vector! { F64x4, f64, __m256d, 4, 4, transpose_4x4,
 mask Lanes = |n: usize| Lanes { mask: _mm256_loadu_si256(LANES_64[4 - n..].as_ptr().cast()), all: n == 4 },
 _mm256_loadu_pd load_part_f64x4 _mm256_storeu_pd store_part_f64x4 _mm256_set1_pd _mm256_fmadd_pd
 _mm256_add_pd _mm256_mul_pd _mm256_max_pd _mm256_setzero_pd,
-sum |v| std::mem::transmute::<__m256d, [f64; 4]>(v).iter().sum() }
+sum |v| sum_f64x4(v) }
 
 /// Masks for AVX2: eight (four) lanes starting at `8 - n` (`4 - n`) have the first `n` set.
 #[cfg(target_arch = "x86_64")]
@@ -183,6 +183,35 @@ unsafe fn load_part_f32x16(p: *const f32, mask: __mmask16) -> __m512 {
 unsafe fn load_part_f64x8(p: *const f64, mask: __mmask8) -> __m512d {
     // SAFETY: the caller's promise.
     unsafe { _mm512_maskz_loadu_pd(mask, p) }
+}
+
+/// The sum of the lanes by halves, in three dependent additions in place of eight.
+///
+/// # Safety
+/// The machine has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn sum_f32x8(v: __m256) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }
+}
+
+/// As [`sum_f32x8`].
+///
+/// # Safety
+/// The machine has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn sum_f64x4(v: __m256d) -> f64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let two = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd::<1>(v));
+        _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+    }
 }
 
 /// # Safety

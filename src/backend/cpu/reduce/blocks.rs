@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData as P;
 
-use super::{Greatest, Kernel, Ordered, Product, ReduceOp as Each, Sum, merge_in_pairs};
+use super::extremum::Greatest;
+use super::{Kernel, Ordered, Product, ReduceOp as Each, Sum, merge_in_pairs};
 use crate::backend::reduce::ReduceOp;
 use crate::dtype::Real;
 

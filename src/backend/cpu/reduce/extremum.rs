@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{
-    Elements, Finish, Greatest, Monoid, ReduceDims, ReduceOp, Reduction, TILE, finished, fold, reduce,
+    Elements, Finish, Monoid, ReduceDims, ReduceOp, Reduction, TILE, finished, fold, max_nan, reduce,
 };
 use crate::backend::cpu::simd::Isa;
 use crate::dtype::Element;
@@ -31,6 +31,60 @@ ordered! {
     f32: f32::NEG_INFINITY, 1.0, -1.0, |x, by| x * by;
     f64: f64::NEG_INFINITY, 1.0, -1.0, |x, by| x * by;
     i64: i64::MIN, 0, -1, |x, by| x ^ by;
+}
+
+/// The greatest in the order of [`Ordered::turned`]; NaN if an element is NaN.
+#[derive(Clone, Copy)]
+pub(super) struct Greatest<T>(pub PhantomData<fn(T)>, pub T);
+
+/// Pairs of elements that are compared side by side.
+const LANES: usize = 32;
+
+impl<T: Ordered> Monoid for Greatest<T> {
+    type In = T;
+    type Acc = T;
+    #[inline(always)]
+    fn identity(self) -> T {
+        T::LEAST
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T {
+        x.turned(self.1)
+    }
+    #[inline(always)]
+    fn combine(self, a: T, b: T) -> T {
+        max_nan(a, b)
+    }
+
+    /// Takes maxima that a NaN may leave out, and notes whether there was one: for two elements that is one comparison.
+    #[inline(always)]
+    #[allow(clippy::eq_op)] // only NaN differs from itself
+    fn fold(self, x: &[T]) -> T {
+        let (chunks, rest) = x.as_chunks::<{ 2 * LANES }>();
+        if chunks.is_empty() {
+            return fold(self, x);
+        }
+        let (mut best, mut odd) = ([T::LEAST; LANES], [0u32; LANES]);
+        for chunk in chunks {
+            for l in 0..LANES {
+                let (a, b) = (self.lift(chunk[l]), self.lift(chunk[l + LANES]));
+                let larger = if a > b { a } else { b };
+                best[l] = if larger > best[l] { larger } else { best[l] };
+                odd[l] |= ((a != a) | (b != b)) as u32;
+            }
+        }
+        if odd.iter().any(|&o| o != 0) {
+            return x.iter().fold(T::LEAST, |a, &v| max_nan(a, self.lift(v)));
+        }
+        let mut width = LANES / 2;
+        while width > 0 {
+            for l in 0..width {
+                best[l] = if best[l + width] > best[l] { best[l + width] } else { best[l] };
+            }
+            width /= 2;
+        }
+        max_nan(fold(self, rest), best[0])
+    }
 }
 
 /// The maximum or minimum and, if requested, its first position. NaN takes precedence over all numbers.
@@ -94,7 +148,7 @@ impl<T: Ordered> Reduction for Located<T> {
     #[allow(clippy::eq_op)]
     fn run(&self, x: &[T], first: usize) -> Self::Acc {
         const CHUNK: usize = 64;
-        let best = fold(self.0, x);
+        let best = self.0.fold(x);
         let nan = best != best;
         let hit = |v: T| if nan { v != v } else { self.0.lift(v) == best };
         let mut at = 0;

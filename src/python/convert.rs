@@ -207,7 +207,13 @@ pub fn int(obj: &Bound<'_, PyAny>) -> Option<i64> {
             _ => None,
         };
     }
-    if obj.is_instance_of::<PyFloat>() || obj.is_instance_of::<PyString>() {
+    // Common types without it: an attribute that is missing is an exception, which takes longer than most calls.
+    if obj.is_none()
+        || obj.is_instance_of::<PyTuple>()
+        || obj.is_instance_of::<PyList>()
+        || obj.is_instance_of::<PyFloat>()
+        || obj.is_instance_of::<PyString>()
+    {
         return None;
     }
     obj.call_method0("__index__").ok().and_then(|i| i.extract().ok())

@@ -52,7 +52,7 @@ type Tile<T> =
     unsafe fn(usize, *const T, usize, usize, *const T, usize, bool, *mut T, usize, usize, &Store<'_, T>);
 type Dot<T> = unsafe fn(usize, *const T, usize, *const T, usize, &mut [T]);
 type Pack<T> = unsafe fn(usize, usize, *const T, usize, *mut T, usize);
-type PackLanes<T> = unsafe fn(usize, usize, *const T, usize, *mut T, usize, usize);
+type PackLanes<T> = unsafe fn(usize, usize, *const T, usize, usize, *mut T, usize, usize);
 
 /// The epilogue of a tile: `c = act(alpha * product + beta * c + row + column)`. With zero `beta`, C is not read.
 #[derive(Clone, Copy)]
@@ -252,7 +252,7 @@ impl<T: Real> Kernels<T> {
         let (from, to) = (src.data.as_ptr(), dst.as_mut_ptr());
         if src.rs == 1 {
             // SAFETY: as in `tile`.
-            unsafe { (self.pack_lanes)(width, k, from, src.cs, to, stride, dst.len()) }
+            unsafe { (self.pack_lanes)(width, k, from, src.cs, src.data.len(), to, stride, dst.len()) }
         } else if src.cs == 1 {
             // SAFETY: as in `tile`.
             unsafe { (self.pack_depth)(width, k, from, src.rs, to, stride) }
@@ -492,7 +492,7 @@ unsafe fn dot_step<V: Vector, const M: usize, const N: usize>(
 }
 
 /// Packs an operand that is contiguous across the depth, by copying short rows. If `ds == width`, the last vector of a row is
-/// stored without a mask, and its lanes beyond `width` are overwritten by the next row. `len` is the length of `dst`.
+/// stored without a mask, and its lanes beyond `width` are overwritten by the next row. `from_len` and `len` are the lengths of `src` and `dst`.
 ///
 /// # Safety
 /// As [`Kernels::pack`] asserts.
@@ -502,22 +502,28 @@ unsafe fn pack_lanes<V: Vector>(
     k: usize,
     src: *const V::Elem,
     ss: usize,
+    from_len: usize,
     dst: *mut V::Elem,
     ds: usize,
     len: usize,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        let whole = (width - 1) / V::LANES * V::LANES;
+        let whole = width - width % V::LANES;
         let mask = V::mask(width - whole);
         for p in 0..k {
-            let (src, row) = (src.add(p * ss), p * ds);
+            let (from, row) = (src.add(p * ss), p * ds);
             let mut i = 0;
             while i < whole {
-                V::load(src.add(i)).store(dst.add(row + i));
+                V::load(from.add(i)).store(dst.add(row + i));
                 i += V::LANES;
             }
-            let last = V::load_part(src.add(i), mask);
+            if whole == width {
+                continue;
+            }
+            // See Note [Loads without masks].
+            let inside = V::MASKS_COST && p * ss + i + V::LANES <= from_len;
+            let last = if inside { V::load(from.add(i)) } else { V::load_part(from.add(i), mask) };
             if ds == width && row + i + V::LANES <= len {
                 last.store(dst.add(row + i));
             } else {
@@ -590,9 +596,10 @@ macro_rules! instantiate {
             }
             $(#[target_feature(enable = $feature)])?
             pub unsafe fn pack_lanes<V: Vector>(
-                width: usize, k: usize, src: *const V::Elem, ss: usize, dst: *mut V::Elem, ds: usize, len: usize,
+                width: usize, k: usize, src: *const V::Elem, ss: usize, from_len: usize,
+                dst: *mut V::Elem, ds: usize, len: usize,
             ) {
-                unsafe { super::pack_lanes::<V>(width, k, src, ss, dst, ds, len) }
+                unsafe { super::pack_lanes::<V>(width, k, src, ss, from_len, dst, ds, len) }
             }
             $(#[target_feature(enable = $feature)])?
             pub unsafe fn pack_depth<V: Vector>(

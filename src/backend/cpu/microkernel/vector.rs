@@ -132,8 +132,8 @@ static LANES_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 
 #[cfg(target_arch = "x86_64")]
 static LANES_64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
 
-/// The mask of AVX2. A masked store is slow on AMD's processors, as measured in docs/design/0006-kernels.md, so that a vector with all
-/// of its lanes is stored without one. `all` says that it has them.
+/// The mask of AVX2. Masked stores, and on some also masked loads, are slow on AMD's processors, as measured in docs/design/0006-kernels.md,
+/// so that a vector with all of its lanes is loaded and stored without one. `all` says that it has them.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub struct Lanes {
@@ -142,14 +142,15 @@ pub struct Lanes {
 }
 
 macro_rules! masked_by_lanes {
-    ($elem:ty, $reg:ty, $load:ident = $maskload:ident, $store:ident = $plain:ident or $maskstore:ident) => {
+    ($elem:ty, $reg:ty, $load:ident = $plainload:ident or $maskload:ident,
+     $store:ident = $plain:ident or $maskstore:ident) => {
         /// # Safety
         /// As [`Vector::load_part`].
         #[cfg(target_arch = "x86_64")]
         #[inline(always)]
         unsafe fn $load(p: *const $elem, lanes: Lanes) -> $reg {
             // SAFETY: the caller's promise.
-            unsafe { $maskload(p, lanes.mask) }
+            unsafe { if lanes.all { $plainload(p) } else { $maskload(p, lanes.mask) } }
         }
 
         /// # Safety
@@ -162,9 +163,9 @@ macro_rules! masked_by_lanes {
         }
     };
 }
-masked_by_lanes!(f32, __m256, load_part_f32x8 = _mm256_maskload_ps,
+masked_by_lanes!(f32, __m256, load_part_f32x8 = _mm256_loadu_ps or _mm256_maskload_ps,
     store_part_f32x8 = _mm256_storeu_ps or _mm256_maskstore_ps);
-masked_by_lanes!(f64, __m256d, load_part_f64x4 = _mm256_maskload_pd,
+masked_by_lanes!(f64, __m256d, load_part_f64x4 = _mm256_loadu_pd or _mm256_maskload_pd,
     store_part_f64x4 = _mm256_storeu_pd or _mm256_maskstore_pd);
 
 /// # Safety

@@ -65,6 +65,7 @@ const UNSAFE: &[&str] = &[
     "src/backend/cpu/parallel.rs",
     "src/backend/gpu/cache.rs",
     "src/backend/simd.rs",
+    "src/python/arrays.rs",
     "src/python/dlpack.rs",
     "src/python/interop.rs",
     "src/python/method.rs",

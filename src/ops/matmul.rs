@@ -345,12 +345,6 @@ fn recorded_dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         b.numel()
     );
     no_bools(a)?;
-    // A long product is a sum on all threads.
-    if let Some((out, _)) =
-        super::rows::mul.reduced(&[(&a.detach()).into(), (&b.detach()).into()], &[], false)?
-    {
-        return record(out, &[a, b], |_| VectorProduct::new("DotBackward0", a, b));
-    }
     let (row, column) = (a.with_layout(a.layout().unsqueeze(0)), b.with_layout(b.layout().unsqueeze(1)));
     let out = product(&row, &column, None)?.with_layout(Layout::contiguous(Dims::default()));
     record(out, &[a, b], |_| VectorProduct::new("DotBackward0", a, b))

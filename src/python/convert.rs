@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 
 use super::dtype::{PyDType, PyGenerator, PyMemoryFormat, device_of, dtype_object, type_name};
 
-use super::interop::{is_ndarray, storage_of};
+use super::arrays::is_ndarray;
+use super::interop::storage_of;
 use super::object::{as_tensor, exact_int, tuple_of_sizes};
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::Scalar;

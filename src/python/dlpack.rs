@@ -12,9 +12,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
+use super::arrays::adopt;
 use super::dtype::{device_of, type_name};
 use super::error::IntoPy;
-use super::interop::adopt;
 use super::tensor::{PyTensor, wrap};
 use crate::backend::memory;
 use crate::dtype::DType;

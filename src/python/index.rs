@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 use smallvec::SmallVec;
 
+use super::arrays;
 use super::convert;
 use super::dtype::type_name;
 use super::error::{IntoPy, warn};
@@ -54,7 +55,7 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
     if let Some(i) = convert::int(key) {
         return Ok(Index::Int(i));
     }
-    if interop::is_sequence(key) || interop::is_ndarray(key) {
+    if interop::is_sequence(key) || arrays::is_ndarray(key) {
         return sequence(key).map(Index::Tensor);
     }
     Ok(Index::Strange(type_name(key)))
@@ -83,7 +84,7 @@ fn stands_for_tuple(key: &Bound<'_, PyAny>) -> bool {
     let is_sequence = |x: &Bound<'_, PyAny>| interop::is_sequence(x);
     // An array is one index, whatever its rows are.
     let one =
-        key.is_exact_instance_of::<PyInt>() || key.cast::<PyTensor>().is_ok() || interop::is_ndarray(key);
+        key.is_exact_instance_of::<PyInt>() || key.cast::<PyTensor>().is_ok() || arrays::is_ndarray(key);
     if one || !is_sequence(key) {
         return false;
     }
@@ -96,7 +97,7 @@ fn stands_for_tuple(key: &Bound<'_, PyAny>) -> bool {
                     || x.cast::<PySlice>().is_ok()
                     || x.cast::<PyEllipsis>().is_ok()
                     || is_sequence(&x)
-                    || interop::is_ndarray(&x)
+                    || arrays::is_ndarray(&x)
             })
         })
 }
@@ -155,7 +156,7 @@ pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_,
     }
     let value = match value.cast::<PyTensor>() {
         Ok(v) => v.tensor(),
-        Err(_) if interop::is_array(value) => interop::tensor_from(value, None)?,
+        Err(_) if arrays::is_array(value) => interop::tensor_from(value, None)?,
         Err(_) => {
             return Err(PyTypeError::new_err(format!(
                 "can't assign a {} to a torch.{}Tensor",

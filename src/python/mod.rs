@@ -1,5 +1,6 @@
 //! The Python module `rgrad._C`: converts arguments, enters Rust, converts errors. No arithmetic here.
 
+mod arrays;
 mod attributes;
 mod autograd;
 mod batching;
@@ -43,6 +44,8 @@ mod _C {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use super::arrays::from_numpy;
+    #[pymodule_export]
     use super::autograd::{
         backward, enter_transform, exit_transform, grad, gradient_edge, increment_version,
         leave_writes_uncounted, require_grad, transforms, unsafe_set_version_counter,
@@ -73,7 +76,7 @@ mod _C {
         set_saved_tensors_hooks_error,
     };
     #[pymodule_export]
-    use super::interop::{as_tensor, from_numpy, tensor};
+    use super::interop::{as_tensor, tensor};
     #[pymodule_export]
     use super::legacy::{make_subclass, typed_tensor};
     #[pymodule_export]

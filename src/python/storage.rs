@@ -15,11 +15,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyWeakrefMethods, PyWeakrefReference};
 
+use super::arrays::adopt;
 use super::convert::{dtype_argument, int};
 use super::dispatch::is_wrapper;
 use super::dtype::{PyDevice, device_of, type_name};
 use super::error::IntoPy;
-use super::interop::adopt;
 use super::tensor::{PyTensor, wrap};
 use crate::backend::memory;
 use crate::device::Device;

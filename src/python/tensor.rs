@@ -12,7 +12,7 @@ use super::error::IntoPy;
 use super::object::as_tensor;
 pub use super::object::{PyTensor, TensorObject, wrap};
 use super::subclass::{index_overridden, is_watched, operator_overridden};
-use super::{index, interop, legacy};
+use super::{arrays, index, interop, legacy};
 use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
@@ -82,7 +82,7 @@ pub fn operator(
 ) -> PyResult<Py<PyAny>> {
     let Some(o) = Operand::of(other) else {
         check_range(other, Ty::Operand)?;
-        return if swapped && std::ptr::eq(row, &rows::div) && interop::is_ndarray(other) {
+        return if swapped && std::ptr::eq(row, &rows::div) && arrays::is_ndarray(other) {
             divide_array(py, t, other)
         } else {
             Ok(py.NotImplemented())
@@ -402,8 +402,8 @@ impl PyTensor {
         overridable(seen_as, slf, other, |t| {
             let out = operator(py, row, t, other, false)?;
             // In PyTorch only `==`, of all comparisons, accepts arrays.
-            if matches!(op, CompareOp::Eq) && out.is(py.NotImplemented()) && interop::is_ndarray(other) {
-                let Ok(array) = interop::share_array(other) else { return Ok(out) };
+            if matches!(op, CompareOp::Eq) && out.is(py.NotImplemented()) && arrays::is_ndarray(other) {
+                let Ok(array) = arrays::share_array(other) else { return Ok(out) };
                 return wrap(py, row.call(&[Arg::T(t), Arg::T(&array)], &[]).py()?);
             }
             Ok(out)

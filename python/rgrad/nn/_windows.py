@@ -45,6 +45,13 @@ def laid_like(result: Tensor, input: Tensor) -> Tensor:
     return result
 
 
+def _window_counts(
+    size: Sequence[int], kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
+) -> list[int]:
+    """The number of windows per dimension; below 1 where the image is smaller than one."""
+    return [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(size, kernel, dilation, stride, strict=True)]
+
+
 def _window_places(
     size: Sequence[int], kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
 ) -> tuple[Tensor, list[int]]:
@@ -53,7 +60,7 @@ def _window_places(
     Returns:
         Positions of shape ``(kernel elements, windows)``, and the number of windows per dimension.
     """
-    counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(size, kernel, dilation, stride, strict=True)]
+    counts = _window_counts(size, kernel, dilation, stride)
     if min(counts) < 1:
         return rgrad.empty((0, 0), dtype=rgrad.int64), counts
     rows, columns = (
@@ -81,8 +88,10 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
             f"input, but got: {list(input.shape)}"
         )
     batched = input.dim() == 4
-    x = _nn.pad(input if batched else input.unsqueeze(0), (padding[1], padding[1], padding[0], padding[0]))
-    places, counts = _window_places(x.shape[2:], kernel, dilation, stride)
+    x = input if batched else input.unsqueeze(0)
+    if any(padding):
+        x = _nn.pad(x, (padding[1], padding[1], padding[0], padding[0]))
+    counts = _window_counts(x.shape[2:], kernel, dilation, stride)
     if min(counts) < 1:
         raise RuntimeError(
             f"Given input with spatial size ({', '.join(map(str, input.shape[-2:]))}), "
@@ -90,7 +99,15 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
             f"padding=({', '.join(map(str, padding))}), calculated shape of the "
             f"array of sliding blocks as ({', '.join(map(str, counts))}), but its components must be at least one."
         )
-    places = places.to(input.device)
+    if not (x.requires_grad and rgrad.is_grad_enabled()):
+        # The windows are a view, whose derivative would add element by element.
+        windows = x
+        for dim in (0, 1):
+            reach = dilation[dim] * (kernel[dim] - 1) + 1
+            windows = windows.unfold(2 + dim, reach, stride[dim])[..., :: dilation[dim]]
+        columns = windows.permute(0, 1, 4, 5, 2, 3).reshape(x.size(0), x.size(1) * math.prod(kernel), math.prod(counts))
+        return columns if batched else columns.squeeze(0)
+    places = _window_places(x.shape[2:], kernel, dilation, stride)[0].to(input.device)
     columns = x.flatten(2).index_select(2, places.flatten())
     columns = columns.view(x.size(0), x.size(1) * places.size(0), places.size(1))
     return columns if batched else columns.squeeze(0)

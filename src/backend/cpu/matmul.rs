@@ -242,12 +242,15 @@ fn product<T: GemmElem>(
     c: &mut [T],
     store: Store<T>,
 ) {
-    let c = ViewMut::new(c, m, n);
+    let mut c = ViewMut::new(c, m, n);
     if m == 0 || n == 0 {
         return;
     }
     if k == 0 {
         return without_depth(c, &store);
+    }
+    if (m, n) == (1, 1) && k >= row::LONG && a.cs == 1 && b.rs == 1 {
+        return store.put(&mut c, 0, 0, row::dot(&a.data[..k], &b.data[..k]));
     }
     if m <= THIN && b.rs == 1 && k >= THIN_DEPTH {
         thin(kernels, k, a, b.transposed(), c, &store);

@@ -1,4 +1,4 @@
-//! Products of one row with a matrix whose rows are contiguous: sums of scaled rows.
+//! Products of one row: with a matrix whose rows are contiguous, as sums of scaled rows; with one long column, in runs.
 
 use super::TASK;
 use crate::backend::cpu::microkernel::{GemmElem, Store, View, ViewMut};
@@ -49,10 +49,67 @@ multiversion! {
     }
 }
 
+/// Elements of a dot product that are summed on their own, and how many such runs are a task.
+const RUN: usize = 1 << 12;
+const RUNS: usize = 8;
+/// Vectors of at least so many elements are divided.
+pub(super) const LONG: usize = 2 * RUN;
+
+/// The product of two long vectors.
+pub(super) fn dot<T: GemmElem>(x: &[T], y: &[T]) -> T {
+    let mut sums = vec![T::ZERO; x.len().div_ceil(RUN)];
+    for_chunks_mut(&mut sums, RUNS, |task, sums| {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let first = (task * RUNS + i) * RUN;
+            let run = first..x.len().min(first + RUN);
+            *sum = dot_run(&x[run.clone()], &y[run]);
+        }
+    });
+    T::of(sums.iter().map(|s| s.to_f64()).sum())
+}
+
+multiversion! {
+    fn dot_run[T: Real](x: &[T], y: &[T]) -> T {
+        const LANES: usize = 32;
+        let (xs, ys) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+        let mut sums = [T::ZERO; LANES];
+        for (x, y) in xs.0.iter().zip(ys.0) {
+            for l in 0..LANES {
+                sums[l] += x[l] * y[l];
+            }
+        }
+        let rest: T = xs.1.iter().zip(ys.1).map(|(&x, &y)| x * y).sum();
+        let mut width = LANES / 2;
+        while width > 0 {
+            for l in 0..width {
+                sums[l] = sums[l] + sums[l + width];
+            }
+            width /= 2;
+        }
+        sums[0] + rest
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::backend::cpu::matmul::{Bias, Epilogue, MatRef, gemm};
     use crate::backend::cpu::simd::{Isa, best_isa, force_isa};
+
+    #[test]
+    fn long_vectors_have_the_product_of_their_elements_on_every_instruction_set() {
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512] {
+            force_isa(isa);
+            for k in [super::LONG, 70_001, 300_003] {
+                let x: Vec<f32> = (0..k).map(|i| (i % 7) as f32 - 3.0).collect();
+                let y: Vec<f32> = (0..k).map(|i| (i % 5) as f32 - 2.0).collect();
+                let expected: f32 = x.iter().zip(&y).map(|(x, y)| x * y).sum();
+                let mut c = [f32::NAN];
+                gemm(1, 1, k, MatRef::row_major(&x, k), MatRef::row_major(&y, 1), &mut c, Epilogue::default());
+                assert_eq!(c, [expected], "{isa:?} {k}");
+            }
+        }
+        force_isa(best_isa());
+    }
 
     #[test]
     fn a_row_times_a_matrix_is_the_sum_of_its_scaled_rows_on_every_instruction_set() {

@@ -41,6 +41,12 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
             "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
+    if min(pad) >= 0 and any(pad) and 0 not in input.shape:
+        try:
+            return _nn.pad_edges(input, pad, mode)
+        except RuntimeError:
+            # The checks that follow say which dimension is too small for this padding.
+            pass
     _check_sizes(input, pad, mode)
     for place in range(spatial):
         _check_reach(input, input.dim() - 1 - place, pad[2 * place], pad[2 * place + 1], mode)

@@ -16,29 +16,23 @@ const LN_2: Dd = Dd { hi: std::f64::consts::LN_2, lo: double::LN2_REST };
 /// Odd functions with slope 1 at zero return arguments below this unchanged.
 const TINY: f64 = 7.450580596923828e-9; // 2^-27
 
-/// Evaluates the polynomial with coefficients `c`, in ascending order.
+/// Evaluates the polynomial with coefficients `c`, in ascending order: four at a time, since a processor waits for each step of a
+/// chain of products and sums (Estrin: Organization of computer systems, 1960).
 #[inline(always)]
 pub(super) fn poly<L: Lanes<Number = f64>, const N: usize>(x: L, c: [f64; N]) -> L {
-    let mut s = L::of(c[N - 1]);
-    let mut i = N - 1;
-    while i > 0 {
-        i -= 1;
-        s = s * x + L::of(c[i]);
+    let z = x * x;
+    let pair = |i: usize| if i + 1 < N { L::of(c[i]) + L::of(c[i + 1]) * x } else { L::of(c[i]) };
+    let four = |i: usize| if i + 2 < N { pair(i) + pair(i + 2) * z } else { pair(i) };
+    let mut i = (N - 1) / 4 * 4;
+    let mut s = four(i);
+    if i > 0 {
+        let w = z * z;
+        while i > 0 {
+            i -= 4;
+            s = s * w + four(i);
+        }
     }
     s
-}
-
-/// As [`poly`], in two shorter dependency chains.
-#[inline(always)]
-pub(super) fn poly_in_halves<const N: usize>(x: f64, c: [f64; N]) -> f64 {
-    let z = x * x;
-    let (mut high, mut low) = (c[N - 1], c[N - 2]);
-    let mut i = N - 2;
-    while i > 0 {
-        i -= 1;
-        (high, low) = (low, high * z + c[i]);
-    }
-    high * x + low
 }
 
 /// A constant.

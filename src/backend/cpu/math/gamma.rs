@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_1_PI, PI};
 
-use super::double::{log_f64, log1p_f64, nearest, poly, poly_in_halves};
+use super::double::{log_f64, log1p_f64, nearest, poly};
 use super::single::{log_mid, sin_pi};
 use super::trig::{cos_f64, sin_f64};
 use crate::formula::coefficients::double;
@@ -106,9 +106,9 @@ fn counterpart(x: f64) -> Counterpart {
 /// log Γ(t) for t >= 1.
 #[inline(always)]
 fn lgamma_mid(t: f64) -> f64 {
-    let near = (t - 1.0) * (t - 2.0) * poly_in_halves(t - 1.75, double::MID_LGAMMA_NEAR);
+    let near = (t - 1.0) * (t - 2.0) * poly(t - 1.75, double::MID_LGAMMA_NEAR);
     let u = 1.0 / t;
-    let rest = double::HALF_LOG_TAU + u * poly_in_halves(u * u, double::MID_LGAMMA_FAR);
+    let rest = double::HALF_LOG_TAU + u * poly(u * u, double::MID_LGAMMA_FAR);
     let far = (t - 0.5) * (log_mid(t) - 1.0) + rest;
     if t < 2.5 { near } else { far }
 }
@@ -131,10 +131,10 @@ pub fn lgamma_f32(x: f32) -> f32 {
 /// The derivative of log Γ(t) for t >= 1.
 #[inline(always)]
 fn digamma_mid(t: f64) -> f64 {
-    let near = (t - double::DIGAMMA_ZERO) * poly_in_halves(t - 1.5, double::MID_DIGAMMA_NEAR);
+    let near = (t - double::DIGAMMA_ZERO) * poly(t - 1.5, double::MID_DIGAMMA_NEAR);
     let u = 1.0 / t;
     let z = u * u;
-    let far = log_mid(t) - (0.5 * u + z * poly_in_halves(z, double::MID_DIGAMMA_FAR));
+    let far = log_mid(t) - (0.5 * u + z * poly(z, double::MID_DIGAMMA_FAR));
     let far = if t < f64::INFINITY { far } else { t };
     if t < 2.0 { near } else { far }
 }

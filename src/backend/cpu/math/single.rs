@@ -4,8 +4,7 @@
 use std::f64::consts::{FRAC_PI_2, PI};
 
 use super::double::{
-    at_least, at_most, integer_bits, log_ends, nearest, poly, poly_in_halves, pow_ends, pow2,
-    reduce_log_of_normal,
+    at_least, at_most, integer_bits, log_ends, nearest, poly, pow_ends, pow2, reduce_log_of_normal,
 };
 use super::lanes::{Lanes, Lanes32};
 use super::trig::angle;
@@ -23,14 +22,20 @@ fn c<L: Lanes<Number = f32>>(v: f32) -> L {
     L::of(v)
 }
 
-/// Evaluates the polynomial with coefficients `c`, in ascending order.
+/// As [`poly`], in float32.
 #[inline(always)]
 fn poly32<L: Lanes<Number = f32>, const N: usize>(x: L, c: [f32; N]) -> L {
-    let mut s = L::of(c[N - 1]);
-    let mut i = N - 1;
-    while i > 0 {
-        i -= 1;
-        s = s * x + L::of(c[i]);
+    let z = x * x;
+    let pair = |i: usize| if i + 1 < N { L::of(c[i]) + L::of(c[i + 1]) * x } else { L::of(c[i]) };
+    let four = |i: usize| if i + 2 < N { pair(i) + pair(i + 2) * z } else { pair(i) };
+    let mut i = (N - 1) / 4 * 4;
+    let mut s = four(i);
+    if i > 0 {
+        let w = z * z;
+        while i > 0 {
+            i -= 4;
+            s = s * w + four(i);
+        }
     }
     s
 }
@@ -226,7 +231,7 @@ fn log_parts_mid(x: f64) -> (f64, f64) {
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    let p = poly_in_halves(z, double::MID_LOG);
+    let p = poly(z, double::MID_LOG);
     (k, 2.0 * s + s * z * p)
 }
 
@@ -355,7 +360,7 @@ fn arc(a: f64) -> (bool, f64) {
     let far = a > 0.5;
     let z = if far { (1.0 - a) * 0.5 } else { a * a };
     let s = if far { z.sqrt() } else { a };
-    (far, s + s * z * poly_in_halves(z, double::MID_ASIN))
+    (far, s + s * z * poly(z, double::MID_ASIN))
 }
 
 #[inline(always)]
@@ -420,7 +425,7 @@ pub fn erfinv_f32(x: f32) -> f32 {
     for (c, n) in c.iter_mut().zip(double::MID_ERFINV_NEAR) {
         *c = if near { n } else { *c };
     }
-    let v = x * poly_in_halves(if near { w } else { w.sqrt() }, c);
+    let v = x * poly(if near { w } else { w.sqrt() }, c);
     let v = if x.abs() == 1.0 { x * f64::INFINITY } else { v };
     (if x.abs() <= 1.0 { v } else { f64::NAN }) as f32
 }

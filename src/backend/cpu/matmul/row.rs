@@ -82,7 +82,7 @@ multiversion! {
         let mut width = LANES / 2;
         while width > 0 {
             for l in 0..width {
-                sums[l] = sums[l] + sums[l + width];
+                sums[l] += sums[l + width];
             }
             width /= 2;
         }
@@ -104,7 +104,15 @@ mod tests {
                 let y: Vec<f32> = (0..k).map(|i| (i % 5) as f32 - 2.0).collect();
                 let expected: f32 = x.iter().zip(&y).map(|(x, y)| x * y).sum();
                 let mut c = [f32::NAN];
-                gemm(1, 1, k, MatRef::row_major(&x, k), MatRef::row_major(&y, 1), &mut c, Epilogue::default());
+                gemm(
+                    1,
+                    1,
+                    k,
+                    MatRef::row_major(&x, k),
+                    MatRef::row_major(&y, 1),
+                    &mut c,
+                    Epilogue::default(),
+                );
                 assert_eq!(c, [expected], "{isa:?} {k}");
             }
         }

@@ -339,7 +339,7 @@ pub trait Element: Pod + Send + Sync + PartialEq + PartialOrd + fmt::Debug + 'st
     fn to_i64(self) -> i64;
     fn from_i64(v: i64) -> Self;
 
-    /// As [`Element::from_f64`] of the same number, in fewer steps.
+    /// The result of [`Element::from_f64`] for the same number.
     #[inline(always)]
     fn from_f32(v: f32) -> Self {
         Self::from_f64(v as f64)
@@ -393,26 +393,20 @@ fn trunc_i32(v: f64) -> i32 {
     if (v > -2147483649.0) & (v < 2147483648.0) { whole } else { i32::MIN }
 }
 
-/// As [`trunc_i32`]. The low eight bits are also those of [`trunc_i64`], since numbers beyond the bounds are multiples of 256.
-#[inline(always)]
-fn trunc_f32(v: f32) -> i32 {
-    trunc_i32(v as f64)
-}
-
 macro_rules! int_element {
-    ($($t:ident $d:ident $trunc:ident $trunc_f32:expr;)*) => { $(impl Element for $t {
+    ($($t:ident $d:ident $trunc:ident $(from_f32 $narrow:ident)?;)*) => { $(impl Element for $t {
         const DTYPE: DType = DType::$d;
         #[inline(always)] fn to_f64(self) -> f64 { self as f64 }
         #[inline(always)] fn from_f64(v: f64) -> Self { $trunc(v) as $t }
-        #[inline(always)] fn from_f32(v: f32) -> Self { ($trunc_f32)(v) as $t }
+        $(#[inline(always)] fn from_f32(v: f32) -> Self { $narrow(v as f64) as $t })?
         #[inline(always)] fn to_i64(self) -> i64 { self as i64 }
         #[inline(always)] fn from_i64(v: i64) -> Self { v as $t }
     })* };
 }
+// The low eight bits of a float32 number are the same by both: numbers beyond 32 bits are multiples of 256.
 int_element! {
-    u8 U8 trunc_i64 trunc_f32; i8 I8 trunc_i32 trunc_f32; i16 I16 trunc_i32 trunc_f32; i32 I32 trunc_i32 trunc_f32;
-    i64 I64 trunc_i64 |v| trunc_i64(v as f64); u16 U16 trunc_i64 |v| trunc_i64(v as f64);
-    u32 U32 trunc_i64 |v| trunc_i64(v as f64);
+    u8 U8 trunc_i64 from_f32 trunc_i32; i8 I8 trunc_i32; i16 I16 trunc_i32; i32 I32 trunc_i32; i64 I64 trunc_i64;
+    u16 U16 trunc_i64; u32 U32 trunc_i64;
 }
 
 /// An `i64` stands for its 64 bits.
@@ -734,6 +728,16 @@ mod tests {
         assert!(Scalar::Float(1e39).overflows(F32) && !Scalar::Float(f64::INFINITY).overflows(F32));
         assert!(!Scalar::Float(1e300).overflows(Bool) && !Scalar::Int(i64::MIN).overflows(I64));
         assert_eq!(Scalar::Int(-1).wrapped(U8), Scalar::Int(255));
+    }
+
+    #[test]
+    fn conversions_of_float32_are_those_of_the_same_float64_and_truncate() {
+        for bits in (0..=u32::MAX).step_by(65_521) {
+            let v = f32::from_bits(bits);
+            assert_eq!(u8::from_f32(v), u8::from_f64(v as f64), "{v}");
+            let within = v > -2147483649.0 && v < 2147483648.0;
+            assert_eq!(i32::from_f32(v), if within { v as i32 } else { i32::MIN }, "{v}");
+        }
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl ArrayStruct {
     }
 }
 
-/// As [`share_array`], for arrays of NumPy's own class with a dtype that tensors have: it takes a fifth of the time.
+/// As [`share_array`], for arrays of NumPy's own class with a dtype that tensors have, without the dictionary of the array interface. None for others.
 fn share_ndarray(array: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     let py = array.py();
     if !NDARRAY.get(py).is_some_and(|class| array.is_exact_instance(class.bind(py))) {

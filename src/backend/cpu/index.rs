@@ -209,21 +209,16 @@ fn scatter_with<T: Element>(cells: &Cells, l: &HostGrid, values: &[T], f: impl F
     if values.is_empty() {
         return;
     }
-    if width == 1 && blocks.len() == 1 {
-        for (&new, &i) in values.iter().zip(l.offsets) {
-            cells.update((blocks[0] + i as isize) as usize, |old| f(old, new));
-        }
-        return;
+    if width == 1 {
+        let line = |b: usize| {
+            for (&new, &i) in values[b * n..(b + 1) * n].iter().zip(l.offsets) {
+                cells.update((blocks[b] + i as isize) as usize, |old| f(old, new));
+            }
+        };
+        return parallel_for(blocks.len(), (GRAIN / n).max(1), |r| r.for_each(line));
     }
     let block = |b: usize, targets: Range<i64>| {
         let values = &values[b * n * width..(b + 1) * n * width];
-        if width == 1 {
-            let base = blocks[b];
-            for (&new, &i) in values.iter().zip(l.offsets) {
-                cells.update((base + i as isize) as usize, |old| f(old, new));
-            }
-            return;
-        }
         for (row, &i) in values.chunks_exact(width).zip(l.offsets) {
             if targets.contains(&i) {
                 for (part, &start) in row.chunks_exact(runs.length).zip(&runs.starts) {

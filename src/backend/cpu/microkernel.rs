@@ -266,9 +266,9 @@ impl<T: Real> Kernels<T> {
     }
 }
 
-// Note [Loads without masks] A masked load takes several times as long as a plain one on some processors of AMD, so the
-// loops over the depth have none where a row of B goes on after the last column. What is read there belongs to B or to
-// the padding of its panel; the lanes are computed with, and not stored.
+// Note [Loads without masks] Some AMD processors execute masked loads slowly (docs/design/0006-kernels.md). So a kernel loads
+// whole vectors wherever the slice of B is long enough: the lanes after the last column read the following columns of B, or the
+// padding of its panel, and their sums are not stored.
 
 /// With strides that are known, the addresses of the elements of A are offsets from one pointer. Otherwise each is computed
 /// from that before, and where a tile has few vectors that takes as long as the products.

@@ -43,7 +43,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 }
 
 /// A divisor of numbers below 2^32: their quotients are the high halves of products with 2^64 / divisor, rounded up (Lemire,
-/// Kaser and Kurz, "Faster remainder by direct computation", 2019). A division of 64 bits would take ten times as long.
+/// Kaser and Kurz, "Faster remainder by direct computation", 2019).
 #[derive(Clone, Copy)]
 struct Divisor {
     by: u64,

@@ -1,7 +1,7 @@
 //! float64: exponentials, logarithms and functions based on them.
 
 use super::dd::{Dd, fast_two_sum, split, two_prod, two_sum};
-use super::lanes::Lanes;
+use super::lanes::{Lanes, poly};
 use crate::formula::coefficients::double;
 
 /// Adding this to |x| < 2^51 rounds x to an integer, held in the low bits of the sum.
@@ -15,25 +15,6 @@ const LOG10_2: Dd = Dd { hi: std::f64::consts::LOG10_2, lo: double::LOG10_2_REST
 const LN_2: Dd = Dd { hi: std::f64::consts::LN_2, lo: double::LN2_REST };
 /// Odd functions with slope 1 at zero return arguments below this unchanged.
 const TINY: f64 = 7.450580596923828e-9; // 2^-27
-
-/// Evaluates the polynomial with coefficients `c`, in ascending order: four at a time, since a processor waits for each step of a
-/// chain of products and sums (Estrin: Organization of computer systems, 1960).
-#[inline(always)]
-pub(super) fn poly<L: Lanes<Number = f64>, const N: usize>(x: L, c: [f64; N]) -> L {
-    let z = x * x;
-    let pair = |i: usize| if i + 1 < N { L::of(c[i]) + L::of(c[i + 1]) * x } else { L::of(c[i]) };
-    let four = |i: usize| if i + 2 < N { pair(i) + pair(i + 2) * z } else { pair(i) };
-    let mut i = (N - 1) / 4 * 4;
-    let mut s = four(i);
-    if i > 0 {
-        let w = z * z;
-        while i > 0 {
-            i -= 4;
-            s = s * w + four(i);
-        }
-    }
-    s
-}
 
 /// A constant.
 #[inline(always)]

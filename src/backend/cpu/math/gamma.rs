@@ -2,7 +2,8 @@
 
 use std::f64::consts::{FRAC_1_PI, PI};
 
-use super::double::{log_f64, log1p_f64, nearest, poly};
+use super::double::{log_f64, log1p_f64, nearest};
+use super::lanes::poly;
 use super::single::{log_mid, sin_pi};
 use super::trig::{cos_f64, sin_f64};
 use crate::formula::coefficients::double;

@@ -42,6 +42,25 @@ pub trait Lanes:
     }
 }
 
+/// Evaluates the polynomial with coefficients `c`, in ascending order: four at a time, since each step of a chain of products
+/// and sums waits for the one before (Estrin: Organization of computer systems, 1960).
+#[inline(always)]
+pub(super) fn poly<L: Lanes, const N: usize>(x: L, c: [L::Number; N]) -> L {
+    let z = x * x;
+    let pair = |i: usize| if i + 1 < N { L::of(c[i]) + L::of(c[i + 1]) * x } else { L::of(c[i]) };
+    let four = |i: usize| if i + 2 < N { pair(i) + pair(i + 2) * z } else { pair(i) };
+    let mut i = (N - 1) / 4 * 4;
+    let mut s = four(i);
+    if i > 0 {
+        let w = z * z;
+        while i > 0 {
+            i -= 4;
+            s = s * w + four(i);
+        }
+    }
+    s
+}
+
 /// float32 only: AVX2 has neither the shift nor the conversion for 64 bits.
 pub trait Lanes32: Lanes<Number = f32> {
     /// The bits shifted right, filled with the sign.

@@ -4,9 +4,9 @@
 use std::f64::consts::{FRAC_PI_2, PI};
 
 use super::double::{
-    at_least, at_most, integer_bits, log_ends, nearest, poly, pow_ends, pow2, reduce_log_of_normal,
+    at_least, at_most, integer_bits, log_ends, nearest, pow_ends, pow2, reduce_log_of_normal,
 };
-use super::lanes::{Lanes, Lanes32};
+use super::lanes::{Lanes, Lanes32, poly};
 use super::trig::angle;
 use crate::formula::coefficients::{double, single};
 
@@ -20,24 +20,6 @@ const LN2_LO: f32 = single::LN2_LO;
 #[inline(always)]
 fn c<L: Lanes<Number = f32>>(v: f32) -> L {
     L::of(v)
-}
-
-/// As [`poly`], in float32.
-#[inline(always)]
-fn poly32<L: Lanes<Number = f32>, const N: usize>(x: L, c: [f32; N]) -> L {
-    let z = x * x;
-    let pair = |i: usize| if i + 1 < N { L::of(c[i]) + L::of(c[i + 1]) * x } else { L::of(c[i]) };
-    let four = |i: usize| if i + 2 < N { pair(i) + pair(i + 2) * z } else { pair(i) };
-    let mut i = (N - 1) / 4 * 4;
-    let mut s = four(i);
-    if i > 0 {
-        let w = z * z;
-        while i > 0 {
-            i -= 4;
-            s = s * w + four(i);
-        }
-    }
-    s
 }
 
 /// Clamps `x`; NaN stays NaN.
@@ -70,7 +52,7 @@ fn scale32<L: Lanes<Number = f32>>(x: L, n: L) -> L {
 /// e^r = 1 + r + tail for |r| <= ln 2 / 2.
 #[inline(always)]
 fn exp_tail<L: Lanes<Number = f32>>(r: L) -> L {
-    r * r * poly32(r, single::EXP)
+    r * r * poly(r, single::EXP)
 }
 
 #[inline(always)]
@@ -119,7 +101,7 @@ fn reduce_log32<L: Lanes32>(x: L) -> (L, L) {
 #[inline(always)]
 fn log_of_reduced<L: Lanes<Number = f32>>(k: L, f: L) -> L {
     let h = c::<L>(0.5) * f * f;
-    let p = poly32(f, single::LOG);
+    let p = poly(f, single::LOG);
     k * c(LN2_HI) + (f - (h - (f * f * f * p + k * c(LN2_LO))))
 }
 
@@ -181,7 +163,7 @@ pub fn erf_f32<L: Lanes<Number = f32>>(x: L) -> L {
     // erfc(4) is below one ulp of 1.
     let a = x.abs().at_most(c(4.0));
     let z = a * a;
-    let near = a + a * poly32(z, single::ERF_NEAR);
+    let near = a + a * poly(z, single::ERF_NEAR);
     let y = y0 * a + z * ((y1 + y2 * a) + z * ((y3 + y4 * a) + y5 * z));
     // 2^y = 2^n·2^r: the low bits of the rounded sum are n, which is added to the exponent.
     let n = y + c(ROUND);

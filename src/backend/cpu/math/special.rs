@@ -1,7 +1,8 @@
 //! float64: the error function, its complement and its inverse.
 
 use super::dd::{fast_two_sum, two_prod, two_sum};
-use super::double::{at_least, at_most, exp_f64, exp_parts, log_f64, poly, scale};
+use super::double::{at_least, at_most, exp_f64, exp_parts, log_f64, scale};
+use super::lanes::poly;
 use crate::formula::coefficients::double;
 
 /// (erf x - x) / x from x², for |x| <= 1/2.

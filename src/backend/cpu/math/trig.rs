@@ -1,7 +1,8 @@
 //! float64: trigonometric functions and their inverses.
 
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
-use super::double::{integer_bits, nearest, poly};
+use super::double::{integer_bits, nearest};
+use super::lanes::poly;
 use crate::formula::coefficients::double;
 
 const PI: Dd = Dd { hi: std::f64::consts::PI, lo: double::PI_REST };

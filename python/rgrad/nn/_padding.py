@@ -1,4 +1,4 @@
-"""Padding by the core; where a dimension is cropped, elements of the input are gathered."""
+"""Padding by the core; where a dimension is cropped or empty, elements of the input are gathered."""
 
 from __future__ import annotations
 
@@ -41,17 +41,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
             "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
-    if min(pad) >= 0 and any(pad) and 0 not in input.shape:
-        try:
-            return _nn.pad_edges(input, pad, mode)
-        except RuntimeError:
-            # The checks that follow say which dimension is too small for this padding.
-            pass
-    _check_sizes(input, pad, mode)
-    for place in range(spatial):
-        _check_reach(input, input.dim() - 1 - place, pad[2 * place], pad[2 * place + 1], mode)
-    if any(pad) and min(pad) >= 0:
+    if any(pad) and min(pad) >= 0 and 0 not in input.shape:
         return _nn.pad_edges(input, pad, mode)
+    _check_sizes(input, pad, mode)
     # With the channels moved to the end, result and gradient have the input's order in memory.
     moved = mode != "circular" and is_channels_last(input)
     result = input.movedim(1, -1) if moved else input
@@ -60,6 +52,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     for place in range(spatial):
         dim = input.dim() - 1 - place
         before, after = pad[2 * place], pad[2 * place + 1]
+        _check_reach(input, dim, before, after, mode)
         # The channels are the last dimension now, and what followed them is one place earlier.
         at = dim if not moved or dim == 0 else input.dim() - 1 if dim == 1 else dim - 1
         result = _pad_dimension(result, at, before, after, mode)

@@ -27,6 +27,7 @@ use crate::dtype::{Element, Real};
 
 pub use crate::backend::cpu::microkernel::GemmElem;
 pub(super) use panels::{pack_panels, product_of_panels, product_of_tiles};
+pub(super) use row::product as product_of_row;
 
 mod panels;
 mod row;

@@ -4,7 +4,7 @@
 use std::f64::consts::LN_2;
 
 use super::{Number, Problem, SCRATCH, TASK, take};
-use crate::backend::cpu::matmul::with_scratch;
+use crate::backend::cpu::matmul::{product_of_row, with_scratch};
 use crate::backend::cpu::microkernel::{DOT_ROWS, Store, View as Matrix, ViewMut};
 use crate::backend::cpu::parallel::parallel_for;
 use crate::backend::cpu::simd::IsaDispatch;
@@ -42,27 +42,6 @@ multiversion! { version = IsaDispatch::worth::<T>();
             sum += *score;
         }
         (top, sum)
-    }
-}
-
-multiversion! { version = IsaDispatch::worth::<T>();
-    /// The sum of rows that are `stride` apart, each times its weight, for at most [`LANES`] columns.
-    fn weigh_rows[T: Number](weights: &[T], rows: &[T], stride: usize, out: &mut [T]) {
-        let mut sums = [T::ZERO; LANES];
-        if out.len() == LANES {
-            for (i, &weight) in weights.iter().enumerate() {
-                let row = &rows[i * stride..][..LANES];
-                for j in 0..LANES {
-                    sums[j] += weight * row[j];
-                }
-            }
-        } else {
-            for (i, &weight) in weights.iter().enumerate() {
-                let row = &rows[i * stride..];
-                sums.iter_mut().zip(row).take(out.len()).for_each(|(sum, &x)| *sum += weight * x);
-            }
-        }
-        out.copy_from_slice(&sums[..out.len()]);
     }
 }
 
@@ -118,22 +97,18 @@ impl<T: Number> Problem<'_, T> {
                 *log = if blind { top } else { (top + sum.m_log2()) * T::of(LN_2) };
             }
             let values = self.value.rows(shared, 0);
-            if queries > 1 {
+            let weights = Matrix { data: &*scores, rs: keys, cs: 1 };
+            let store = Store { alpha: T::ONE, beta: T::ZERO, row: None, col: None, relu: false };
+            let mut c = ViewMut::new(out, queries, width);
+            if queries == 1 {
+                product_of_row(keys, weights, values, c, &store);
+            } else {
                 // A tile reads the values once for all queries.
-                let weights = Matrix { data: &*scores, rs: keys, cs: 1 };
-                let store = Store { alpha: T::ONE, beta: T::ZERO, row: None, col: None, relu: false };
-                let mut c = ViewMut::new(out, queries, width);
                 for column in (0..width).step_by(kernels.nr) {
                     let cols = kernels.nr.min(width - column);
                     let c = &mut c.part(0, column, queries, cols);
                     kernels.tile(keys, weights, values.from(0, column), c, &store);
                 }
-            } else {
-                let (blocks, rest) = out.as_chunks_mut::<LANES>();
-                for (block, out) in blocks.iter_mut().enumerate() {
-                    weigh_rows(scores, &values.data[block * LANES..], values.rs, out);
-                }
-                weigh_rows(scores, &values.data[width - rest.len()..], values.rs, rest);
             }
             for (query, row) in out.chunks_exact_mut(width.max(1)).enumerate() {
                 row.iter_mut().for_each(|x| *x = *x * factors[query]);

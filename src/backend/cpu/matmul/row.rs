@@ -15,7 +15,7 @@ const ROWS: usize = 4;
 
 /// The product of the row `a`, of `k` elements, with `b`. A tile of the general case would have one row: two vectors of
 /// sums, each of which waits for the addition before.
-pub(super) fn product<T: GemmElem>(k: usize, a: View<T>, b: View<T>, c: ViewMut<T>, store: &Store<T>) {
+pub fn product<T: GemmElem>(k: usize, a: View<T>, b: View<T>, c: ViewMut<T>, store: &Store<T>) {
     let columns = (TASK / k).next_multiple_of(LEAST).clamp(LEAST, COLUMNS);
     let mut tasks = c.columns(columns);
     for_chunks_mut(&mut tasks, 1, |t, tasks| {

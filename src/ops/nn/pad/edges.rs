@@ -106,6 +106,11 @@ impl Edges {
                 _ => size,
             };
             ensure!(
+                mode != Mode::Circular || most <= reach,
+                Runtime,
+                "Padding value causes wrapping around more than once."
+            );
+            ensure!(
                 most <= reach,
                 Runtime,
                 "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding \

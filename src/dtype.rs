@@ -680,10 +680,12 @@ pub trait Real:
     fn sqrt(self) -> Self;
     fn abs(self) -> Self;
     fn is_nan(self) -> bool;
+    /// An integer from 0 to 2²² as such: from the low bits of its sum with a number whose last bit is 1.
+    fn integer_bits(self) -> i32;
 }
 
 macro_rules! real {
-    ($($t:ident)*) => { $(impl Real for $t {
+    ($($t:ident $digits:literal)*) => { $(impl Real for $t {
         const ZERO: Self = 0.0;
         const ONE: Self = 1.0;
         const INFINITY: Self = $t::INFINITY;
@@ -692,9 +694,12 @@ macro_rules! real {
         #[inline(always)] fn sqrt(self) -> Self { $t::sqrt(self) }
         #[inline(always)] fn abs(self) -> Self { $t::abs(self) }
         #[inline(always)] fn is_nan(self) -> bool { $t::is_nan(self) }
+        #[inline(always)] fn integer_bits(self) -> i32 {
+            (self + (1u64 << $digits) as $t).to_bits() as i32 & 0x7f_ffff
+        }
     })* };
 }
-real!(f32 f64);
+real!(f32 23 f64 52);
 
 #[cfg(test)]
 mod tests {

@@ -2576,6 +2576,12 @@ def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1
     """`beta * input + alpha * batch1 @ batch2` for each matrix of a batch. In place."""
 def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _Number = 0) -> Tensor:
     """Adds elements of one value around `input`, the last dimension first; negative numbers crop."""
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """The values of images, (N, C, H, W) or (N, C, D, H, W), at positions between -1 and 1, (N, ..., 2) or (N, ..., 3) with the last dimension of the image first. Interpolation: 0 is linear, 1 nearest, 2 cubic; padding: 0 is zeros, 1 border, 2 reflection."""
+def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """The values of images, (N, C, H, W) or (N, C, D, H, W), at positions between -1 and 1, (N, ..., 2) or (N, ..., 3) with the last dimension of the image first. Interpolation: 0 is linear, 1 nearest, 2 cubic; padding: 0 is zeros, 1 border, 2 reflection."""
+def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """The values of images, (N, C, H, W) or (N, C, D, H, W), at positions between -1 and 1, (N, ..., 2) or (N, ..., 3) with the last dimension of the image first. Interpolation: 0 is linear, 1 nearest, 2 cubic; padding: 0 is zeros, 1 border, 2 reflection."""
 def layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05) -> Tensor:
     """Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements."""
 def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05) -> Tensor:

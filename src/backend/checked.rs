@@ -26,6 +26,7 @@ use super::attention::Attention;
 use super::conv::{ConvShape, Product};
 use super::cpu::Cpu;
 use super::cpu::pointwise::SMALL_NUMEL;
+use super::ctc::Sequences;
 use super::factor::Factor;
 use super::group::{Fusion, Group as Fused};
 use super::index::{Combine, Found, IndexGrid, Pick};
@@ -38,6 +39,7 @@ use super::pointwise::{Operand, Primitives, Program};
 use super::random::{Draw, Philox};
 use super::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use super::reduce::{Fold, ReduceDims, ReduceOp};
+use super::sampling::Sampling;
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
 use super::sort::{Interpolation, QuantileRanks, Statistic};
@@ -362,6 +364,24 @@ impl Backend for Checked {
         fn resample_adjoint(map: &SpatialLinearMap, g: View, out: View) -> Result<()> = [
             dense(g).of(out.dtype), chosen(map, g),
             result(out).count(g.layout.numel() / planes(map).1.max(1) * planes(map).0),
+        ];
+        fn ctc(s: &Sequences, log_probs: View, labels: View, losses: View, alpha: View) -> Result<bool> = [
+            dense(log_probs), dense(labels).of(DType::I64), result(losses).of(log_probs.dtype).count(s.count()),
+            result(alpha).of(log_probs.dtype),
+        ];
+        fn ctc_backward(s: &Sequences, grad: View, inputs: [View; 4], zero_infinity: bool, out: View) -> Result<bool> = [
+            dense(grad).of(out.dtype).count(s.count()), dense(inputs[0]).of(out.dtype).count(out.layout.numel()),
+            dense(inputs[1]).of(DType::I64), dense(inputs[2]).of(out.dtype).count(s.count()), dense(inputs[3]).of(out.dtype),
+            result(out),
+        ];
+        fn sample(how: Sampling, images: View, grid: View, out: View) -> Result<bool> =
+            [dense(images).of(out.dtype), dense(grid).of(out.dtype), result(out)];
+        fn sample_backward(
+            how: Sampling, grad: View, images: View, grid: View, of_images: Option<View>, of_grid: Option<View>,
+        ) -> Result<bool> = [
+            dense(grad), dense(images).of(grad.dtype), dense(grid).of(grad.dtype),
+            of_images.map(|v| result(v).of(grad.dtype).count(images.layout.numel())),
+            of_grid.map(|v| result(v).of(grad.dtype).count(grid.layout.numel())),
         ];
         // Right sides lie in the places of the solutions, beside what is only written.
         fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> =

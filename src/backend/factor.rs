@@ -4,7 +4,7 @@ use super::{View, of, same_device};
 use crate::dtype::DType;
 use crate::error::Result;
 
-/// An operation on square matrices of `n` rows (of any shape for [`Factor::Qr`]) and its results.
+/// An operation on square matrices of `n` rows (of any shape for [`Factor::Lu`] and [`Factor::Qr`]) and its results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Factor {
     /// The solution for `k` right-hand sides, and the position of the first zero pivot, counted from 1. `lenient`
@@ -14,6 +14,8 @@ pub enum Factor {
     Triangular { k: usize, upper: bool, unit: bool },
     /// The determinant, its sign, and the logarithm of its absolute value.
     Determinant,
+    /// L and U of a matrix of `m` rows in its place, and the row, counted from 1, with which each row was exchanged.
+    Lu { m: usize },
     /// The lower triangle, and the order of the first leading minor that is not positive.
     Cholesky,
     /// `q` columns of Q and `r` rows of R, both column-major; the matrix is column-major too, with columns of `m`
@@ -29,6 +31,7 @@ impl Factor {
         match self {
             Factor::Solve { k, .. } | Factor::Triangular { k, .. } => n * k + 1,
             Factor::Determinant => 3,
+            Factor::Lu { m } => m * n + m.min(n),
             Factor::Cholesky => n * n + 1,
             Factor::Qr { m, q, r } => q * m + r * n,
             Factor::Eigh => n + n * n + 1,

@@ -6,6 +6,7 @@
 
 use super::attention::Attention;
 use super::conv::{ConvShape, Product};
+use super::ctc::Sequences;
 use super::factor::Factor;
 use super::group::{Fusion, Group as Fused};
 use super::index::{Combine, Found, IndexGrid, Pick};
@@ -17,6 +18,7 @@ use super::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use super::random::{Draw, Philox};
 use super::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use super::reduce::{self, Fold, ReduceDims, ReduceOp};
+use super::sampling::Sampling;
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
 use super::sort::{Interpolation, QuantileRanks, Statistic};
@@ -341,6 +343,19 @@ pub trait Backend: Sync {
     ) -> Result<bool> {
         Ok(false)
     }
+    fn ctc(&self, _: &Sequences, _probs: View, _labels: View, _losses: View, _alpha: View) -> Result<bool> {
+        Ok(false)
+    }
+    fn ctc_backward(
+        &self,
+        _: &Sequences,
+        _grad: View,
+        _inputs: [View; 4],
+        _zero_infinity: bool,
+        _out: View,
+    ) -> Result<bool> {
+        Ok(false)
+    }
     fn gru(
         &self,
         _: Recurrence,
@@ -382,6 +397,20 @@ pub trait Backend: Sync {
     fn adaptive_max_pool(&self, s: &ResizeShape, x: View, out: View, indices: View) -> Result<()>;
     fn resample(&self, map: &SpatialLinearMap, x: View, out: View) -> Result<()>;
     fn resample_adjoint(&self, map: &SpatialLinearMap, g: View, out: View) -> Result<()>;
+    fn sample(&self, _: Sampling, _images: View, _grid: View, _out: View) -> Result<bool> {
+        Ok(false)
+    }
+    fn sample_backward(
+        &self,
+        _: Sampling,
+        _grad: View,
+        _images: View,
+        _grid: View,
+        _of_images: Option<View>,
+        _of_grid: Option<View>,
+    ) -> Result<bool> {
+        Ok(false)
+    }
     fn factor(&self, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()>;
     fn svd(&self, m: &Matrices, w: View, out: View) -> Result<()>;
 

@@ -9,6 +9,7 @@ mod checked;
 pub mod conv;
 pub mod copy;
 pub mod cpu;
+pub mod ctc;
 #[cfg(feature = "gpu")]
 pub mod custom_kernel;
 pub mod defer;
@@ -31,6 +32,7 @@ pub mod pointwise;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
+pub mod sampling;
 pub mod scan;
 pub mod simd;
 pub mod softmax;

@@ -3,6 +3,7 @@
 mod distance;
 mod einsum;
 mod factor;
+mod lu;
 mod orthogonal;
 mod products;
 mod statistics;
@@ -30,8 +31,8 @@ pub use svd::svd;
 pub use table::{svdvals, tensordot, vector_norm};
 
 pub static OPS: &[Op] = &Op::concat::<
-    { table::OPS.len() + statistics::OPS.len() + factor::OPS.len() + orthogonal::OPS.len() },
->(&[table::OPS, statistics::OPS, factor::OPS, orthogonal::OPS]);
+    { table::OPS.len() + statistics::OPS.len() + factor::OPS.len() + lu::OPS.len() + orthogonal::OPS.len() },
+>(&[table::OPS, statistics::OPS, factor::OPS, lu::OPS, orthogonal::OPS]);
 
 /// The lower (or upper) triangle of each matrix, up to (from) diagonal `k`, with zeros elsewhere.
 fn triangle_impl(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {

@@ -1,6 +1,7 @@
 //! Loss functions. Pointwise losses are pointwise operations with a reduction; the others are in `class`.
 
 mod class;
+pub mod ctc;
 
 use smallvec::smallvec;
 

@@ -58,6 +58,7 @@ static FAMILIES: &[&[Op]] = &[
     join::OPS,
     linalg::OPS,
     loss::OPS,
+    loss::ctc::OPS,
     matmul::OPS,
     nn::OPS,
     norm::OPS,

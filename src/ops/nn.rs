@@ -8,6 +8,7 @@ mod interpolate;
 mod pad;
 mod plane;
 mod recurrent;
+mod sampling;
 
 use super::schema::Op;
 use crate::dtype::DType;
@@ -72,6 +73,7 @@ pub static OPS: &[Op] = &Op::concat::<
             + pad::OPS.len()
             + pad::edges::OPS.len()
             + recurrent::OPS.len()
+            + sampling::OPS.len()
     },
 >(&[
     attention::OPS,
@@ -82,4 +84,5 @@ pub static OPS: &[Op] = &Op::concat::<
     pad::OPS,
     pad::edges::OPS,
     recurrent::OPS,
+    sampling::OPS,
 ]);

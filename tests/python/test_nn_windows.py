@@ -225,7 +225,7 @@ def test_the_functions_that_functional_offers_are_those_that_it_lists():
         name for name, value in vars(F).items() if callable(value) and not name.startswith("_") and name.islower()
     }
     # Helpers of the modules, which programs have no use for.
-    internal = {"lstm_layer", "gru_layer", "bag_sums", "pad_edges", "pad_edges_backward"}
+    internal = {"lstm_layer", "gru_layer", "bag_sums", "pad_edges", "pad_edges_backward", "ctc_losses"}
     assert offered - set(F.__all__) == internal
     assert set(F.__all__) <= offered and list(F.__all__) == sorted(F.__all__)
     namespace: dict[str, object] = {}

@@ -11,11 +11,9 @@ from rgrad import _C
 from rgrad._out import write_exactly
 from rgrad.nn import functional as F
 
-from .layers import grid_sampler
-
 Tensor = _C.Tensor
 
-_grid_sampler_2d_cpu_fallback = grid_sampler
+_grid_sampler_2d_cpu_fallback = _C.grid_sampler
 
 
 def _softmax(input: Tensor, dim: int, half_to_float: bool) -> Tensor:

@@ -354,28 +354,6 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     return F.affine_grid(theta, size, align_corners)
 
 
-def grid_sampler(
-    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
-    """`rgrad.nn.functional.grid_sample`.
-
-    Args:
-        input: (N, C, H, W) or (N, C, D, H, W).
-        grid: places between -1 and 1, (N, ..., 2) or (N, ..., 3).
-        interpolation_mode: 0 is bilinear, 1 nearest, 2 bicubic.
-        padding_mode: 0 is zeros, 1 border, 2 reflection.
-        align_corners: whether -1 and 1 are the centers of the outer pixels.
-    """
-    modes, paddings = list(F.GRID_SAMPLE_INTERPOLATION_MODES), list(F.GRID_SAMPLE_PADDING_MODES)
-    for name, number in (("interpolation_mode", interpolation_mode), ("padding_mode", padding_mode)):
-        if number not in (0, 1, 2):
-            raise RuntimeError(f"grid_sampler(): expected {name} to be 0, 1 or 2, but got {number}")
-    return F.grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
-
-
-grid_sampler_2d = grid_sampler_3d = grid_sampler
-
-
 # Embeddings and activations.
 
 

@@ -154,6 +154,10 @@ def _padding(args: _Args, kwargs: _Kwargs) -> str:
     return "constant_pad_nd.default" if mode == "constant" else "_pad_circular.default"
 
 
+def _sampling(args: _Args, kwargs: _Kwargs) -> str:
+    return f"grid_sampler_{_argument(args, kwargs, 0, 'input').dim() - 2}d.default"
+
+
 # By the names of functions and methods, those without a table entry of their own name as well.
 _CALLS: dict[str, str | _Chooser] = {
     # Products.
@@ -218,6 +222,8 @@ _CALLS: dict[str, str | _Chooser] = {
     "interpolate": _resampling,
     "pad": _padding,
     "pad_edges": _padding,
+    "grid_sampler": _sampling,
+    "ctc_losses": "_ctc_loss.default",
     "cross_entropy": _loss_of_classes,
     "nll_loss": _loss_of_classes,
     "inv": "linalg_inv_ex.default",

@@ -74,14 +74,7 @@ def _eliminate(a: Tensor, pivots: Tensor) -> None:
 
 def _order(pivots: Tensor, rows: int) -> Tensor:
     """The order of rows to which exchanges with the 1-based `pivots` lead, one after another."""
-    order = pivots.new_zeros((*pivots.shape[:-1], rows), dtype=rgrad.int64)
-    order += rgrad.arange(rows, device=pivots.device)
-    for k in range(pivots.size(-1)):
-        other = pivots[..., k : k + 1].long() - 1
-        found = order.gather(-1, other)
-        order.scatter_(-1, other, order[..., k : k + 1].clone())
-        order[..., k : k + 1] = found
-    return order
+    return _C._linalg._row_order(pivots, rows).to(pivots.device)
 
 
 def _permute(A: Tensor, order: Tensor) -> Tensor:
@@ -103,6 +96,11 @@ class _Factor(OfMatrices):
     @staticmethod
     def forward(ctx: Any, A: Tensor) -> Any:
         shape = A.shape
+        if not A.is_cuda:
+            made, pivots = _C._linalg._lu_factor(A.detach(), True)
+            ctx.mark_non_differentiable(pivots)
+            ctx.save_for_backward(made, pivots)
+            return made, pivots
         # Elements of one column stand together, as LAPACK leaves them.
         made = A.detach().mT.contiguous().clone().mT
         pivots = rgrad.zeros(*shape[:-2], min(shape[-2:]), dtype=rgrad.int64, device=A.device)

@@ -285,6 +285,7 @@ lstm_layer = _nn.lstm_layer
 gru_layer = _nn.gru_layer
 bag_sums = _nn.bag_sums
 pad_edges = _nn.pad_edges
+ctc_losses = _nn.ctc_losses
 pad_edges_backward = _nn.pad_edges_backward
 native_channel_shuffle = channel_shuffle
 

@@ -5,11 +5,12 @@ mod products;
 
 use super::parallel::for_chunks_mut;
 use super::{
-    Cpu, attention, choice, conv, copy, fused, index, inspect, interpret, norm, optim, order, pointwise,
-    pool, random, recurrent, reduce, scan, softmax, sort, svd, triangular,
+    Cpu, attention, choice, conv, copy, ctc, fused, index, inspect, interpret, norm, optim, order, pointwise,
+    pool, random, recurrent, reduce, sampling, scan, softmax, sort, svd, triangular,
 };
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
+use crate::backend::ctc::Sequences;
 use crate::backend::factor::Factor;
 use crate::backend::group::{Fusion, Group};
 use crate::backend::index::{BoundsPolicy, Combine, Found, IndexGrid, Pick};
@@ -22,6 +23,7 @@ use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
 use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp, in_turn};
+use crate::backend::sampling::Sampling;
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight, out_of_bounds};
 use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
@@ -654,10 +656,64 @@ impl Backend for Cpu {
         Ok(())
     }
 
+    fn ctc(&self, s: &Sequences, log_probs: View, labels: View, losses: View, alpha: View) -> Result<bool> {
+        real!("ctc_loss", losses, T => {
+            let (losses, alpha) = (&mut results::<T>(losses)?, &mut results(alpha)?);
+            ctc::losses(s, elements(log_probs), elements(labels), losses, alpha);
+        });
+        Ok(true)
+    }
+
+    fn ctc_backward(
+        &self,
+        s: &Sequences,
+        grad: View,
+        [log_probs, labels, losses, alpha]: [View; 4],
+        zero_infinity: bool,
+        out: View,
+    ) -> Result<bool> {
+        real!("ctc_loss_backward", out, T => {
+            let known = (elements(losses), elements(alpha));
+            let (grad, labels) = (elements::<T>(grad), elements(labels));
+            ctc::backward(s, grad, elements(log_probs), labels, known, zero_infinity, &mut results(out)?);
+        });
+        Ok(true)
+    }
+
+    fn sample(&self, how: Sampling, images: View, grid: View, out: View) -> Result<bool> {
+        let Some(s) = sampling::Shape::new(images, grid) else { return Ok(false) };
+        real!("grid_sampler", out, T => {
+            sampling::sample::<T>(how, &s, elements(images), elements(grid), &mut results(out)?);
+        });
+        Ok(true)
+    }
+
+    fn sample_backward(
+        &self,
+        how: Sampling,
+        grad: View,
+        images: View,
+        grid: View,
+        of_images: Option<View>,
+        of_grid: Option<View>,
+    ) -> Result<bool> {
+        let Some(s) = sampling::Shape::new(images, grid) else { return Ok(false) };
+        real!("grid_sampler_backward", grad, T => {
+            let (g, x, at) = (elements::<T>(grad), elements(images), elements(grid));
+            if let Some(out) = of_images {
+                sampling::backward_images(how, &s, g, at, &mut results(out)?);
+            }
+            if let Some(out) = of_grid {
+                sampling::backward_grid(how, &s, g, x, at, &mut results(out)?);
+            }
+        });
+        Ok(true)
+    }
+
     fn factor(&self, _: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
         if out.layout.numel() > 0 {
             let a = elements::<f64>(a);
-            let size = if let Factor::Qr { m, .. } = what { m * n } else { n * n };
+            let size = if let Factor::Qr { m, .. } | Factor::Lu { m } = what { m * n } else { n * n };
             for_chunks_mut(&mut results::<f64>(out)?, what.each(n), |i, out| {
                 products::factor(what, n, &mut a[i * size..][..size].to_vec(), out);
             });

@@ -8,7 +8,8 @@
 
 pub use cholesky::cholesky;
 pub use householder::qr;
-use lu::{exchange, lu};
+use lu::exchange;
+pub use lu::lu;
 use product::Place;
 use triangle::Triangle;
 

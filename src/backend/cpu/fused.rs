@@ -228,20 +228,17 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             .collect::<Result<_>>()?;
         let unit = program.n * program.rows;
         let filled = |b: &Buffer| {
-            let length = match b.extent {
+            let mut values = spare::<T>(match b.extent {
                 Extent::Elements => unit.min(elements.len()),
                 extent => program.rows * program.width(extent),
-            };
+            });
             match b.fill {
-                Fill::Nothing => spare(length),
-                Fill::Number(s) => vec![T::number(s); length],
-                Fill::Operand(k) => {
-                    let mut values = vec![T::zeroed(); length];
-                    StridedCursor::new(group.operands[k].view, elements.start)
-                        .read::<T::Stored>(bytemuck::cast_slice_mut(&mut values));
-                    values
-                }
+                Fill::Nothing => {}
+                Fill::Number(s) => values.fill(T::number(s)),
+                Fill::Operand(k) => StridedCursor::new(group.operands[k].view, elements.start)
+                    .read::<T::Stored>(bytemuck::cast_slice_mut(&mut values)),
             }
+            values
         };
         let tells = program.instructions.iter().any(|i| matches!(i.code, Code::Truth(_)));
         Ok(Worker {

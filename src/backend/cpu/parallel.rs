@@ -129,6 +129,27 @@ pub fn for_parts_mut<T: Send>(out: &mut [T], bounds: &[usize], f: impl Fn(usize,
     });
 }
 
+/// Calls `f(matrix, range, parts)` in parallel with the same range of each row of a matrix of `out`, which consists of
+/// row-major matrices of these sizes. All ranges but the last of a matrix have `grain` columns.
+pub fn for_columns_mut<T: Send>(
+    out: &mut [T],
+    [rows, columns]: [usize; 2],
+    grain: usize,
+    f: impl Fn(usize, Range<usize>, &mut [&mut [T]]) + Sync,
+) {
+    let grain = grain.max(1);
+    let (size, ranges) = (rows * columns, columns.div_ceil(grain));
+    let out = Chunks::new(out, 1);
+    run(out.len.checked_div(size).map_or(0, |matrices| matrices * ranges), &|i: usize| {
+        let (matrix, start) = (i / ranges, i % ranges * grain);
+        let range = start..columns.min(start + grain);
+        let row = |r: usize| matrix * size + r * columns;
+        // SAFETY: `run` passes each number once, and ranges of columns are disjoint, as are rows.
+        let part = |r: usize| unsafe { out.part(row(r) + range.start..row(r) + range.end) };
+        f(matrix, range.clone(), &mut (0..rows).map(part).collect::<Vec<_>>());
+    });
+}
+
 /// Calls `f(i, chunk of a, chunk of b)` in parallel with corresponding chunks of two slices.
 ///
 /// # Panics

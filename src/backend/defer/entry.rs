@@ -11,6 +11,7 @@ use super::{least, push, reserve, run_here, step};
 use crate::backend::View;
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
+use crate::backend::ctc::Sequences;
 use crate::backend::factor::Factor;
 use crate::backend::group::{Fusion, Group as Fused};
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
@@ -23,6 +24,7 @@ use crate::backend::pointwise::{Kernel, Operand, Primitives, Program, compute_ty
 use crate::backend::random::{Draw, Philox};
 use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
+use crate::backend::sampling::Sampling;
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight};
 use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
@@ -385,6 +387,8 @@ impl Backend for Deferred {
             r: Recurrence, grad: View, weight: View, steps: Steps;
             slopes: View, states: [View; 2],
         ) -> bool;
+        fn ctc(s: &Sequences, log_probs: View, labels: View; losses: View, alpha: View) -> bool;
+        fn ctc_backward(s: &Sequences, grad: View, inputs: [View; 4], zero_infinity: bool; out: View) -> bool;
         fn gru(r: Recurrence, input: View, weight: View, bias: Option<View>; steps: GruSteps) -> bool;
         fn gru_backward(
             r: Recurrence, grad: View, weight: View, steps: GruSteps; grads: GruGradients,
@@ -397,6 +401,11 @@ impl Backend for Deferred {
         fn adaptive_max_pool(s: &ResizeShape, x: View; out: View, indices: View) -> ();
         fn resample(map: &SpatialLinearMap, x: View; out: View) -> ();
         fn resample_adjoint(map: &SpatialLinearMap, g: View; out: View) -> ();
+        fn sample(how: Sampling, images: View, grid: View; out: View) -> bool;
+        fn sample_backward(
+            how: Sampling, grad: View, images: View, grid: View;
+            of_images: Option<View>, of_grid: Option<View>,
+        ) -> bool;
         fn factor(op: &'static str, what: Factor, n: usize; a: View, out: View) -> ();
         fn svd(m: &Matrices; w: View, out: View) -> ();
         fn norm_forward(kind: Norm, x: View, affine: [Option<View>; 2], eps: f64; out: View, stats: Stats) -> bool;

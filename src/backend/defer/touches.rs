@@ -3,6 +3,7 @@
 use crate::backend::View;
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
+use crate::backend::ctc::Sequences;
 use crate::backend::factor::Factor;
 use crate::backend::group::Group as Fused;
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
@@ -14,6 +15,7 @@ use crate::backend::pointwise::{Operand, Primitives};
 use crate::backend::random::Philox;
 use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use crate::backend::reduce::ReduceDims;
+use crate::backend::sampling::Sampling;
 use crate::backend::scan::Running;
 use crate::backend::softmax::Targets;
 use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
@@ -127,5 +129,5 @@ macro_rules! plain {
 }
 plain! {
     usize bool i64 f64 &str DType Scalar ReduceDims Question Running Statistic Interpolation Combine Philox Product Factor Norm Recurrence
-    &Formula Primitives<'_> &ConvShape &PoolShape &ResizeShape &SpatialLinearMap<'_> &Matrices
+    &Formula Primitives<'_> &ConvShape &PoolShape &ResizeShape &SpatialLinearMap<'_> Sampling &Sequences &Matrices
 }

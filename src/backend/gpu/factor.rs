@@ -8,8 +8,9 @@ use super::window::by_rows;
 use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::factor::Factor;
+use crate::bail;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, stored};
 
 const FRAME: &str = crate::formula::shader_text!("factor.wgsl");
@@ -110,6 +111,9 @@ pub fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> R
 pub fn factor_by(how: How, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
     let gpu = of(out)?;
     gpu.expect(op, out.dtype)?;
+    if let Factor::Lu { .. } = what {
+        bail!(Error::DeviceNotImplemented { op: Some(op.into()), device: out.device(), what: String::new() });
+    }
     let each = what.each(n);
     let count = out.layout.numel() / each.max(1);
     if count == 0 {
@@ -176,6 +180,8 @@ impl Work<'_> {
             Factor::Solve { k, .. } => ("solve", ("solve_end", n, k)),
             Factor::Triangular { k, .. } => ("triangular", ("triangular_end", n, k)),
             Factor::Determinant => ("determinant", ("determinant_end", 1, 1)),
+            // Refused before.
+            Factor::Lu { .. } => return Ok(()),
             Factor::Cholesky => ("cholesky", ("cholesky_end", n, n)),
             // The rows within a column are not divided.
             Factor::Qr { q, .. } => ("qr", ("write_r", n.max(q), 1)),

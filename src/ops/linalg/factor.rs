@@ -77,7 +77,7 @@ impl Packed {
     }
 
     /// Part of each result at `offset`; matrices may be column-major.
-    fn view(&self, offset: usize, shape: &[usize], by_columns: bool) -> Tensor {
+    pub(super) fn view(&self, offset: usize, shape: &[usize], by_columns: bool) -> Tensor {
         let outer = self.batch.contiguous_strides();
         let mut inner = Dims::from(shape).contiguous_strides();
         if let (true, [rows, _]) = (by_columns, shape) {

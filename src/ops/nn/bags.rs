@@ -1,4 +1,4 @@
-//! Weighted sums of rows of a table: embedding bags, and samples between the pixels of an image.
+//! Weighted sums of rows of a table, as embedding bags are.
 
 use smallvec::smallvec;
 

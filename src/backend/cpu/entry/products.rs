@@ -61,6 +61,12 @@ pub(super) fn factor(what: Factor, n: usize, a: &mut [f64], out: &mut [f64]) {
             out[last] = 0.0;
         }
         Factor::Determinant => out.copy_from_slice(&kernel::determinant(a, n)),
+        Factor::Lu { m } => {
+            let pivots = kernel::lu(a, n);
+            let (factors, rows) = out.split_at_mut(m * n);
+            factors.copy_from_slice(a);
+            rows.iter_mut().zip(&pivots).for_each(|(row, &pivot)| *row = (pivot + 1) as f64);
+        }
         Factor::Cholesky => {
             out[last] = kernel::cholesky(a, n);
             out[..n * n].copy_from_slice(a);

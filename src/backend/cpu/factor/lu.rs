@@ -9,10 +9,17 @@ use super::triangle::Triangle;
 use super::{NARROW, half};
 use crate::multiversion;
 
-/// Computes `P A = L U` in place in `a`, `n` by `n`. Returns the row that each row was exchanged with, in this order.
+/// Computes `P A = L U` in place in `a`, whose rows have `n` elements. Returns the row that each row was exchanged with, in
+/// this order.
 pub fn lu(a: &mut [f64], n: usize) -> SmallVec<[usize; NARROW]> {
-    let mut pivots: SmallVec<_> = (0..n).collect();
-    factor(a, n, 0..n, &mut pivots);
+    let square = n.min(a.len() / n.max(1));
+    let mut pivots: SmallVec<_> = (0..square).collect();
+    factor(a, n, 0..square, &mut pivots);
+    if square < n {
+        exchange(a, n, square..n, 0..square, &pivots);
+        let diagonal = Place { other: None, start: 0, stride: n };
+        Triangle { a: diagonal, n: square, upper: false, unit: true }.solve(a, square, n, n - square);
+    }
     pivots
 }
 
@@ -27,7 +34,7 @@ pub fn exchange(a: &mut [f64], n: usize, columns: Range<usize>, rows: Range<usiz
 
 /// Factors `columns` from the row of their first diagonal element on; see Note [Halves].
 fn factor(a: &mut [f64], n: usize, columns: Range<usize>, pivots: &mut [usize]) {
-    let Range { start, end } = columns;
+    let (Range { start, end }, rows) = (columns.clone(), a.len() / n.max(1));
     if end - start <= NARROW {
         return factor_panel(a, n, columns, pivots);
     }
@@ -46,7 +53,7 @@ fn factor(a: &mut [f64], n: usize, columns: Range<usize>, pivots: &mut [usize]) 
         a: at(middle, start),
         b: at(start, middle),
         turned: false,
-        rows: n - middle,
+        rows: rows - middle,
         depth: left.len(),
         columns: right.len(),
     };
@@ -60,7 +67,7 @@ multiversion! {
     fn factor_panel(a: &mut [f64], n: usize, columns: Range<usize>, pivots: &mut [usize]) {
         for step in columns.clone() {
             let (mut best, mut most) = (step, a[step * n + step].abs());
-            for row in step + 1..n {
+            for row in step + 1..a.len() / n {
                 let size = a[row * n + step].abs();
                 if size > most {
                     (best, most) = (row, size);

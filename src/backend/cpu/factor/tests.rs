@@ -52,6 +52,25 @@ fn plain_lu(a: &mut [f64], n: usize) -> Vec<usize> {
 }
 
 #[test]
+fn matrices_of_any_shape_are_the_product_of_their_factors() {
+    for (m, n) in [(1, 5), (5, 1), (3, 40), (40, 3), (33, 70), (70, 33), (100, 17), (17, 100), (31, 31)] {
+        let k = m.min(n);
+        let mut a = numbers(m * n, 4);
+        let mut expected = a.clone();
+        let pivots = lu(&mut a, n);
+        assert_eq!(pivots.len(), k);
+        exchange(&mut expected, n, 0..n, 0..k, &pivots);
+        let at = |i: usize, j: usize| a[i * n + j];
+        let one = |i: usize, j: usize| if i == j { 1.0 } else { 0.0 };
+        let lower = (0..m * k).map(|p| if p / k > p % k { at(p / k, p % k) } else { one(p / k, p % k) });
+        let upper = (0..k * n).map(|p| if p / n <= p % n { at(p / n, p % n) } else { 0.0 });
+        let made = product(&lower.collect::<Vec<_>>(), &upper.collect::<Vec<_>>(), k, n);
+        expect_near(&made, &expected, 1e-12);
+        assert!((0..m * k).all(|p| p / k <= p % k || at(p / k, p % k).abs() <= 1.0), "{m} {n}");
+    }
+}
+
+#[test]
 fn products_are_subtracted_from_their_part_of_a_matrix() {
     let stride = 310;
     for (rows, depth, columns) in

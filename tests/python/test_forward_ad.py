@@ -474,3 +474,10 @@ def test_tangents_are_switched_off_until_they_are_switched_on():
     with fwAD.dual_level():
         dual = fwAD.make_dual(torch.ones(2), torch.ones(2))
         assert fwAD.unpack_dual(dual * 2).tangent.tolist() == [2.0, 2.0]
+
+
+def test_an_operation_without_a_derivative_has_no_tangent():
+    x = torch.tensor([1.0, -2.0])
+    for f in (lambda x: torch.heaviside(x, x), lambda x: torch.floor_divide(x, 2 * x)):
+        with pytest.raises(NotImplementedError, match="Trying to use forward AD with aten::"):
+            torch.func.jvp(f, (x,), (x,))

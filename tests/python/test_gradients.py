@@ -208,12 +208,12 @@ SAMPLES = {
 # Tried where an entry is in neither table, in turn.
 GUESSES = ("f(A)", "f(A, B)", "f(C)", "f(C, 1)", "f(C, D)", "f(S)", "f(T)", "f([A, B])", "f(C, 0, 1)")
 
-# What has no derivative: predicates, numbers, random and new tensors, integers, changes of the tensor itself.
+# What has no derivative, or one in Python: predicates, numbers, random and new tensors, integers, changes of the tensor itself.
 NO_DERIVATIVE = """
     bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift bitwise_not gcd lcm
     eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite isposinf
     isneginf isclose allclose equal signbit isin all any argmax argmin argsort searchsorted bucketize
-    numel is_nonzero is_same_size is_floating_point is_signed is_complex is_conj is_neg is_set_to
+    _lu_factor _row_order numel is_nonzero is_same_size is_floating_point is_signed is_complex is_conj is_neg is_set_to
     bincount count_nonzero nonzero argwhere
     nonzero_static unravel_index int long short char byte bool half float bfloat16 cuda heaviside
     zeros ones full empty zeros_like ones_like full_like empty_like new_zeros new_ones new_full
@@ -325,3 +325,28 @@ def test_equal_elements_share_the_gradient_of_fmax_and_fmin(function, larger):
     b = torch.tensor([1.0, 1.0, nan, nan, 1.0], requires_grad=True)
     function(a, b).sum().backward()
     assert a.grad.tolist() == [0.5, 0, 1, 1, larger] and b.grad.tolist() == [0.5, 1, 0, 0, 1 - larger]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        F.elu, F.celu, F.selu, F.silu, F.mish, F.softplus, F.logsigmoid, F.gelu, torch.special.log_ndtr,
+        lambda x: F.glu(torch.stack([x + 1, x])),
+        lambda x: F.binary_cross_entropy_with_logits(x, x.detach().sigmoid(), reduction="none"),
+    ],
+)  # fmt: skip
+def test_second_derivatives_of_activations_are_finite_where_exponentials_overflow(f):
+    x = torch.tensor([-1e4, -100.0, 100.0, 1e4], requires_grad=True)
+    (slope,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+    (curvature,) = torch.autograd.grad(slope.sum(), x)
+    assert slope.isfinite().all() and curvature.isfinite().all()
+
+
+def test_second_derivatives_of_distances_are_finite_where_rows_are_equal():
+    x = torch.tensor([[0.5, 2.0], [1.0, 3.0], [1.0, 3.0], [4.0, 1.5]], dtype=torch.float64, requires_grad=True)
+    for f in (F.pdist, lambda x: torch.cdist(x, x), lambda x: torch.cdist(x, x.detach() + 0)):
+        (slope,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+        (curvature,) = torch.autograd.grad((slope * slope).sum(), x)
+        assert slope.isfinite().all() and curvature.isfinite().all()
+    y = torch.tensor([[0.0, 1.0], [2.0, 2.5]], dtype=torch.float64, requires_grad=True)
+    assert gradgradcheck(torch.cdist, (x, y))

@@ -452,6 +452,32 @@ def test_bags_of_slices_are_a_loop(mode):
         close(vmap(f, dims)(*given), torch.stack([f(*own) for own in slices]))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a: torch.stack(torch.var_mean(a, True)),
+        lambda a: torch.stack(torch.std_mean(a, False)),
+        lambda a: L.matrix_norm(a, float("inf"), (-1, 0)),
+        lambda a: L.matrix_norm(a, 1, (0, 1), keepdim=True),
+        lambda a: torch.as_strided_copy(a, (2, 2), (3, 1)),
+        lambda a: torch.masked_select(a, X > 0.5),
+        lambda a: F.dropout(a, 1.0),
+        lambda a: torch.narrow(a, 0, torch.tensor(1), 2),
+    ],
+)
+def test_reductions_views_and_selections_of_slices_are_a_loop(f):
+    slices = torch.linspace(-1, 2, 45).sin().view(3, 5, 3)
+    close(vmap(f)(slices), torch.stack([f(a) for a in slices]))
+    weighed = grad(lambda a: (f(a) * 1.5).sum())
+    close(vmap(weighed)(slices), torch.stack([weighed(a) for a in slices]))
+
+
+def test_orders_of_polynomials_may_differ_between_slices():
+    orders = torch.tensor([0.0, 2.0, 3.0])
+    found = vmap(torch.special.chebyshev_polynomial_t, (None, 0))(X, orders)
+    close(found, torch.stack([torch.special.chebyshev_polynomial_t(X, n) for n in orders]))
+
+
 def test_a_view_of_memory_that_slices_share_has_a_gradient_for_each():
     x = torch.arange(6.0).view(2, 3)
     weights = torch.arange(12.0).view(3, 2, 2)

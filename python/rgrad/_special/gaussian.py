@@ -90,7 +90,9 @@ class _LogNdtr(Elementwise):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return g * math.sqrt(2 / math.pi) / erfcx(x * -_ROOT_HALF)
+        # Above, the divisor would overflow, and its derivative times zero is no number.
+        end = 37.0 if x.dtype == rgrad.float64 else 12.0
+        return g * math.sqrt(2 / math.pi) / erfcx(x.clamp(max=end) * -_ROOT_HALF)
 
 
 @elementwise

@@ -24,7 +24,7 @@ def _recur(x: Tensor, n: Tensor, first: Tensor, step: Callable[[int, Tensor, Ten
         step: the polynomial of order k + 1, from k and those of orders k and k - 1.
     """
     orders = n.detach().trunc()
-    last = 0 if orders.is_meta or orders.numel() == 0 else int(orders.max())
+    last = 0 if orders.is_meta or orders.numel() == 0 else int(_C._batch_value(orders)[0].max())
     if last > _MOST:
         raise RuntimeError(f"polynomials have orders up to {_MOST}, but got {last}")
     before, value = rgrad.ones_like(x), first

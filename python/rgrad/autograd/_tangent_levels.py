@@ -37,9 +37,11 @@ once.
 
 from __future__ import annotations
 
+import re
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import rgrad
@@ -500,7 +502,8 @@ def _swept(level: _Level, tensors: list[Tensor], keep: bool) -> list[Tensor | No
         probes = [_probe(x) for x in tensors]
         before, thread.sweeping = thread.sweeping, level
         try:
-            swept = _C._grad(tensors, [d.shift for d in duals], probes, True, True, True, False)
+            with _forward_errors():
+                swept = _C._grad(tensors, [d.shift for d in duals], probes, True, True, True, False)
         finally:
             thread.sweeping = before
         reached = [(g, d.tangent) for g, d in zip(swept, duals, strict=True) if g is not None]
@@ -511,12 +514,27 @@ def _swept(level: _Level, tensors: list[Tensor], keep: bool) -> list[Tensor | No
         pushed: Sequence[Tensor | None] = [None] * len(tensors)
         if varying:
             outputs, tangents = (tuple(part) for part in zip(*varying, strict=True))
-            pushed = _C._grad(outputs, probes, tangents, True, recorded, True, False)
+            with _forward_errors():
+                pushed = _C._grad(outputs, probes, tangents, True, recorded, True, False)
         made = [_C.zeros_like(x.detach()) if t is None else t for x, t in zip(tensors, pushed, strict=True)]
     _check_product(reached, list(zip(probes, made, strict=True)))
     # Backward passes the tangent of an input on as it is; programs may write to what they get.
     shared = [_C._batch_value(t)[0].untyped_storage() for _, t in reached]
     return [_owned(level, t, keep, shared) for t in made]
+
+
+@contextmanager
+def _forward_errors() -> Iterator[None]:
+    """A block in which an operation without a derivative is one that has no tangent."""
+    try:
+        yield
+    except RuntimeError as error:
+        found = re.match(r"derivative for (aten::\w+) is not implemented", str(error))
+        if not found:
+            raise
+        raise NotImplementedError(
+            f"Trying to use forward AD with {found[1]} that does not support it because it has not been implemented yet."
+        ) from error
 
 
 def _owned(level: _Level, tangent: Tensor, keep: bool, shared: list[Any]) -> Tensor:

@@ -222,6 +222,11 @@ impl<'a> BatchCall<'a> {
         Ok(mirror::with_results(out, tensors))
     }
 
+    /// The error of an operation that cannot be mapped.
+    pub fn refuse(&self, reason: &str) -> Result<Out> {
+        bail!(Runtime, "{reason}. Batching rule not implemented for aten::{}", self.call.op.name)
+    }
+
     /// What stands for the slices of a value with all mapped dimensions.
     pub fn batched(&self, value: Tensor) -> Result<Tensor> {
         Tensor::batched_over(value, self.levels.clone())

@@ -88,6 +88,7 @@ impl Batch {
     /// A copy of the first tensor with a part of named dimensions replaced by the second.
     pub const PART: Batch = Batch::Rule(shapes::part);
     pub const ROLL: Batch = Batch::Rule(shapes::roll);
+    pub const MASKED_SELECT: Batch = Batch::Rule(select::masked_select);
     pub const MASKED_FILL: Batch = Batch::Rule(select::masked_fill);
     pub const COPY: Batch = Batch::Rule(shapes::copy);
     pub const PRODUCT: Batch = Batch::Rule(products::product);
@@ -113,11 +114,11 @@ impl Batch {
     pub const MEMORY: Batch = Batch::Refused(
         "vmap: the memory of a tensor that stands for slices of another cannot be changed or exchanged",
     );
-    pub const DYNAMIC: Batch = Batch::Refused(
-        "vmap: We do not support batching operators that can output dynamic shape: it depends on values, and so may differ \
-         between the slices",
-    );
+    pub const DYNAMIC: Batch = Batch::Refused(DYNAMIC);
 }
+
+const DYNAMIC: &str = "vmap: We do not support batching operators that can output dynamic shape: it depends on values, and \
+                       so may differ between the slices";
 
 /// A `vmap` that is running.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -258,9 +259,7 @@ impl BatchCall<'_> {
         match op.batch {
             Batch::Rule(rule) => rule(self),
             Batch::Description => interpreter::run(self.call, self.values),
-            Batch::Refused(reason) => {
-                bail!(Runtime, "{reason}. Batching rule not implemented for aten::{}", op.name)
-            }
+            Batch::Refused(reason) => self.refuse(reason),
             Batch::Auto => match &self.call.overload.call {
                 Call::Row(_) => simple::pointwise(self),
                 Call::Composite(_) => simple::parts(self),

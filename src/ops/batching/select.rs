@@ -8,6 +8,7 @@ use super::{BatchCall, CURRENT, parts_of};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::layout::{Dims, wrap_dim};
+use crate::ops::index::{index_select, nonzero};
 use crate::ops::interpreter::{self, Interpreter};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Out, Value};
@@ -252,6 +253,21 @@ pub fn masked_fill(c: &BatchCall) -> Result<Out> {
         return Ok(Out::Tensor(t.clone()));
     }
     Ok(Out::Tensor(c.batched(filled)?))
+}
+
+/// `masked_select` by a mask that is the same for all slices: their results have one length.
+pub fn masked_select(c: &BatchCall) -> Result<Out> {
+    let (t, Some(mask)) = (c.first()?, c.tensor("mask")) else { return super::slices::by_slices(c) };
+    if mask.is_batched() {
+        return c.refuse(super::DYNAMIC);
+    }
+    let shape = view::broadcast_shape([t.shape(), mask.shape()])?;
+    let of_slices = |own: &[usize]| c.sizes.iter().chain(own).copied().collect::<Dims>();
+    let own = view::expand_to(&c.with_all(t, shape.len())?, &of_slices(&shape))?;
+    let own = view::reshape_to(&own, &of_slices(&[shape.numel()]))?;
+    let mask = view::reshape_to(&view::expand_to(mask, &shape)?, &Dims::from([shape.numel()]))?;
+    let at = view::flatten(&nonzero(&mask)?, 0, -1)?;
+    Ok(Out::Tensor(c.batched(index_select(&own, c.n() as i64, &at)?)?))
 }
 
 /// Calls `f` as a rule of the running levels, for brackets, which are not in the table.

@@ -126,7 +126,11 @@ pub fn dims(c: &BatchCall) -> Result<Out> {
         return without_dims(c);
     }
     let extra = usize::from(inserts);
-    let mut values = c.map(|t| c.with_all(t, rank))?;
+    // A number in a tensor, such as where `narrow` starts, is none of the slices.
+    if c.values.iter().skip(1).any(|v| matches!(v, Value::Tensor(t) if t.is_batched())) {
+        return super::slices::by_slices(c);
+    }
+    let mut values = c.map(|o| if o.same(t) { c.with_all(o, rank) } else { Ok(o.clone()) })?;
     // The elements of all dimensions in one.
     let all = c
         .params()
@@ -209,8 +213,9 @@ pub fn reduction(c: &BatchCall) -> Result<Out> {
     }
     let out = c.run_other(op, overload, &values)?;
     match mirror::results(&out) {
-        [first, ..] => Ok(Out::Tensor(c.batched(first.clone())?)),
-        [] => c.wrap(out),
+        // Over a dimension, medians come with their indices.
+        [first, _] if c.op_name().ends_with("median") => Ok(Out::Tensor(c.batched(first.clone())?)),
+        _ => c.wrap(out),
     }
 }
 

@@ -380,7 +380,7 @@ ops! {
         pub fn masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor = masked_fill_impl;
     }
     /// The elements at which the mask is true, as a vector.
-    "masked_select" BOTH | OUT, out SELECTED, batch DYNAMIC {
+    "masked_select" BOTH | OUT, out SELECTED, batch MASKED_SELECT {
         pub fn masked_select(input: Tensor, mask: Tensor) -> Tensor = masked_select_impl;
     }
     /// The tensor with elements of `source`, one after the other, where the mask is true.

@@ -46,11 +46,22 @@ pub(super) fn cdist(a: &Args) -> Result<Out> {
     if by_product && p == 2.0 && one_dtype && c1 > 0 && r1 > 0 && r2 > 0 {
         return Ok(euclidean(x, y)?.into());
     }
+    if p == 2.0 && one_dtype {
+        let out = {
+            let _unrecorded = ModeGuard::grad(false);
+            vector_norm(&differences(x, y)?, p, Some(&[-1]), false, None)?
+        };
+        return Ok(recorded(out, x, y, false)?.into());
+    }
+    Ok(vector_norm(&differences(x, y)?, p, Some(&[-1]), false, None)?.into())
+}
+
+/// The differences of all pairs of rows.
+fn differences(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     let (mut left, mut right) = (x.shape().clone(), y.shape().clone());
     left.insert(x.rank() - 1, 1);
     right.insert(y.rank() - 2, 1);
-    let difference = arith::sub(&view::reshape_to(x, &left)?, &view::reshape_to(y, &right)?)?;
-    Ok(vector_norm(&difference, p, Some(&[-1]), false, None)?.into())
+    arith::sub(&view::reshape_to(x, &left)?, &view::reshape_to(y, &right)?)
 }
 
 fn turned(t: &Tensor) -> Result<Tensor> {
@@ -67,10 +78,15 @@ fn euclidean(x: &Tensor, y: &Tensor) -> Result<Tensor> {
         let squared = rows::clamp_from.call(&[(&arith::add(&norms, &product)?).into(), 0.0.into()], &[])?;
         rows::sqrt.call(&[(&squared).into()], &[])?
     };
+    recorded(out, x, y, true)
+}
+
+fn recorded(out: Tensor, x: &Tensor, y: &Tensor, by_product: bool) -> Result<Tensor> {
     record(out, &[x, y], |out| EuclideanDist {
         x: SavedTensor::input(x),
         y: SavedTensor::input(y),
         out: SavedTensor::output(out),
+        by_product,
     })
 }
 
@@ -78,11 +94,12 @@ struct EuclideanDist {
     x: SavedTensor,
     y: SavedTensor,
     out: SavedTensor,
+    by_product: bool,
 }
 
 impl Function for EuclideanDist {
     fn name(&self) -> &'static str {
-        "EuclideanDistBackward0"
+        if self.by_product { "EuclideanDistBackward0" } else { "CdistBackward0" }
     }
 
     /// `∂d/∂x = (x - y) / d`, and zero where the distance is.
@@ -94,6 +111,15 @@ impl Function for EuclideanDist {
         let zero = g.new_zeros([0usize; 0])?;
         let ratio = arith::div(g, &divisor)?;
         let ratio = rows::select_where.call(&[(&apart).into(), (&ratio).into(), (&zero).into()], &[])?;
+        if !self.by_product {
+            let each = arith::mul(&view::unsqueeze(&ratio, -1)?, &differences(&x, &y)?)?;
+            let over = |dim: usize, sign: f64, t: &Tensor| {
+                reduce::sum_to(&arith::mul(&sum_mask(&each, 1 << dim, false, None)?, sign)?, t.shape())
+            };
+            let dx = cx.needs(0).then(|| over(each.rank() - 2, 1.0, &x)).transpose()?;
+            let dy = cx.needs(1).then(|| over(each.rank() - 3, -1.0, &y)).transpose()?;
+            return Ok(smallvec![dx, dy]);
+        }
         let of = |ratio: &Tensor, one: &Tensor, other: &Tensor| -> Result<Tensor> {
             let own = arith::mul(one, &sum_mask(ratio, 1 << (ratio.rank() - 1), true, None)?)?;
             reduce::sum_to(&arith::sub(&own, &matmul(ratio, other)?)?, one.shape())

@@ -122,7 +122,7 @@ ops! {
         (input: Tensor, ord: str, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None) => linalg_norm;
     }
     /// Norm of each matrix.
-    "matrix_norm" LINALG | OUT | COMPOSITE, autocast FULL_ON_GPU, batch MATRICES {
+    "matrix_norm" LINALG | OUT | COMPOSITE, autocast FULL_ON_GPU, batch DIMS {
         (input: Tensor, ord: Number, dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None) =>
             linalg_matrix_norm;
         (input: Tensor, ord: str = "fro", dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None) =>

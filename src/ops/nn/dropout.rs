@@ -8,6 +8,7 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, Operands, Recipe, SavedTensor, record};
 use crate::ops;
+use crate::ops::arith;
 use crate::ops::random::default_generator;
 use crate::ops::schema::{Args, Out};
 use crate::tensor::{Tensor, assign, check_inplace};
@@ -18,12 +19,14 @@ fn dropout_impl(t: &Tensor, p: f64) -> Result<Tensor> {
     if p == 0.0 || t.numel() == 0 {
         return Ok(t.clone());
     }
+    if p == 1.0 {
+        return arith::mul(t, 0.0);
+    }
     let mask = Tensor::empty_on(t.shape().clone(), DType::U8, t.device())?;
     let state = default_generator().take(counters_for(t.numel()));
     let stream = Philox { seed: state.seed, offset: state.offset };
     random::fill(random::Draw::Bernoulli(1.0 - p), stream, mask.raw())?;
-    let scale = if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) };
-    masked(t, &mask, scale)
+    masked(t, &mask, 1.0 / (1.0 - p))
 }
 
 /// `t * mask * scale`; linear, so that backward is the same map.

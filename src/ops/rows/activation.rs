@@ -1,6 +1,6 @@
 //! Activation functions.
 
-use super::unary::sigmoid_of;
+use super::unary::{sigmoid_of, steady_sigmoid_of};
 use crate::dtype::Scalar;
 use crate::ensure;
 use crate::error::Result;
@@ -15,6 +15,12 @@ const NN: Exposure = Exposure::NN;
 #[inline(always)]
 fn softplus_of<E: Num>(x: E) -> E {
     x.maximum(E::zero()) + (-(x.abs())).exp().log1p()
+}
+
+/// x below zero, else zero: so the power of e in a derivative, and the derivative of that, stay finite where it is not chosen.
+#[inline(always)]
+fn below_zero<E: Num>(x: E) -> E {
+    E::select(x.lt(E::zero()), x, E::zero())
 }
 
 /// Checks `alpha` of `celu`, which is a divisor.
@@ -65,16 +71,16 @@ rows! { ACTIVATION;
     => torch { backward: "leaky_relu_backward", flat: "LeakyReluBackwardBackward0", kernel: "leaky_relu_cpu" }
     /// x where positive, else `alpha * (exp(x) - 1)`.
     float elu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * input.expm1())
-    => d(g, y) = [E::select(input.le(E::zero()), g * (alpha * input.exp()), g)]; { inplace_argument: true, exposure: NN, sig: "input: Tensor, alpha: float = 1.0", least: 2 }
+    => d(g, y) = [E::select(input.le(E::zero()), g * (alpha * below_zero(input).exp()), g)]; { inplace_argument: true, exposure: NN, sig: "input: Tensor, alpha: float = 1.0", least: 2 }
     => torch { backward: "elu_backward", kernel: "elu_cpu" }
     /// The self-normalising ELU of Klambauer et al., 2017.
     float selu(input) = E::lit(1.050_700_987_355_480_5) * E::select(E::zero().lt(input), input, E::lit(1.673_263_242_354_377_2) * input.expm1())
-    => d(g, y) = [g * E::lit(1.050_700_987_355_480_5) * E::select(input.le(E::zero()), E::lit(1.673_263_242_354_377_2) * input.exp(), E::one())];
+    => d(g, y) = [g * E::lit(1.050_700_987_355_480_5) * E::select(input.le(E::zero()), E::lit(1.673_263_242_354_377_2) * below_zero(input).exp(), E::one())];
     { inplace_argument: true, exposure: NN.and(Exposure::FUNCTION).and(Exposure::INPLACE), least: 2 }
     => torch { backward: "elu_backward", node: "EluBackward0", kernel: "elu_cpu" }
     /// x where positive, else `alpha * (exp(x / alpha) - 1)`.
     float celu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * (input / alpha).expm1())
-    => d(g, y) = [E::select(input.le(E::zero()), g * (input / alpha).exp(), g)];
+    => d(g, y) = [E::select(input.le(E::zero()), g * (below_zero(input) / alpha).exp(), g)];
     { inplace_argument: true, exposure: NN.and(Exposure::FUNCTION).and(Exposure::INPLACE), sig: "input: Tensor, alpha: float = 1.0", least: 2, check: divides }
     => torch { backward: "elu_backward", kernel: "elu_cpu" }
     /// x Φ(x), with the error function.
@@ -93,23 +99,26 @@ rows! { ACTIVATION;
     => torch { backward: "gelu_backward", shows: Some(("approximate", Attribute::Text("tanh"))), node: "GeluBackward0", kernel: "GeluKernelImpl" }
     /// x sigmoid(x).
     float silu(input) = input * sigmoid_of(input)
-    => d(g, y) = [g * (sigmoid_of(input) * (E::one() + input * (E::one() - sigmoid_of(input))))]; { inplace_argument: true, exposure: NN, least: 2 }
+    => d(g, y) = [{
+        let s = steady_sigmoid_of(input);
+        g * (s * (E::one() + input * (E::one() - s)))
+    }]; { inplace_argument: true, exposure: NN, least: 2 }
     => torch { backward: "silu_backward", kernel: "silu_cpu" }
     /// x tanh(softplus(x)).
     float mish(input) = input * softplus_of(input).tanh()
     => d(g, y) = [{
         let t = softplus_of(input).tanh();
-        g * (t + input * sigmoid_of(input) * (E::one() - t * t))
+        g * (t + input * steady_sigmoid_of(input) * (E::one() - t * t))
     }]; { inplace_argument: true, exposure: NN, least: 2 }
     => torch { backward: "mish_backward", kernel: "mish_cpu" }
     /// log(1 + exp(beta x)) / beta; x where beta x exceeds the threshold.
     float softplus(input; beta: "1.0", limit: "20.0") =
         E::select(limit.lt(input * beta), input, softplus_of(input * beta) / beta)
-    => d(g, y) = [E::select(limit.lt(input * beta), g, g * sigmoid_of(input * beta))];
+    => d(g, y) = [E::select(limit.lt(input * beta), g, g * steady_sigmoid_of(input * beta))];
     { autocast: CastPolicy::FULL_ON_GPU, exposure: NN.and(Exposure::NATIVE).and(Exposure::OUT), sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0", least: 2 }
     => torch { backward: "softplus_backward", shown_as: &[("limit", "threshold")], kernel: "softplus_cpu" }
     /// log(sigmoid(x)).
-    float logsigmoid(input) = -softplus_of(-input) => d(g, y) = [g * sigmoid_of(-input)];
+    float logsigmoid(input) = -softplus_of(-input) => d(g, y) = [g * steady_sigmoid_of(-input)];
     { exposure: NN.and(Exposure::NATIVE).and(Exposure::OUT), least: 2 }
     => torch { backward: "log_sigmoid_backward", node: "LogSigmoidBackward0", kernel: "log_sigmoid_cpu" }
     /// x limited to [min_val, max_val].
@@ -158,7 +167,10 @@ rows! { ACTIVATION;
     => torch { backward: "threshold_backward", flat: "ThresholdBackwardBackward0", shown_as: &[("limit", "threshold")], kernel: "threshold_cpu" }
     /// x sigmoid(gate).
     float glu_kernel(input, gate) = input * sigmoid_of(gate)
-    => d(g, y) = [g * sigmoid_of(gate), g * (input * (sigmoid_of(gate) * (E::one() - sigmoid_of(gate))))];
+    => d(g, y) = [
+        g * steady_sigmoid_of(gate),
+        g * (input * (steady_sigmoid_of(gate) * (E::one() - steady_sigmoid_of(gate)))),
+    ];
     { exposure: Exposure::NONE, least: 2 }
     => torch { node: "GluBackward0", kernel: "glu_cpu" }
     /// Squared difference.
@@ -198,6 +210,6 @@ rows! { ACTIVATION;
     => torch { shows: Some(("reduction", Attribute::Int(0))), node: "BinaryCrossEntropyBackward0" }
     /// (1 - t) x + log(1 + exp(-x)), without overflow.
     float bce_logits(input, target) = (E::one() - target) * input + softplus_of(-input)
-    => d(g, y) = [g * (sigmoid_of(input) - target), -g * input]; { exposure: Exposure::NONE }
+    => d(g, y) = [g * (steady_sigmoid_of(input) - target), -g * input]; { exposure: Exposure::NONE }
     => torch { shows: Some(("reduction", Attribute::Int(0))), node: "BinaryCrossEntropyWithLogitsBackward0" }
 }

@@ -24,6 +24,15 @@ pub(super) fn sigmoid_of<E: Num>(x: E) -> E {
     E::one() / (E::one() + (-x).exp())
 }
 
+/// The same for derivatives, which are differentiated in turn: the derivative of `1 / (1 + exp(-x))` is a product of zero and
+/// infinity where the exponential overflows.
+#[inline(always)]
+pub(super) fn steady_sigmoid_of<E: Num>(x: E) -> E {
+    let is_negative = x.lt(E::zero());
+    let e = (-E::select(is_negative, -x, x)).exp();
+    E::select(is_negative, e, E::one()) / (E::one() + e)
+}
+
 /// The derivative of `digamma`: reflected to the right half-plane, shifted right by six steps, then an asymptotic
 /// series.
 #[inline(always)]

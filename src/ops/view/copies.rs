@@ -419,7 +419,7 @@ ops! {
             |a| copied(cut::unfold(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?));
     }
     /// A copy of what `as_strided` shows.
-    "as_strided_copy" FUNCTION | OUT {
+    "as_strided_copy" FUNCTION | OUT, batch AS_STRIDED {
         (input: Tensor, size: size, stride: size, storage_offset: int? = None) =>
             |a| copied(super::as_strided(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?));
     }

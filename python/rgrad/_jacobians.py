@@ -39,7 +39,7 @@ def _leaves_of(values: Any) -> tuple[list[Tensor], Any]:
 
     def make(t: Any) -> Any:
         if not isinstance(t, Tensor):
-            return t
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
         # In `vmap`, each slice has a derivative of its own.
         value, levels = everywhere(t) if running else (t, [])
         value = value.view_as(value) if value.requires_grad else _C._require_grad(value.detach())
@@ -103,6 +103,15 @@ def _check_outputs(value: Any, outputs: Sequence[Any], named: str) -> None:
             raise RuntimeError(
                 f"{named}: expected f(*primals) to return only tensors, got unsupported type {type(output)}"
             )
+
+
+def expect_floating_outputs(outputs: Sequence[Tensor]) -> None:
+    """Raises if a function has an output that has no gradient."""
+    whole = next((t for t in outputs if not t.is_floating_point()), None)
+    if whole is not None:
+        raise RuntimeError(
+            f"vjp(f, ...): All outputs of f must be floating-point Tensors, got one of dtype {whole.dtype}"
+        )
 
 
 class _Recorded:
@@ -276,7 +285,8 @@ def _check_shapes(points: Sequence[Any], directions: Sequence[Any]) -> None:
     for i, (point, tangent) in enumerate(zip(points, directions, strict=True)):
         if point.shape != tangent.shape:
             raise RuntimeError(
-                f"Trying to set a forward gradient that has a different size than its tensor: tangent:{i} with shape "
+                "Trying to set a forward gradient that has a different size than that of the original Tensor: "
+                f"tangent:{i} with shape "
                 f"{tangent.shape} doesn't match the shape {point.shape}"
             )
         if point.dtype != tangent.dtype:
@@ -306,7 +316,10 @@ def linearize(func: _Function, *primals: Any) -> tuple[Any, _Function]:
         directions, other = tree_flatten(tangents)
         if other != spec:
             raise RuntimeError(f"Expected the tangents {other} to have the same argspec as the primals {spec}")
-        _check_shapes(points, directions)
+        for i, (point, tangent) in enumerate(zip(points, directions, strict=True)):
+            for name, own, given in (("shape", point.shape, tangent.shape), ("dtype", point.dtype, tangent.dtype)):
+                if own != given:
+                    raise RuntimeError(f"tangent:{i} with {name} {given} doesn't match the {name} {own} of its primal")
         return call.shown(tree_unflatten(call.push(directions, call.keeps), call.spec))
 
     return call.value, derivative
@@ -375,6 +388,7 @@ def jacrev(
         numbers = _argument_numbers(args, argnums)
         of_chosen = _of_chosen(func, args, kwargs, numbers)
         call = _Recorded(of_chosen, tuple(args[n] for n in numbers), has_aux, "vjp(f, *primals)")
+        expect_floating_outputs(call.outputs)
         blocks = [call.rows(o, chunk_size) for o in call.outputs]
         found = call.shown(_assembled(blocks, tree_flatten(call.arguments)[1], call.spec, argnums))
         return (found, call.aux) if has_aux else found

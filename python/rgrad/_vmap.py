@@ -228,7 +228,8 @@ def vmap(
 
     Args:
         func: takes tensors without that dimension, in containers as well; returns tensors, or containers of them.
-        in_dims: the mapped dimension of each argument, None for one that all slices share; one number for all.
+        in_dims: the mapped dimension of each positional argument, None for one that all slices share, as they do those
+            by keyword; one number for all.
         out_dims: where the dimension is in the results; one number for all. None for a result that is the same for all
             slices, or is no tensor.
         randomness: "different" or "same" random numbers for the slices; with "error", drawing some is an error.
@@ -273,10 +274,8 @@ def _whole(
 ) -> Any:
     with level_of(size, randomness) as level:
         own = [t if d is None else _C._add_batch_dim(t, d, level) for t, d in zip(leaves, dims, strict=True)]
-        keywords, keys = tree_flatten(kwargs)
-        keywords = [_C._add_batch_dim(t, 0, level) if isinstance(t, Tensor) else t for t in keywords]
         with mapping():
-            made = func(*tree_unflatten(own, spec), **tree_unflatten(keywords, keys))
+            made = func(*tree_unflatten(own, spec), **kwargs)
         return _joined(func, made, out_dims, level, size)
 
 
@@ -319,16 +318,17 @@ def _dims_of_results(func: _Function, out_dims: Any, spec: TreeSpec) -> list[int
     return dims
 
 
-def broadcast_dims(dims: Any, spec: TreeSpec) -> list[int | None] | None:
+def broadcast_dims(dims: Any, spec: TreeSpec) -> list[Any] | None:
     """Dimensions for the leaves of a container: one for all, or a container of the same or a shallower structure."""
     if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
         return [dims] * spec.num_leaves
     flat, own = tree_flatten(dims, is_leaf=lambda d: d is None)
     if own.is_leaf():
-        return None
+        # No dimension, which those who ask say.
+        return [dims] * spec.num_leaves if isinstance(dims, (str, float)) else None
     if own.type != spec.type or own.num_children != spec.num_children or own.context != spec.context:
         return None
-    found: list[int | None] = []
+    found: list[Any] = []
     at = 0
     for child, inner in zip(own.children(), spec.children(), strict=True):
         part = tree_unflatten(flat[at : at + child.num_leaves], child)
@@ -377,7 +377,7 @@ def _arguments(
         dims[i] = d if d is None else d % t.dim()
     sizes = [t.shape[d] for t, d in zip(leaves, dims, strict=True) if d is not None]
     if not sizes:
-        raise ValueError(f"{called}(<inputs>): at least one Tensor must be mapped: in_dims is None for all of them.")
+        raise ValueError(f"{called}(<inputs>): Expected at least one Tensor to vmap over, but in_dims is None for all.")
     if any(n != sizes[0] for n in sizes):
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got "
@@ -401,14 +401,12 @@ def _by_chunks(
     """The results of parts of the slices, joined."""
     state = rgrad.get_rng_state() if randomness == "same" else None
     parts: list[list[Tensor]] = []
-    keywords, keys = tree_flatten(kwargs)
     for start in range(0, size, chunk_size):
         length = min(chunk_size, size - start)
         if state is not None:
             rgrad.set_rng_state(state)
         own = [t if d is None else t.narrow(d, start, length) for t, d in zip(leaves, dims, strict=True)]
-        named = [t.narrow(0, start, length) if isinstance(t, Tensor) else t for t in keywords]
-        made = _whole(func, length, dims, own, spec, out_dims, randomness, tree_unflatten(named, keys))
+        made = _whole(func, length, dims, own, spec, out_dims, randomness, kwargs)
         found, out_spec = tree_flatten(made)
         parts.append(found)
     where = _dims_of_results(func, out_dims, out_spec)

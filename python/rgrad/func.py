@@ -15,6 +15,7 @@ from rgrad._jacobians import (
     _check_outputs,
     _leaves_of,
     _split,
+    expect_floating_outputs,
     hessian,
     jacfwd,
     jacrev,
@@ -68,9 +69,13 @@ def grad_and_value(func: _Function, argnums: int | tuple[int, ...] = 0, has_aux:
             chosen = dict(zip(numbers, given, strict=True))
             made = func(*(chosen.get(i, a) for i, a in enumerate(args)), **kwargs)
             value, _ = _split(made, has_aux, "grad_and_value(f)(*args)")
-            if not isinstance(value, Tensor) or value.dim() != 0:
-                found = f"{value.dim()} dimensions" if isinstance(value, Tensor) else f"type {type(value)}"
-                raise RuntimeError(f"grad: expected the function to return a tensor of one number, got {found}")
+            if not isinstance(value, Tensor):
+                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(value)}")
+            if value.dim() != 0:
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got one of "
+                    f"{value.dim()} dims"
+                )
             spec = tree_flatten(given)[1]
             keeps = (recording and (outer > 0 or _has_history(value, inputs))) or have_tangents([value])
             grads = [None] * len(inputs)
@@ -128,6 +133,7 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
     spec = tree_flatten(inputs)[1]
     outputs, of_value = tree_flatten(value)
     _check_outputs(value, outputs, "vjp(f, *primals)")
+    expect_floating_outputs(outputs)
     tracked = any(_has_history(o, leaves) for o in outputs)
     tangents = have_tangents(outputs)
     keeps = (rgrad.is_grad_enabled() and tracked) or tangents
@@ -149,8 +155,9 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
         found = [rgrad.zeros_like(t) if g is None else g for t, g in zip(leaves, grads, strict=True)]
         return tree_unflatten(found, spec)
 
-    shown = value if keeps else tree_map(lambda t: without_history(t) if isinstance(t, Tensor) else t, value)
-    return (shown, product, made[1]) if has_aux else (shown, product)
+    if not keeps:
+        made = tree_map(lambda t: without_history(t) if isinstance(t, Tensor) else t, made)
+    return (made[0], product, made[1]) if has_aux else (made, product)
 
 
 def stack_module_state(models: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -143,6 +143,14 @@ impl ArrayInterface {
     }
 }
 
+/// Fails for a tensor that stands for slices of another.
+pub fn expect_data(t: &Tensor) -> PyResult<()> {
+    if !t.is_batched() {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err("Cannot access data pointer of Tensor that doesn't have storage"))
+}
+
 /// A NumPy array that shares the tensor's memory.
 pub fn to_numpy(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
     if !t.device().is_host_readable() {
@@ -175,6 +183,7 @@ impl PyTensor {
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             ));
         }
+        expect_data(&self.inner(py))?;
         if asks_class(&self.inner(py)) {
             return Err(PyRuntimeError::new_err(".numpy() is not supported for tensor subclasses."));
         }

@@ -61,6 +61,17 @@ fn expect_untransformed(called: &str, also: &str) -> PyResult<()> {
     )))
 }
 
+/// Fails while a function is transformed: `backward` writes to leaves outside of it.
+fn expect_backward_outside() -> PyResult<()> {
+    if !transforms_function() {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err(
+        "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp \
+         instead or call backward() outside of functorch transforms.",
+    ))
+}
+
 /// A tensor as one that requires grad, inside a function that is transformed too.
 #[pyfunction(name = "_require_grad")]
 #[pyo3(signature = (t, requires_grad=true))]
@@ -277,6 +288,9 @@ impl PyTensor {
             return by_class(slf, "detach", []).map(Bound::unbind);
         }
         let t = slf.tensor();
+        if t.is_batched() {
+            return Err(PyRuntimeError::new_err("accessing `data` under vmap transform is not allowed"));
+        }
         wrap(py, if t.is_hosted() { t.detached().py()? } else { t.data() })
     }
 
@@ -352,12 +366,7 @@ impl PyTensor {
             None => Vec::new(),
         };
         let inputs = inputs.map(|inputs| targets(inputs, "inputs")).transpose()?;
-        if interpreter::active() && self.inner(py).is_batched() {
-            return Err(PyRuntimeError::new_err(
-                "backward() called inside a functorch transform. This is not supported, please use functorch.grad or \
-                 functorch.vjp instead or call backward() outside of functorch transforms.",
-            ));
-        }
+        expect_backward_outside()?;
         let root = [Target::Tensor(self.inner(py))];
         let options = options(retain_graph, create_graph);
         warn_of_cycle(py, create_graph)?;
@@ -553,6 +562,7 @@ pub fn backward(
     create_graph: bool,
     inputs: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
+    expect_backward_outside()?;
     let (roots, grads) = (targets(tensors, "outputs")?, gradients(grad_tensors)?);
     let inputs = inputs.map(|inputs| targets(inputs, "inputs")).transpose()?;
     let options = options(retain_graph, create_graph);

@@ -5,8 +5,9 @@ use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
+use super::arrays::expect_data;
 use super::convert::{Ty, check_range, number, scalar, size};
-use super::dispatch::{any_asks_class, asks_class, by_class, host_by_class, or_none, shown_device};
+use super::dispatch::{any_asks_class, any_mode, asks_class, by_class, host_by_class, or_none, shown_device};
 use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
 use super::object::as_tensor;
@@ -17,6 +18,7 @@ use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::interruptible;
+use crate::graph::grad_enabled;
 use crate::ops::arith::refuse_bools;
 use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::{self, interpreter, rows};
@@ -140,6 +142,11 @@ pub fn operator_inplace(py: Python<'_>, row: &'static PointwiseOp, t: &Tensor, o
     py.detach(|| interruptible(|| ops::row_inplace(row, &args, &[]))).py()
 }
 
+/// Whether brackets of a tensor are operations that a mode sees: without history, since these are below what records it.
+fn is_seen(t: &Tensor) -> bool {
+    any_mode() && !(grad_enabled() && t.requires_grad())
+}
+
 #[pymethods]
 impl PyTensor {
     #[new]
@@ -191,6 +198,7 @@ impl PyTensor {
 
     fn data_ptr(&self, py: Python<'_>) -> PyResult<usize> {
         let t = &self.inner(py);
+        expect_data(t)?;
         if t.numel() == 0 || t.device() == Device::Meta {
             return Ok(0);
         }
@@ -313,6 +321,7 @@ impl PyTensor {
                 slf.get_type().name()?
             )));
         }
+        expect_data(&slf.tensor())?;
         interop::to_list(py, &slf.tensor())
     }
 
@@ -451,7 +460,7 @@ impl PyTensor {
             return Ok(out.unbind());
         }
         let t = &slf.tensor();
-        if asks_class(t) || interpreter::active() && any_asks_class(key) {
+        if asks_class(t) || interpreter::active() && (is_seen(t) || any_asks_class(key)) {
             return Ok(by_class(slf, "getitem", [key.clone()])?.unbind());
         }
         index::get(py, t, key)
@@ -467,7 +476,10 @@ impl PyTensor {
             return Ok(());
         }
         let t = &slf.tensor();
-        if asks_class(t) || interpreter::active() && (any_asks_class(key) || any_asks_class(value)) {
+        let is_recorded =
+            || value.cast::<PyTensor>().is_ok_and(|v| grad_enabled() && v.tensor().requires_grad());
+        let asks = || is_seen(t) && !is_recorded() || any_asks_class(key) || any_asks_class(value);
+        if asks_class(t) || interpreter::active() && asks() {
             return by_class(slf, "setitem", [key.clone(), value.clone()]).map(drop);
         }
         index::set(py, t, key, value)

@@ -208,7 +208,8 @@ SAMPLES = {
 # Tried where an entry is in neither table, in turn.
 GUESSES = ("f(A)", "f(A, B)", "f(C)", "f(C, 1)", "f(C, D)", "f(S)", "f(T)", "f([A, B])", "f(C, 0, 1)")
 
-# What has no derivative, or one in Python: predicates, numbers, random and new tensors, integers, changes of the tensor itself.
+# What has no derivative, or one in Python: predicates, numbers, random and new tensors, integers, changes of the tensor
+# itself.
 NO_DERIVATIVE = """
     bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift bitwise_not gcd lcm
     eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite isposinf
@@ -340,6 +341,14 @@ def test_second_derivatives_of_activations_are_finite_where_exponentials_overflo
     (slope,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
     (curvature,) = torch.autograd.grad(slope.sum(), x)
     assert slope.isfinite().all() and curvature.isfinite().all()
+
+
+def test_derivatives_of_polynomials_are_finite_at_zero():
+    x = torch.tensor([0.0, 1.0, -2.0], dtype=torch.float64, requires_grad=True)
+    value = sum(x**k for k in range(5))
+    for expected in ([1, 10, -23], [2, 20, 38], [6, 30, -42], [24, 24, 24]):
+        (value,) = torch.autograd.grad(value.sum(), x, create_graph=True)
+        assert value.tolist() == expected
 
 
 def test_second_derivatives_of_distances_are_finite_where_rows_are_equal():

@@ -158,6 +158,25 @@ def test_a_mode_sees_the_operations_of_backward():
     assert "convolution_backward.default" in names and "max_pool2d_with_indices_backward.default" in names
 
 
+def test_a_mode_sees_what_brackets_read_and_write():
+    x, i = torch.arange(6.0).view(2, 3), torch.tensor([0, 1])
+    mask, row = torch.tensor([True, False]), torch.ones(3)
+
+    def seen(f):
+        with Log() as log:
+            f()
+        return log.names
+
+    assert seen(lambda: x[i]) == ["index.Tensor"]
+    assert seen(lambda: x[:, i]) == ["index.Tensor"]
+    assert seen(lambda: x[mask]) == ["index.Tensor"]
+    assert seen(lambda: x[1:, 0]) == ["slice.Tensor", "select.int"]
+    assert seen(lambda: x.__setitem__(0, row)) == ["select.int", "copy_.default"]
+    assert seen(lambda: x.__setitem__((slice(None), 1), 5)) == ["select.int", "fill_.Scalar"]
+    assert seen(lambda: x.__setitem__(i, row)) == ["index_put_.default"]
+    assert x.tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
 def test_factory_functions_get_their_options():
     seen = []
 

@@ -472,6 +472,32 @@ def test_reductions_views_and_selections_of_slices_are_a_loop(f):
     close(vmap(weighed)(slices), torch.stack([weighed(a) for a in slices]))
 
 
+def test_arguments_by_keyword_are_shared_by_all_slices():
+    found = vmap(lambda a, k=1.0: a * k, chunk_size=2)(X, k=torch.tensor([1.0, 2.0, 3.0]))
+    close(found, X * torch.tensor([1.0, 2.0, 3.0]))
+
+
+def test_what_has_no_meaning_for_slices_says_so():
+    for f, error in (
+        (lambda a: a.data, "accessing `data` under vmap"),
+        (lambda a: a.numpy(), "Cannot access data pointer"),
+        (lambda a: a.tolist(), "Cannot access data pointer"),
+        (lambda a: torch.allclose(a, a), "vmap over torch.allclose isn't supported yet"),
+        (lambda a: torch.equal(a, a), "Batching rule not implemented for aten::equal"),
+        (lambda a: a.sum().backward(), r"backward\(\) called inside a functorch transform"),
+    ):
+        with pytest.raises(RuntimeError, match=error):
+            vmap(f)(X)
+    with pytest.raises(RuntimeError, match="explicit positive num_classes"):
+        vmap(F.one_hot)(torch.tensor([0, 2]))
+    with pytest.raises(RuntimeError, match=r"backward\(\) called inside a functorch transform"):
+        grad(lambda a: a.sum().backward())(X)
+    with pytest.raises(RuntimeError, match="All outputs of f must be floating-point"):
+        jacrev(lambda a: a.long())(X[0])
+    with pytest.raises(ValueError, match="must be Tensor, got <class 'float'>"):
+        grad(torch.sin)(3.0)
+
+
 def test_orders_of_polynomials_may_differ_between_slices():
     orders = torch.tensor([0.0, 2.0, 3.0])
     found = vmap(torch.special.chebyshev_polynomial_t, (None, 0))(X, orders)

@@ -223,7 +223,6 @@ _CALLS: dict[str, str | _Chooser] = {
     "pad": _padding,
     "pad_edges": _padding,
     "grid_sampler": _sampling,
-    "ctc_losses": "_ctc_loss.default",
     "cross_entropy": _loss_of_classes,
     "nll_loss": _loss_of_classes,
     "inv": "linalg_inv_ex.default",
@@ -261,11 +260,17 @@ def _overload(full_name: str) -> Any:
     return None if found is None else getattr(found, form)
 
 
+# What functions of Python are composed of; there is no such operation in PyTorch.
+_PARTS = frozenset({"_lu_factor", "_row_order"})
+
+
 @functools.cache
 def _names() -> dict[str, str]:
     """By name and alias, what an operation of the table is called in `torch.ops.aten`."""
     names: dict[str, str] = {}
     for op in _C._op_table():
+        if op["name"] in _PARTS:
+            continue
         place = "" if op["function"] else "linalg_" if op["linalg"] else "special_" if op["special"] else ""
         own = place + op["name"]
         for name in (op["name"], *op["aliases"]):

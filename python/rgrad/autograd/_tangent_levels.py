@@ -404,7 +404,7 @@ class transform_level:
 def _made(level: _Level, primal: Tensor, tangent: Tensor, in_place: bool = False) -> Tensor:
     if primal.shape != tangent.shape:
         raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than its tensor: "
+            "Trying to set a forward gradient that has a different size than that of the original Tensor: "
             f"{list(tangent.shape)} and {list(primal.shape)}"
         )
     if primal.dtype != tangent.dtype:
@@ -533,7 +533,8 @@ def _forward_errors() -> Iterator[None]:
         if not found:
             raise
         raise NotImplementedError(
-            f"Trying to use forward AD with {found[1]} that does not support it because it has not been implemented yet."
+            f"Trying to use forward AD with {found[1]} that does not support it because it has not been implemented "
+            "yet."
         ) from error
 
 

@@ -133,6 +133,10 @@ RECIPES: dict[str, list[Call] | None] = {
     "cuda": None,
     "cpu": None,
     "pin_memory": None,
+    # On the CPU only.
+    "linalg._lu_factor": None,
+    "linalg._row_order": None,
+    "nn.functional.ctc_losses": None,
     "is_nonzero": [call(data(1))],
     # Convolutions.
     "conv1d": [call(data(2, 3, 8), data(4, 3, 3), data(4)), call(data(2, 4, 8), data(4, 2, 3), None, 2, 1, 2, 2)],

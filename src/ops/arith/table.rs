@@ -104,7 +104,7 @@ ops! {
             compare::isclose;
     }
     /// Whether all elements are within `atol + rtol * |other|` of each other.
-    "allclose" BOTH, batch DATA {
+    "allclose" BOTH, batch ALLCLOSE {
         (input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool =>
             compare::allclose;
     }

@@ -111,6 +111,8 @@ impl Batch {
         "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow, which differs between \
          the slices. Use operations like torch.where instead",
     );
+    pub const ALLCLOSE: Batch =
+        Batch::Refused("vmap over torch.allclose isn't supported yet: it may differ between the slices");
     pub const MEMORY: Batch = Batch::Refused(
         "vmap: the memory of a tensor that stands for slices of another cannot be changed or exchanged",
     );

@@ -69,7 +69,11 @@ rows! { BINARY;
     /// The first tensor to the power of the second.
     float pow(input, other) = input.pow(other)
     => d(g, y) = [
-        E::select(other.eq(E::zero()), E::zero(), g * (other * input.pow(other - E::one()))),
+        {
+            // A base without a pole where the derivative is zero, so that its own derivative is.
+            let base = E::select(other.eq(E::zero()), E::one(), input);
+            E::select(other.eq(E::zero()), E::zero(), g * (other * base.pow(other - E::one())))
+        },
         E::select(E::and(input.eq(E::zero()), E::zero().le(other)), E::zero(), g * (y * input.log())),
     ]; { rounded: 0b11, on: (0.3, 2.0), exposure: Exposure::NONE }
     => torch { shown_as: &[("other", "exponent")], node: "PowBackward1", number_nodes: &["PowBackward2", "PowBackward0"] }

@@ -153,6 +153,12 @@ def functional_call(
     if isinstance(dicts, Mapping):
         given: Any = dicts
     else:
+        if not isinstance(dicts, Sequence):
+            raise ValueError(
+                f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
+            )
+        if not all(isinstance(part, Mapping) for part in dicts):
+            raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
         given = {}
         for part in dicts:
             repeated = sorted(given.keys() & part.keys())

@@ -256,9 +256,9 @@ multiversion! { version = IsaDispatch::worth::<T>();
                 a.weight[0] = [T::ONE; BLOCK];
             }
             Interpolation::Linear => {
-                for i in 0..BLOCK {
-                    let left = x[i].m_floor();
-                    a.weight[1][i] = x[i] - left;
+                for (i, &x) in x.iter().enumerate() {
+                    let left = x.m_floor();
+                    a.weight[1][i] = x - left;
                     a.weight[0][i] = T::ONE - a.weight[1][i];
                     a.at[0][i] = left;
                     a.at[1][i] = left + T::ONE;
@@ -271,10 +271,10 @@ multiversion! { version = IsaDispatch::worth::<T>();
             Interpolation::Cubic => {
                 for k in 0..4 {
                     let by = T::of(k as f64 - 1.0);
-                    for i in 0..BLOCK {
-                        let left = x[i].m_floor();
+                    for (i, &x) in x.iter().enumerate() {
+                        let left = x.m_floor();
                         a.at[k][i] = left + by;
-                        (a.weight[k][i], a.slope[k][i]) = cubic(x[i] - left - by);
+                        (a.weight[k][i], a.slope[k][i]) = cubic(x - left - by);
                     }
                     a.slope[k].iter_mut().for_each(|slope| *slope = *slope * scale);
                     move_inside(how, n, &mut a.at[k], None);

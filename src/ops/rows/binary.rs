@@ -70,9 +70,9 @@ rows! { BINARY;
     float pow(input, other) = input.pow(other)
     => d(g, y) = [
         {
-            // A base without a pole where the derivative is zero, so that its own derivative is.
-            let base = E::select(other.eq(E::zero()), E::one(), input);
-            E::select(other.eq(E::zero()), E::zero(), g * (other * base.pow(other - E::one())))
+            // A power without a pole where the derivative is zero, so that its own derivative is.
+            let less = E::select(other.eq(E::zero()), E::one(), other - E::one());
+            E::select(other.eq(E::zero()), E::zero(), g * (other * input.pow(less)))
         },
         E::select(E::and(input.eq(E::zero()), E::zero().le(other)), E::zero(), g * (y * input.log())),
     ]; { rounded: 0b11, on: (0.3, 2.0), exposure: Exposure::NONE }

@@ -41,13 +41,9 @@ fn losses_and_gradients_are_those_of_all_paths_on_each_instruction_set() {
         losses(&s, &log_probs, &targets, &mut found, &mut alpha);
         let mut slopes = vec![f64::NAN; log_probs.len()];
         backward(&s, &grad, &log_probs, &targets, (&found, &alpha), true, &mut slopes);
-        for n in 0..count {
+        for (n, &found) in found.iter().enumerate() {
             let expected = loss(&log_probs, n);
-            assert!(
-                found[n] == expected || (found[n] - expected).abs() < 1e-12,
-                "{n}: {} {expected}",
-                found[n]
-            );
+            assert!(found == expected || (found - expected).abs() < 1e-12, "{n}: {found} {expected}");
         }
         // Three labels need three steps: there is no path, and with `zero_infinity` no gradient.
         assert_eq!(found[3], f64::INFINITY);

@@ -1,10 +1,11 @@
 //! Connectionist temporal classification ("Connectionist Temporal Classification: Labelling Unsegmented Sequence Data with
 //! Recurrent Neural Networks").
 //!
-//! Note [The lattice of CTC] A path visits the labels from left to right, with a blank before, between and after them. In each step
-//! it stays, advances one state, or advances two states past a blank between two different labels. The probabilities of all prefixes that end in
-//! a state at a time are sums over three states of the time before; those of suffixes are the same for the labels in reversed order. Both are kept as
-//! logarithms, and the states of a time are computed together.
+//! Note [The lattice of CTC] A path visits the labels from left to right, with a blank before, between and after them. In
+//! each step it stays, advances one state, or advances two states past a blank between two different labels. The
+//! probabilities of all prefixes that end in a state at a time are sums over three states of the time before; those of
+//! suffixes are the same for the labels in reversed order. Both are kept as logarithms, and the states of a time are
+//! computed together.
 
 use super::math::Math;
 use super::parallel::{for_chunks_mut2, for_columns_mut};

@@ -1,9 +1,10 @@
 //! Samples between the pixels of images, and their gradients.
 //!
-//! Note [Blocks of positions] Positions are taken in blocks. For a block, first the coordinates along each dimension give the pixels
-//! that contribute and their weights; the combinations of these are corners: a place in the plane and a weight for each
-//! position. Then each channel sums its pixels at the places times the weights. Apart from the reads of pixels these are loops without branches. A pixel outside of
-//! the image has place and weight zero. A position that is not finite has no pixel, and a weight that is not a number.
+//! Note [Blocks of positions] Positions are taken in blocks. For a block, first the coordinates along each dimension give
+//! the pixels that contribute and their weights; the combinations of these are corners: a place in the plane and a
+//! weight for each position. Then each channel sums its pixels at the places times the weights. Apart from the reads of
+//! pixels these are loops without branches. A pixel outside of the image has place and weight zero. A position that is
+//! not finite has no pixel, and a weight that is not a number.
 
 use smallvec::SmallVec;
 

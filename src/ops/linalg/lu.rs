@@ -4,9 +4,10 @@ use super::factor::{Packed, expect_matrices, size};
 use crate::backend::factor::Factor;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::layout::Dims;
+use crate::layout::{Dims, checked_numel};
 use crate::ops::arith;
 use crate::ops::schema::{Args, Out};
+use crate::storage::empty_vec;
 use crate::tensor::Tensor;
 use crate::{ensure, ops};
 
@@ -32,7 +33,7 @@ fn row_order(a: &Args) -> Result<Out> {
     let all = pivots.values::<i64>()?;
     let found = all.iter().all(|&p| p >= 1 && p as usize <= rows);
     ensure!(found, Runtime, "row_order: pivots must be between 1 and {rows}");
-    let mut out: Vec<i64> = Vec::new();
+    let mut out: Vec<i64> = empty_vec(checked_numel(&shape)?)?;
     for batch in 0..Dims::from(&pivots.shape()[..pivots.rank() - 1]).numel() {
         let at = out.len();
         out.extend(0..rows as i64);

@@ -2,10 +2,11 @@
 
 Note [Recursive LU]
 ~~~~~~~~~~~~~~~~~~~
-The columns are halved: the left half is factorized, its row exchanges are applied to the right half, a triangular
-system gives the upper part of that, a product updates the rest, and the rest is factorized (Toledo: Locality of
-Reference in LU Decomposition with Partial Pivoting, 1997). Almost all arithmetic is in products of matrices, and a
-panel of few columns is eliminated column by column. All matrices of a batch take part in each step.
+On the CPU the core factorizes. On a GPU, the columns are halved: the left half is factorized, its row exchanges are
+applied to the right half, a triangular system gives the upper part of that, a product updates the rest, and the rest
+is factorized (Toledo: Locality of Reference in LU Decomposition with Partial Pivoting, 1997). Almost all arithmetic is
+in products of matrices, and a panel of few columns is eliminated column by column. All matrices of a batch take part
+in each step.
 """
 
 from __future__ import annotations

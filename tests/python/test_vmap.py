@@ -472,6 +472,19 @@ def test_reductions_views_and_selections_of_slices_are_a_loop(f):
     close(vmap(weighed)(slices), torch.stack([weighed(a) for a in slices]))
 
 
+def test_pictures_with_channels_last_are_unpooled():
+    pictures = torch.linspace(-1, 2, 128).sin().view(2, 1, 4, 4, 4).movedim(4, 2)
+
+    def f(a):
+        return F.max_unpool2d(*F.max_pool2d(a, 2, return_indices=True), 2)
+
+    wholes = [f(a) for a in pictures]
+    pooled, places = zip(*(F.max_pool2d(a, 2, return_indices=True) for a in pictures), strict=True)
+    laid = [t.contiguous(memory_format=torch.channels_last) for t in pooled]
+    stacked = torch.stack([t.movedim(1, 3) for t in laid]).movedim(4, 2)
+    close(vmap(lambda a, i: F.max_unpool2d(a, i, 2))(stacked, torch.stack(places)), torch.stack(wholes))
+
+
 def test_arguments_by_keyword_are_shared_by_all_slices():
     found = vmap(lambda a, k=1.0: a * k, chunk_size=2)(X, k=torch.tensor([1.0, 2.0, 3.0]))
     close(found, X * torch.tensor([1.0, 2.0, 3.0]))

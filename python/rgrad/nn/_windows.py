@@ -38,8 +38,8 @@ def is_channels_last(input: Tensor) -> bool:
 
 
 def laid_like(result: Tensor, input: Tensor) -> Tensor:
-    """Converts a result to channels-last if ``input`` is laid out so."""
-    if is_channels_last(input):
+    """Converts a result to channels-last if ``input`` is laid out so. Slices in `vmap` have no layout of their own."""
+    if is_channels_last(input) and not _C._is_batched(result):
         order = rgrad.channels_last if input.dim() == 4 else rgrad.channels_last_3d
         return result.contiguous(memory_format=order)
     return result

@@ -680,7 +680,8 @@ pub trait Real:
     fn sqrt(self) -> Self;
     fn abs(self) -> Self;
     fn is_nan(self) -> bool;
-    /// An integer from 0 to 2²² as such: from the low bits of its sum with a number whose last bit is 1.
+    /// The integer that an integral value from 0 to 2²² is: the low bits of its sum with a power of two that is so large that
+    /// consecutive numbers differ by 1.
     fn integer_bits(self) -> i32;
 }
 

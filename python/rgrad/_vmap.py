@@ -304,12 +304,12 @@ def _dims_of_results(func: _Function, out_dims: Any, spec: TreeSpec) -> list[int
     """The mapped dimension of each result; None for those that are returned as they are."""
     if spec.is_leaf() and isinstance(out_dims, (tuple, list)) and len(out_dims) == 1:
         out_dims = out_dims[0]
-    if not isinstance(out_dims, (int, tuple, list, dict, type(None))):
+    dims = broadcast_dims(out_dims, spec)
+    if dims is not None and not all(map(is_dim, dims)):
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
             "ints, which say where the mapped dimension of each result is"
         )
-    dims = broadcast_dims(out_dims, spec)
     if dims is None:
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure "
@@ -318,14 +318,19 @@ def _dims_of_results(func: _Function, out_dims: Any, spec: TreeSpec) -> list[int
     return dims
 
 
+def is_dim(dim: Any) -> bool:
+    """Whether a value names a mapped dimension, or says that there is none."""
+    return dim is None or (isinstance(dim, int) and not isinstance(dim, bool))
+
+
 def broadcast_dims(dims: Any, spec: TreeSpec) -> list[Any] | None:
-    """Dimensions for the leaves of a container: one for all, or a container of the same or a shallower structure."""
-    if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
-        return [dims] * spec.num_leaves
+    """Dimensions for the leaves of a container: one for all, or a container of the same or a shallower structure.
+
+    What is no container is taken for a dimension; who asks checks that it is one.
+    """
     flat, own = tree_flatten(dims, is_leaf=lambda d: d is None)
     if own.is_leaf():
-        # No dimension, which those who ask say.
-        return [dims] * spec.num_leaves if isinstance(dims, (str, float)) else None
+        return [dims] * spec.num_leaves
     if own.type != spec.type or own.num_children != spec.num_children or own.context != spec.context:
         return None
     found: list[Any] = []
@@ -360,7 +365,7 @@ def _arguments(
             f"{tree_flatten(in_dims)[1]} beside {spec}"
         )
     for i, (t, d) in enumerate(zip(leaves, dims, strict=True)):
-        if d is not None and (not isinstance(d, int) or isinstance(d, bool)):
+        if not is_dim(d):
             raise ValueError(
                 f"{called}(<inputs>): Got in_dim={d} for an input but in_dim must be either an integer or None."
             )

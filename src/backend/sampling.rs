@@ -22,6 +22,9 @@ impl Interpolation {
     }
 }
 
+/// The parameter `a` of cubic convolution.
+pub const CUBIC: f64 = -0.75;
+
 /// What lies outside of an image: zeros, its outermost pixels, or its reflection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {

@@ -56,3 +56,19 @@ def test_a_sample_without_steps_has_no_gradient_even_where_its_target_is_impossi
     assert losses.tolist() == [torch.inf, 0.0]
     losses.sum().backward()
     assert x.grad.count_nonzero() == 0
+
+
+def test_labels_and_lengths_that_do_not_fit_are_refused():
+    losses, probs = torch._C._nn.ctc_losses, torch.zeros(3, 1, 2)
+    for given, why in (
+        ((torch.zeros(0, 1, 2), torch.tensor([[1]]), [0], [0]), "must not be empty"),
+        ((probs, torch.tensor([[1]]), [4], [1]), "log_probs has 3 of the 4"),
+        ((probs, torch.tensor([[1]]), [3], [2]), "targets has 1 of the 2"),
+        ((probs, torch.tensor([1]), [3], [2]), "targets has 1 of the 2"),
+        ((probs, torch.tensor([[1]]), [3, 3], [1]), "must be of size batch_size"),
+        ((probs, torch.tensor([[1]]), [3], [-1]), "must be non-negative"),
+    ):
+        with pytest.raises(RuntimeError, match=why):
+            losses(*given)
+    with pytest.raises(IndexError, match="Target 2 is out of bounds"):
+        losses(probs, torch.tensor([[2]]), [3], [1])

@@ -152,3 +152,11 @@ def test_a_singular_matrix_has_a_derivative_of_its_determinant():
     a = torch.tensor([[1.0, 2.0], [2.0, 4.0]], device="gpu", requires_grad=True)
     linalg.det(a).backward()
     assert a.grad.tolist() == [[0, 0], [0, 0]]
+
+
+def test_the_packed_factorization_of_the_core_is_refused_on_a_gpu_and_lu_factor_computed_there():
+    x = torch.tensor([[0.0, 2.0], [4.0, 8.0]])
+    with pytest.raises(NotImplementedError):
+        torch._C._linalg._lu_factor(x.to("gpu"), True)
+    found = linalg.lu_factor(x.to("gpu"))
+    assert found.LU.device.type == "gpu" and found.LU.cpu().tolist() == [[4.0, 8.0], [0.0, 2.0]]

@@ -485,6 +485,16 @@ def test_pictures_with_channels_last_are_unpooled():
     close(vmap(lambda a, i: F.max_unpool2d(a, i, 2))(stacked, torch.stack(places)), torch.stack(wholes))
 
 
+def test_a_dimension_is_a_number_or_none_wherever_it_stands():
+    with pytest.raises(ValueError, match="in_dim must be either an integer"):
+        vmap(torch.add, (0, "a"))(X, X)
+    with pytest.raises(ValueError, match="in_dim must be either an integer"):
+        vmap(torch.add, (0, True))(X, X)
+    for out_dims in ((0, "a"), "a", (0, 1.5), True):
+        with pytest.raises(ValueError, match="`out_dims` must be an int, None or a python collection"):
+            vmap(lambda a: (a, a), out_dims=out_dims)(X)
+
+
 def test_arguments_by_keyword_are_shared_by_all_slices():
     found = vmap(lambda a, k=1.0: a * k, chunk_size=2)(X, k=torch.tensor([1.0, 2.0, 3.0]))
     close(found, X * torch.tensor([1.0, 2.0, 3.0]))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rgrad import _C
 from rgrad._C import Tensor
-from rgrad._vmap import broadcast_dims, innermost, level_of, running, whole
+from rgrad._vmap import broadcast_dims, innermost, is_dim, level_of, running, whole
 from rgrad.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from . import _dual
@@ -97,7 +97,7 @@ def with_dims(made: Any, level: int) -> Any:
     output, out_dims = made
     outs, spec = tree_flatten(output)
     dims = broadcast_dims(out_dims, spec)
-    if dims is None:
+    if dims is None or not all(map(is_dim, dims)):
         raise RuntimeError(
             "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple: "
             f"out_dims={out_dims} has structure {tree_flatten(out_dims)[1]}, and the output {spec}"

@@ -35,7 +35,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """The negative logarithm of the probability of label sequences, over all their alignments.
+    """The negative logarithm of the probability of label sequences, over all their alignments; computed on the CPU.
 
     Args:
         log_probs: logarithms of probabilities, ``(T, N, C)`` or ``(T, C)``.

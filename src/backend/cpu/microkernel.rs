@@ -267,8 +267,8 @@ impl<T: Real> Kernels<T> {
 }
 
 // Note [Loads without masks] Some AMD processors execute masked loads slowly (docs/design/0006-kernels.md). So a kernel loads
-// whole vectors wherever the slice of B is long enough: the lanes after the last column read the following columns of B, or the
-// padding of its panel, and their sums are not stored.
+// the last vector of a row of B without a mask if the slice of B does not end within it. Its lanes beyond the last column then
+// hold elements of the next row, or padding of the panel; their sums are computed, but not stored.
 
 /// With strides that are known, the addresses of the elements of A are offsets from one pointer. Otherwise each is computed
 /// from that before, and where a tile has few vectors that takes as long as the products.

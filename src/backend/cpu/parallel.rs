@@ -138,7 +138,8 @@ pub fn for_columns_mut<T: Send>(
     f: impl Fn(usize, Range<usize>, &mut [&mut [T]]) + Sync,
 ) {
     let grain = grain.max(1);
-    let (size, ranges) = (rows * columns, columns.div_ceil(grain));
+    // A size that overflows is larger than `out`, and so of no matrix.
+    let (size, ranges) = (rows.saturating_mul(columns), columns.div_ceil(grain));
     let out = Chunks::new(out, 1);
     run(out.len.checked_div(size).map_or(0, |matrices| matrices * ranges), &|i: usize| {
         let (matrix, start) = (i / ranges, i % ranges * grain);

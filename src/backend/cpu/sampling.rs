@@ -12,7 +12,7 @@ use super::math::Math;
 use super::parallel::{for_columns_mut, for_parts_mut};
 use super::simd::IsaDispatch;
 use crate::backend::View;
-use crate::backend::sampling::{Interpolation, Padding, Sampling};
+use crate::backend::sampling::{CUBIC, Interpolation, Padding, Sampling};
 use crate::multiversion;
 
 /// Positions that are computed together.
@@ -163,7 +163,7 @@ pub fn backward_images<T: Math>(how: Sampling, s: &Shape, grad: &[T], grid: &[T]
                 let grad = &grad[(first + k) * s.positions..][at..end];
                 for (places, weights) in corners.places.iter().zip(&corners.weights) {
                     for ((&g, &place), &weight) in grad.iter().zip(places).zip(weights) {
-                        // Nothing of an infinite gradient reaches what is no pixel: Note [Blocks of positions].
+                        // Skipped: an infinite gradient times zero would be NaN, as is the weight of a position that is not finite.
                         if weight != T::ZERO && !weight.is_nan() {
                             plane[place as usize] += g * weight;
                         }
@@ -291,11 +291,11 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-/// The weight of a pixel at distance `d` of at most 2, and its derivative: cubic convolution with a = -3/4 ("Cubic Convolution
+/// The weight of a pixel at distance `d` of at most 2, and its derivative: cubic convolution ("Cubic Convolution
 /// Interpolation for Digital Image Processing").
 #[inline(always)]
 fn cubic<T: Math>(d: T) -> (T, T) {
-    let a = T::of(-0.75);
+    let a = T::of(CUBIC);
     let [two, three, four, five, eight] = [2.0, 3.0, 4.0, 5.0, 8.0].map(T::of);
     let x = d.abs();
     let near =
@@ -334,7 +334,7 @@ fn move_inside<T: Math>(how: Sampling, n: usize, x: &mut Row<T>, speed: Option<&
         }
     }
     for i in 0..BLOCK {
-        // Comparisons so that what is not a number stays.
+        // Comparisons keep NaN, which the minimum of two numbers may drop.
         let is_before = x[i] <= T::ZERO;
         let is_after = x[i] >= last;
         x[i] = if is_before { T::ZERO } else { x[i] };

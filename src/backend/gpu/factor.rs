@@ -111,9 +111,6 @@ pub fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> R
 pub fn factor_by(how: How, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
     let gpu = of(out)?;
     gpu.expect(op, out.dtype)?;
-    if let Factor::Lu { .. } = what {
-        bail!(Error::DeviceNotImplemented { op: Some(op.into()), device: out.device(), what: String::new() });
-    }
     let each = what.each(n);
     let count = out.layout.numel() / each.max(1);
     if count == 0 {
@@ -180,8 +177,13 @@ impl Work<'_> {
             Factor::Solve { k, .. } => ("solve", ("solve_end", n, k)),
             Factor::Triangular { k, .. } => ("triangular", ("triangular_end", n, k)),
             Factor::Determinant => ("determinant", ("determinant_end", 1, 1)),
-            // Refused before.
-            Factor::Lu { .. } => return Ok(()),
+            Factor::Lu { .. } => {
+                bail!(Error::DeviceNotImplemented {
+                    op: None,
+                    device: self.out.device(),
+                    what: String::new()
+                })
+            }
             Factor::Cholesky => ("cholesky", ("cholesky_end", n, n)),
             // The rows within a column are not divided.
             Factor::Qr { q, .. } => ("qr", ("write_r", n.max(q), 1)),

@@ -28,10 +28,9 @@ pub enum Randomness {
 pub fn draws(call: &OpCall, values: &[Value]) -> bool {
     let all = params(call.overload);
     let at = |name: &str| all.iter().position(|p| p.name == name).and_then(|i| values.get(i));
-    let drops = |name: &str| matches!(at(name), Some(Value::Number(p)) if !p.is_zero());
-    let is_certain = |name: &str| matches!(at(name), Some(Value::Number(p)) if p.to_f64() == 1.0);
+    let drops = |name: &str| matches!(at(name), Some(Value::Number(p)) if !p.is_zero() && p.to_f64() != 1.0);
     match call.op.name {
-        "dropout" => drops("p") && !is_certain("p") && at("training").is_some_and(Value::is_true),
+        "dropout" => drops("p") && at("training").is_some_and(Value::is_true),
         "scaled_dot_product_attention" => drops("dropout_p"),
         _ => all.iter().any(|p| p.ty == "Generator?"),
     }

@@ -22,6 +22,7 @@ fn sequences(log_probs: &Tensor, labels: &Tensor, a: &Args) -> Result<Sequences>
             log_probs.shape()
         )));
     };
+    ensure!(rows > 0, Runtime, "log_probs tensor must not be empty");
     let sizes = |name: &str, values: &[i64]| -> Result<Vec<usize>> {
         ensure!(values.len() == count, Runtime, "{name} must be of size batch_size");
         ensure!(values.iter().all(|&n| n >= 0), Runtime, "{name} must be non-negative");
@@ -118,7 +119,8 @@ impl Function for CtcLoss {
         let log_probs = self.log_probs.get(cx)?;
         let [labels, losses, alpha] = [self.labels.get(cx)?, self.losses.get(cx)?, self.alpha.get(cx)?];
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        // What is recorded is linear in the gradient; the derivative by the probabilities is not implemented, as in PyTorch.
+        // With `create_graph`, the Jacobian is a constant times the recorded gradient: a derivative by the log-probabilities is
+        // not implemented, as in PyTorch.
         let factor = if grad_enabled() { g.detach().new_full(g.shape().clone(), 1.0)? } else { g.clone() };
         let (probs, dense) = (log_probs.dense(log_probs.dtype())?, factor.dense(log_probs.dtype())?);
         let out = probs.new_empty(probs.shape().clone())?;

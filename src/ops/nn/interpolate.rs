@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Asked, Named, SavedLinearMap, Taps, float_compute, map_planes};
 use crate::backend::plane::ResizeShape;
+use crate::backend::sampling::CUBIC;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
@@ -104,9 +105,9 @@ impl Resize {
     }
 }
 
-/// Keys' cubic convolution with a = -0.75: the weights of four neighbors for a position `t` after the second.
+/// Keys' cubic convolution: the weights of four neighbors for a position `t` after the second.
 fn cubic_weights(t: f64) -> [f64; 4] {
-    const A: f64 = -0.75;
+    const A: f64 = CUBIC;
     let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
     let far = |x: f64| ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A;
     [far(1.0 + t), near(t), near(1.0 - t), far(2.0 - t)]

@@ -153,7 +153,7 @@ fn taps(how: Sampling, x: &Tensor, n: usize) -> Result<Vec<Tap>> {
         let right = arith::add(&left, 1.0)?;
         return Ok(vec![tap(&left, &arith::sub(1.0, &t)?, &arith::neg(&speed)?)?, tap(&right, &t, &speed)?]);
     }
-    let a = -0.75;
+    let a = kernel::CUBIC;
     // Polynomials of a distance, by Horner's rule.
     let polynomial = |d: &Tensor, coefficients: &[f64]| -> Result<Tensor> {
         let mut value = arith::mul(d, coefficients[0])?;

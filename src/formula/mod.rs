@@ -188,8 +188,8 @@ macro_rules! arith_float {
 }
 arith_float!(f32 f64);
 
-/// A float32, or the outcome of a comparison, computed without the algorithms for rare arguments, and whether one of
-/// them was needed; see Note [Remainders of float32].
+/// A number, or the outcome of a comparison, computed without the algorithms for rare arguments, and whether one of them was
+/// needed; see Note [Remainders of float32] and Note [Quotients of integers].
 #[derive(Clone, Copy)]
 pub struct Quick<T> {
     value: T,
@@ -205,25 +205,115 @@ impl<T> Quick<T> {
     fn zip<O, U>(self, o: Quick<O>, f: impl FnOnce(T, O) -> U) -> Quick<U> {
         Quick { value: f(self.value, o.value), is_wrong: self.is_wrong | o.is_wrong }
     }
-}
-
-impl Quick<f32> {
-    /// A function of both numbers and of their remainder.
+    /// As `zip`, of a function that tells whether its value is wrong.
     #[inline(always)]
-    fn divided(self, o: Self, f: impl FnOnce(f32, f32, f32) -> f32) -> Self {
-        let (m, is_large) = quick_fmod_f32(self.value, o.value);
-        Quick { value: f(self.value, o.value, m), is_wrong: self.is_wrong | o.is_wrong | is_large }
+    fn divided(self, o: Self, f: impl FnOnce(T, T) -> (T, bool)) -> Self {
+        let (value, is_wrong) = f(self.value, o.value);
+        Quick { value, is_wrong: self.is_wrong | o.is_wrong | is_wrong }
     }
 }
 
+/// Divisions for common arguments: the result, and whether it is wrong.
+pub trait QuickDivision: Arith<Bool = bool> {
+    fn quick_floor_div(self, o: Self) -> (Self, bool);
+    fn quick_trunc_div(self, o: Self) -> (Self, bool);
+    fn quick_remainder(self, o: Self) -> (Self, bool);
+    fn quick_fmod(self, o: Self) -> (Self, bool);
+}
+
+impl QuickDivision for f32 {
+    #[inline(always)]
+    fn quick_floor_div(self, o: Self) -> (Self, bool) {
+        let (m, is_large) = quick_fmod_f32(self, o);
+        (floored(self, o, m), is_large)
+    }
+    #[inline(always)]
+    fn quick_trunc_div(self, o: Self) -> (Self, bool) {
+        (self.trunc_div(o), false)
+    }
+    #[inline(always)]
+    fn quick_remainder(self, o: Self) -> (Self, bool) {
+        let (m, is_large) = quick_fmod_f32(self, o);
+        (signed_as_divisor(m, o), is_large)
+    }
+    #[inline(always)]
+    fn quick_fmod(self, o: Self) -> (Self, bool) {
+        quick_fmod_f32(self, o)
+    }
+}
+
+/// Note [Quotients of integers] No vector instruction divides integers. But a quotient of integers below 2^51 that is less than an integer
+/// k is less than k (1 - 2^-52), so its nearest float64 number is less than k too: rounded down or toward zero it is the quotient of the integers. The
+/// remainder is exact in float64, as its terms are. For other dividends or divisors, 0 among them, the block is computed anew.
+trait OfDouble: Copy {
+    /// The number as float64, and whether it is not below 2^51.
+    fn to_double(self) -> (f64, bool);
+    /// An integer below 2^51, or what its lower bits are.
+    fn of_double(v: f64) -> Self;
+}
+
+/// 2^52 + 2^51: added to an integer below 2^51, its lower bits are that integer.
+const WHOLE: f64 = 6755399441055744.0;
+
+impl OfDouble for i64 {
+    #[inline(always)]
+    fn to_double(self) -> (f64, bool) {
+        let is_large = self.wrapping_add(1 << 51) as u64 >> 52 != 0;
+        (f64::from_bits(self.wrapping_add(WHOLE.to_bits() as i64) as u64) - WHOLE, is_large)
+    }
+    #[inline(always)]
+    fn of_double(v: f64) -> i64 {
+        ((v + WHOLE).to_bits() as i64).wrapping_sub(WHOLE.to_bits() as i64)
+    }
+}
+impl OfDouble for i32 {
+    #[inline(always)]
+    fn to_double(self) -> (f64, bool) {
+        (f64::from(self), false)
+    }
+    #[inline(always)]
+    fn of_double(v: f64) -> i32 {
+        (v + WHOLE).to_bits() as i32
+    }
+}
+
+/// A function of two integers as float64 numbers, and whether it is wrong.
+#[inline(always)]
+fn divided<T: OfDouble>(x: Int<T>, o: Int<T>, f: impl FnOnce(f64, f64) -> f64) -> (Int<T>, bool) {
+    let ((x, is_large), (o, is_large_too)) = (x.0.to_double(), o.0.to_double());
+    (Int(T::of_double(f(x, o))), is_large | is_large_too | (o == 0.0))
+}
+
+macro_rules! quick_division_of_integers {
+    ($($t:ty)*) => { $(impl QuickDivision for Int<$t> {
+        #[inline(always)]
+        fn quick_floor_div(self, o: Self) -> (Self, bool) {
+            divided(self, o, |x, o| (x / o).m_floor())
+        }
+        #[inline(always)]
+        fn quick_trunc_div(self, o: Self) -> (Self, bool) {
+            divided(self, o, |x, o| (x / o).m_trunc())
+        }
+        #[inline(always)]
+        fn quick_remainder(self, o: Self) -> (Self, bool) {
+            divided(self, o, |x, o| x - (x / o).m_floor() * o)
+        }
+        #[inline(always)]
+        fn quick_fmod(self, o: Self) -> (Self, bool) {
+            divided(self, o, |x, o| x - (x / o).m_trunc() * o)
+        }
+    })* };
+}
+quick_division_of_integers! { i32 i64 }
+
 macro_rules! quick_operators {
-    ($($tr:ident $f:ident;)*) => { $(impl $tr for Quick<f32> {
+    ($($tr:ident $f:ident;)*) => { $(impl<T: QuickDivision> $tr for Quick<T> {
         type Output = Self;
         #[inline(always)] fn $f(self, o: Self) -> Self { self.zip(o, $tr::$f) }
     })* };
 }
 quick_operators! { Add add; Sub sub; Mul mul; }
-impl Neg for Quick<f32> {
+impl<T: QuickDivision> Neg for Quick<T> {
     type Output = Self;
     #[inline(always)]
     fn neg(self) -> Self {
@@ -235,13 +325,19 @@ macro_rules! quick_functions {
     ($($f:ident $r:ty;)*) => {
         $(#[inline(always)] fn $f(self, o: Self) -> Quick<$r> { self.zip(o, Arith::$f) })*
     };
+    (divisions $($f:ident $quick:ident;)*) => {
+        $(#[inline(always)] fn $f(self, o: Self) -> Self { self.divided(o, T::$quick) })*
+    };
 }
-impl Arith for Quick<f32> {
+impl<T: QuickDivision> Arith for Quick<T> {
     type Bool = Quick<bool>;
-    quick_functions! { lt bool; le bool; eq bool; maximum f32; minimum f32; trunc_div f32; }
+    quick_functions! { lt bool; le bool; eq bool; maximum T; minimum T; }
+    quick_functions! { divisions
+        floor_div quick_floor_div; trunc_div quick_trunc_div; remainder quick_remainder; fmod quick_fmod;
+    }
     #[inline(always)]
     fn lit(v: f64) -> Self {
-        (v as f32).quick()
+        Quick { value: T::lit(v), is_wrong: false }
     }
     #[inline(always)]
     fn not(c: Quick<bool>) -> Quick<bool> {
@@ -258,23 +354,11 @@ impl Arith for Quick<f32> {
     #[inline(always)]
     fn select(c: Quick<bool>, yes: Self, no: Self) -> Self {
         let either = yes.zip(no, |yes, no| (yes, no));
-        c.zip(either, |c, (yes, no)| if c { yes } else { no })
+        c.zip(either, |c, (yes, no)| T::select(c, yes, no))
     }
     #[inline(always)]
     fn abs(self) -> Self {
-        self.map(f32::abs)
-    }
-    #[inline(always)]
-    fn floor_div(self, o: Self) -> Self {
-        self.divided(o, floored)
-    }
-    #[inline(always)]
-    fn remainder(self, o: Self) -> Self {
-        self.divided(o, |_, o, m| signed_as_divisor(m, o))
-    }
-    #[inline(always)]
-    fn fmod(self, o: Self) -> Self {
-        self.divided(o, |_, _, m| m)
+        self.map(Arith::abs)
     }
 }
 
@@ -286,25 +370,20 @@ pub trait Looped: Arith {
     /// The number, and whether it has to be computed anew.
     fn of_quick(q: Self::Quick) -> (Self, bool);
 }
-impl Looped for f32 {
-    type Quick = Quick<f32>;
-    #[inline(always)]
-    fn quick(self) -> Quick<f32> {
-        Quick { value: self, is_wrong: false }
-    }
-    #[inline(always)]
-    fn of_quick(q: Quick<f32>) -> (f32, bool) {
-        (q.value, q.is_wrong)
-    }
-}
-macro_rules! always_right {
-    ($($t:ty)*) => { $(impl Looped for $t {
+macro_rules! looped {
+    (quick $($t:ty)*) => { $(impl Looped for $t {
+        type Quick = Quick<Self>;
+        #[inline(always)] fn quick(self) -> Quick<Self> { Quick { value: self, is_wrong: false } }
+        #[inline(always)] fn of_quick(q: Quick<Self>) -> (Self, bool) { (q.value, q.is_wrong) }
+    })* };
+    (always_right $($t:ty)*) => { $(impl Looped for $t {
         type Quick = Self;
         #[inline(always)] fn quick(self) -> Self { self }
         #[inline(always)] fn of_quick(q: Self) -> (Self, bool) { (q, false) }
     })* };
 }
-always_right!(f64 Int<i32> Int<i64>);
+looped!(quick f32 Int<i32> Int<i64>);
+looped!(always_right f64);
 
 /// An integer in a formula: arithmetic wraps, as in PyTorch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, bytemuck::Pod, bytemuck::Zeroable)]

@@ -440,13 +440,14 @@ mod tests {
     struct Fmod;
     struct Remainder;
     struct FloorDiv;
+    struct TruncDiv;
     macro_rules! divides {
         ($($name:ident $f:ident;)*) => { $(impl NumFormula for $name {
             const N: usize = 2;
             #[inline(always)] fn f<E: Arith>([x, y, ..]: [E; ARGS], _: [E; PARAMS]) -> E { x.$f(y) }
         })* };
     }
-    divides! { Fmod fmod; Remainder remainder; FloorDiv floor_div; }
+    divides! { Fmod fmod; Remainder remainder; FloorDiv floor_div; TruncDiv trunc_div; }
 
     /// Runs the loop of a formula on the instruction set in use, and compares it with single elements.
     fn expect_single_elements<F: NumFormula>(x: &[f32], y: &[f32]) {
@@ -479,6 +480,52 @@ mod tests {
                 expect_single_elements::<Remainder>(&x, y);
                 expect_single_elements::<FloorDiv>(&x, y);
             }
+        }
+        force_isa(Isa::Avx512);
+    }
+
+    /// As `expect_single_elements`, of integers.
+    fn expect_single_integers<F: NumFormula, T: Looped + PartialEq + std::fmt::Debug>(x: &[T], y: &[T]) {
+        let mut found = vec![T::lit(0.0); x.len()];
+        num_loop::<F, T>(&[x, y], &[], &mut found);
+        for ((&x, &y), &found) in x.iter().zip(y).zip(&found) {
+            let zero = T::lit(0.0);
+            assert_eq!(found, F::f([x, y, zero, zero, zero], [zero; PARAMS]), "{x:?}, {y:?}");
+        }
+    }
+
+    #[test]
+    fn loops_of_quotients_of_integers_give_single_elements() {
+        use crate::formula::Int;
+        // Every pair of numbers around powers of two, of both signs: multiples of divisors, and their neighbours.
+        let powers = (0..63).flat_map(|k| (-1..=1).map(move |d| (1i64 << k) + d));
+        let around: Vec<i64> = powers.flat_map(|v| [v, -v]).chain([0, i64::MIN, i64::MAX]).collect();
+        let pairs: Vec<(i64, i64)> =
+            around.iter().flat_map(|x| around.iter().map(move |y| (*x, *y))).collect();
+        let multiples = pairs.iter().flat_map(|&(x, y)| {
+            let multiple = x.wrapping_mul(y);
+            (-1..=1).map(move |d| (multiple.wrapping_add(d), y))
+        });
+        let all: Vec<(i64, i64)> = pairs.iter().copied().chain(multiples).collect();
+        // Those that are not computed anew come first, since others have their blocks computed anew.
+        let is_small = |&(x, y): &(i64, i64)| x.unsigned_abs().max(y.unsigned_abs()) < 1 << 51 && y != 0;
+        let (mut all, large): (Vec<_>, Vec<_>) = all.into_iter().partition(is_small);
+        all.extend(large);
+        all.resize(all.len().next_multiple_of(GROUP), (7, 2));
+        let long = |of: fn(&(i64, i64)) -> i64| all.iter().map(|p| Int(of(p))).collect::<Vec<_>>();
+        let (x, y) = (long(|p| p.0), long(|p| p.1));
+        let short = |v: &[Int<i64>]| v.iter().map(|v| Int(v.0 as i32)).collect::<Vec<_>>();
+        let (i, j) = (short(&x), short(&y));
+        for isa in [Isa::Baseline, Isa::Avx2] {
+            force_isa(isa);
+            expect_single_integers::<Fmod, _>(&x, &y);
+            expect_single_integers::<Remainder, _>(&x, &y);
+            expect_single_integers::<FloorDiv, _>(&x, &y);
+            expect_single_integers::<TruncDiv, _>(&x, &y);
+            expect_single_integers::<Fmod, _>(&i, &j);
+            expect_single_integers::<Remainder, _>(&i, &j);
+            expect_single_integers::<FloorDiv, _>(&i, &j);
+            expect_single_integers::<TruncDiv, _>(&i, &j);
         }
         force_isa(Isa::Avx512);
     }

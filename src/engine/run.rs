@@ -112,7 +112,11 @@ fn run_here(
         if go && region.is_none() && node.is_deferred() {
             region = Some(defer::Entered::new());
         }
-        let outs = if go { run_node(node, input_buffer, &task, wanted, options)? } else { Grads::new() };
+        let is_added = go && add_to_sum(node, &input_buffer, &task)?;
+        let outs = match go && !is_added {
+            true => run_node(node, input_buffer, &task, wanted, options)?,
+            false => Grads::new(),
+        };
         deliver(&mut task, &mut ready, node, outs)?;
     }
     current::finish()?;
@@ -166,6 +170,32 @@ pub(super) fn check_replacement(old: Option<&Tensor>, new: Tensor) -> Result<Ten
         );
     }
     Ok(new)
+}
+
+/// Adds the gradient that enters a node to the sum that its only result goes to, without that result; false if this has to be
+/// computed.
+///
+/// Note [Gradients of parts] The gradient of a slice is zeros but for a part. Of several slices of one tensor, the first makes
+/// these zeros; further ones are added to its part of them, in place of a sum of all elements each. Nobody may see the difference: the
+/// sum has no other owner, and neither hooks, interpreters nor a second derivative ask for the result.
+fn add_to_sum(node: &GradFn, input_buffer: &Grads, task: &GraphTask<'_>) -> Result<bool> {
+    let ([Some(edge)], [Some(grad)]) = (&node.edges()[..], &input_buffer[..]) else { return Ok(false) };
+    if grad_enabled() || interpreter::active() || anomaly::enabled() || node.hooks().is_some() {
+        return Ok(false);
+    }
+    let target = task.find(&edge.node).map(|j| &task.states[j]);
+    let Some(Some(sum)) = target.and_then(|t| t.input_buffer.get(edge.input())) else { return Ok(false) };
+    let writable = sum.is_contiguous()
+        && sum.is_sole_owner_but_for_deferred()
+        && !sum.is_hosted()
+        && !grad.is_hosted()
+        && sum.dtype() == grad.dtype()
+        && sum.device() == grad.device();
+    if !writable {
+        return Ok(false);
+    }
+    let _calling = OpScope::new(|| node.function().name());
+    node.function().add_to(grad, sum).map_err(|e| e.of_operation(node.name()))
 }
 
 fn run_node(

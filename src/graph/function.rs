@@ -43,6 +43,12 @@ pub trait Function: Send + Sync + 'static {
     /// differentiable in grad mode. A gradient may have the broadcast shape; the engine reduces it.
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads>;
 
+    /// Adds the gradient of the only input to `sum`, a dense tensor of the input's shape, if that takes less than to make
+    /// the gradient; false, and nothing done, if it does not.
+    fn add_to(&self, _grad: &Tensor, _sum: &Tensor) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Visits the saved tensors, by PyTorch's names.
     fn saved(&self, _visit: &mut dyn FnMut(&'static str, &SavedTensor)) {}
 

@@ -448,6 +448,11 @@ impl Storage {
         handles.saturating_sub(deferred as usize)
     }
 
+    /// Whether the memory is the crate's own, and all other handles to it are those of deferred operations.
+    pub fn is_unique_but_for_deferred(&self) -> bool {
+        self.owners() == 1 && self.owner().is_none()
+    }
+
     /// The reference count.
     pub fn handles(&self) -> usize {
         self.header().refs.load(Ordering::Acquire)

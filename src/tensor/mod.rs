@@ -280,6 +280,13 @@ impl Tensor {
         Shared::strong_count(&self.0) == 1 && self.0.storage.is_unique()
     }
 
+    /// As [`Tensor::is_sole_owner`], whatever deferred operations read or write before.
+    #[inline]
+    pub fn is_sole_owner_but_for_deferred(&self) -> bool {
+        Shared::strong_count(&self.0) == 1
+            && (self.0.storage.is_unique() || self.0.storage.is_unique_but_for_deferred())
+    }
+
     // ---- elements
 
     /// The elements of a contiguous tensor of dtype `T`, in row-major order. No operation should write this memory,

@@ -387,3 +387,53 @@ def test_a_view_that_a_custom_function_returned_without_recording_is_named_as_su
     view = View.apply(torch.ones(1, 2))
     with pytest.raises(RuntimeError, match="This view was created inside a custom Function"):
         view += torch.ones(1, requires_grad=True)
+
+
+PARTS = {
+    "slices": lambda x: [x[1:], x[:-1], x[:, 2:], x[:, ::2]],
+    "selections": lambda x: [x[0], x[0], x[:, 1], x[-1]],
+    "diagonals": lambda x: [x.diagonal(), x.diagonal(1), x.diagonal()],
+    "windows, which overlap": lambda x: [x.unfold(1, 3, 1), x.unfold(1, 2, 1), x[1:]],
+    "parts beside the whole": lambda x: [x * 2, x[1:], x[:, 1:], x + 1],
+}
+
+
+def weighted(parts):
+    return sum((part * (k + 1) * torch.arange(1.0, part.numel() + 1).view(part.shape)).sum() for k, part in enumerate(parts))
+
+
+@pytest.mark.parametrize("deferred", [False, True], ids=["eager", "region"])
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
+def test_gradients_of_several_parts_are_summed(parts, deferred):
+    shape = (200, 300) if deferred else (4, 5)
+    x = torch.rand(shape).requires_grad_()
+    # One part at a time, so that nothing is summed within the engine.
+    count = len(parts(x))
+    weights = [weighted([torch.zeros(0)] * k + [parts(x)[k]]) for k in range(count)]
+    wanted = sum(torch.autograd.grad(w, x)[0] for w in weights)
+    y = x * 1.0
+    with torch.defer() if deferred else torch.enable_grad():
+        (found,) = torch.autograd.grad(weighted(parts(y)), x)
+    assert torch.equal(found, wanted)
+
+
+def test_the_sum_of_the_gradients_of_parts_changes_nothing_that_is_seen():
+    x = torch.arange(12.0).view(3, 4).requires_grad_()
+    y = x * 1.0
+    first, second = y[1:], y[:2]
+    seen = []
+    first.register_hook(lambda g: seen.append(g.clone()) or g * 10)
+    given = torch.ones(2, 4)
+    torch.autograd.backward([first, second], [given, given])
+    assert torch.equal(given, torch.ones(2, 4)) and torch.equal(seen[0], given)
+    assert x.grad.tolist() == [[1.0] * 4, [11.0] * 4, [10.0] * 4]
+    # A gradient that the program has is not written.
+    z = torch.zeros(3, 4, requires_grad=True)
+    w, whole = z * 1.0, torch.ones(3, 4)
+    torch.autograd.backward([w, w[1:], w[:1]], [whole, torch.ones(2, 4), torch.ones(1, 4)])
+    assert torch.equal(whole, torch.ones(3, 4)) and torch.equal(z.grad, torch.full((3, 4), 2.0))
+    # A second derivative sees every part.
+    v = torch.arange(4.0, requires_grad=True)
+    (slope,) = torch.autograd.grad((v[1:] ** 3).sum() + (v[:-1] ** 2).sum(), v, create_graph=True)
+    slope.sum().backward()
+    assert v.grad.tolist() == [2.0, 8.0, 14.0, 18.0]

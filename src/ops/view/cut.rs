@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, checked_numel, wrap_dim};
 use crate::ops::schema::{Args, Out};
-use crate::ops::{arith, interpreter};
+use crate::ops::{arith, interpreter, rows};
 use crate::tensor::{Tensor, as_view};
 use crate::{bail, ensure, ops};
 
@@ -120,6 +120,14 @@ impl Function for CutBackward {
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(put_back(g, self.cut, &self.shape)?)])
+    }
+
+    fn add_to(&self, grad: &Tensor, sum: &Tensor) -> Result<bool> {
+        let part = sum.with_layout(self.cut.layout(sum.layout()));
+        if part.layout().may_overlap_itself() {
+            return Ok(false);
+        }
+        rows::add.call_inplace(&[(&part).into(), grad.into()], &[])
     }
 
     fn attributes(&self, visit: &mut Visit<'_>) {

@@ -318,6 +318,17 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 /// Gathers runs that are so short that walking from one to the next would take longer than they do.
 fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T]) {
     let [down, across] = plane.strides;
+    match (plane.inner, down, across) {
+        (inner, 0, _) if out.len() > inner => {
+            let (first, rest) = out.split_at_mut(inner);
+            gather_plane(src, at, plane, first);
+            return repeat_run(first, rest);
+        }
+        (2, 1.., 1) => return gather_pieces::<T, 2>(src, at, down, out),
+        (3, 1.., 1) => return gather_pieces::<T, 3>(src, at, down, out),
+        (4, 1.., 1) => return gather_pieces::<T, 4>(src, at, down, out),
+        _ => {}
+    }
     for out in out.chunks_mut(plane.inner) {
         if plane.inner > VECTORS && (across == 0 || across == 1) {
             gather(src, at, across, out);
@@ -329,6 +340,27 @@ fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T
             }
         }
         at += down;
+    }
+}
+
+/// Gathers runs of `N` adjacent elements that begin `down` elements after each other.
+fn gather_pieces<T: Element, const N: usize>(src: &[T], at: isize, down: isize, out: &mut [T]) {
+    let mut from = at as usize;
+    for piece in out.as_chunks_mut::<N>().0 {
+        piece.copy_from_slice(&src[from..][..N]);
+        from += down as usize;
+    }
+}
+
+/// Fills `out` with copies of a run, of which the last may be a part: each time it copies all that there are.
+fn repeat_run<T: Element>(run: &[T], out: &mut [T]) {
+    let first = run.len().min(out.len());
+    out[..first].copy_from_slice(&run[..first]);
+    let mut done = first;
+    while done < out.len() {
+        let more = done.min(out.len() - done);
+        out.copy_within(..more, done);
+        done += more;
     }
 }
 
@@ -344,6 +376,8 @@ fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
         }
         // With a stride that is known, the loop is vectorized.
         2 => out.iter_mut().zip(src[start..].chunks(2)).for_each(|(o, s)| *o = s[0]),
+        3 => out.iter_mut().zip(src[start..].chunks(3)).for_each(|(o, s)| *o = s[0]),
+        4 => out.iter_mut().zip(src[start..].chunks(4)).for_each(|(o, s)| *o = s[0]),
         _ => {
             let mut i = at;
             for o in out {

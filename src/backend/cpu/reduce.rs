@@ -63,6 +63,8 @@ trait Reduction: Sync {
     const BEST: Isa = Isa::Avx2;
     /// Whether the rows of a block may be merged in any order, independent of their positions.
     const REGROUPS: bool = false;
+    /// Whether rows of two to four elements have loops of their own, which take a third of the time.
+    const HAS_SHORT_ROWS: bool = false;
     type In: Element;
     type Acc: Copy + Send + Sync;
     /// Reduces at most [`RUN`] contiguous elements; an empty run gives the identity.
@@ -77,6 +79,12 @@ multiversion! { version = IsaDispatch::up_to(R::BEST);
     /// Reduces consecutive runs, into which the rows of `x` are split at multiples of [`RUN`], from run number `job`
     /// on.
     fn reduce_runs[R: Reduction](r: &R, x: &[R::In], n: usize, job: usize, acc: &mut [R::Acc]) {
+        match n {
+            2 if R::HAS_SHORT_ROWS => return reduce_short::<R, 2>(r, x, job, acc),
+            3 if R::HAS_SHORT_ROWS => return reduce_short::<R, 3>(r, x, job, acc),
+            4 if R::HAS_SHORT_ROWS => return reduce_short::<R, 4>(r, x, job, acc),
+            _ => {}
+        }
         let cuts = n.div_ceil(RUN).max(1);
         let (mut row, mut cut) = (job / cuts, job % cuts);
         for a in acc {
@@ -87,6 +95,15 @@ multiversion! { version = IsaDispatch::up_to(R::BEST);
                 (row, cut) = (row + 1, 0);
             }
         }
+    }
+}
+
+/// Reduces rows of `N` elements, from row `first` on.
+#[inline(always)]
+fn reduce_short<R: Reduction, const N: usize>(r: &R, x: &[R::In], first: usize, acc: &mut [R::Acc]) {
+    let (rows, _) = x.as_chunks::<N>();
+    for (a, row) in acc.iter_mut().zip(&rows[first..]) {
+        *a = r.run(row, 0);
     }
 }
 
@@ -341,6 +358,7 @@ struct ReduceOp<M>(M);
 impl<M: Monoid> Reduction for ReduceOp<M> {
     const BEST: Isa = if M::RARE { Isa::Baseline } else { Isa::Avx2 };
     const REGROUPS: bool = !M::RARE;
+    const HAS_SHORT_ROWS: bool = !M::RARE;
     type In = M::In;
     type Acc = M::Acc;
     #[inline(always)]

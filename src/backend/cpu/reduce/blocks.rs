@@ -11,23 +11,23 @@ use crate::dtype::Real;
 pub(in crate::backend::cpu) struct BlockReduction<T> {
     kernel: Box<dyn Kernel<T, T>>,
     /// Converts the reduced value to the result.
-    finish: fn(T) -> T,
+    finish: Option<fn(T) -> T>,
     is_sum: bool,
 }
 
 /// The reduction of an operation, if there is one.
 pub(in crate::backend::cpu) fn block_reduction<T: Real + Ordered>(op: ReduceOp) -> Option<BlockReduction<T>> {
-    let plain = |kernel, is_sum| Some(BlockReduction { kernel, finish: |v| v, is_sum });
+    let plain = |kernel, is_sum| Some(BlockReduction { kernel, finish: None, is_sum });
     match op {
         ReduceOp::Sum => plain(Box::new(Each(Sum(P))), true),
         ReduceOp::Product => plain(Box::new(Each(Product(P))), false),
         ReduceOp::Max => {
             let kernel = Box::new(Each(Greatest(P, T::turn(false))));
-            Some(BlockReduction { kernel, finish: |v| v.turned(T::turn(false)), is_sum: false })
+            Some(BlockReduction { kernel, finish: Some(|v| v.turned(T::turn(false))), is_sum: false })
         }
         ReduceOp::Min => {
             let kernel = Box::new(Each(Greatest(P, T::turn(true))));
-            Some(BlockReduction { kernel, finish: |v| v.turned(T::turn(true)), is_sum: false })
+            Some(BlockReduction { kernel, finish: Some(|v| v.turned(T::turn(true))), is_sum: false })
         }
         _ => None,
     }
@@ -44,7 +44,9 @@ impl<T: Real + Ordered> BlockReduction<T> {
     /// Reduces each row of `n` elements, at most a run.
     pub fn rows(&self, x: &[T], n: usize, out: &mut [T]) {
         self.kernel.runs(x, n, 0, out);
-        out.iter_mut().for_each(|v| *v = (self.finish)(*v));
+        if let Some(finish) = self.finish {
+            out.iter_mut().for_each(|v| *v = finish(*v));
+        }
     }
 
     /// Reduces one run of at most [`super::RUN`] elements, without the end of the reduction.
@@ -56,10 +58,8 @@ impl<T: Real + Ordered> BlockReduction<T> {
 
     /// The result of all runs, from those of each in order.
     pub fn total(&self, runs: &mut [T]) -> T {
-        if runs.is_empty() {
-            return (self.finish)(self.kernel.identity());
-        }
         merge_in_pairs(&*self.kernel, runs, 1);
-        (self.finish)(runs[0])
+        let total = runs.first().copied().unwrap_or_else(|| self.kernel.identity());
+        self.finish.map_or(total, |finish| finish(total))
     }
 }

@@ -154,6 +154,7 @@ struct Worker<'p, 'a, T: Grouped> {
     writers: Vec<Option<Writer<'p>>>,
     /// The ranges of results that are computed in place, and where they begin.
     outs: Vec<Option<Output<'a, T::Stored>>>,
+    halves: Vec<Option<Output<'a, i16>>>,
     first: Vec<usize>,
     buffers: Vec<Vec<T>>,
     truth: Vec<Bool8>,
@@ -186,6 +187,7 @@ enum Taken<'a, T: Grouped> {
     Result(usize, Output<'a, T::Stored>),
     /// Rows of a result that are apart.
     Spread(usize),
+    Halves(usize, Output<'a, i16>),
 }
 
 /// The positions of a block: of elements and of rows.
@@ -222,8 +224,16 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             .collect();
         let outs = results()
             .map(|(k, (call, view))| {
-                let inside = program.places[*call] == Place::Result(k) && program.spread[k].is_none();
+                let inside = program.places[*call] == Place::Result(k)
+                    && program.spread[k].is_none()
+                    && program.halves[k].is_none();
                 inside.then(|| Output::part(*view, start(group.calls[*call].level))).transpose()
+            })
+            .collect::<Result<_>>()?;
+        let halves = results()
+            .map(|(k, (call, view))| {
+                let half = program.halves[k];
+                half.map(|_| Output::part(*view, start(group.calls[*call].level))).transpose()
             })
             .collect::<Result<_>>()?;
         let unit = program.n * program.rows;
@@ -249,6 +259,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 .collect(),
             writers,
             outs,
+            halves,
             first: results().map(|(_, (call, _))| start(group.calls[*call].level).start).collect(),
             buffers: program.buffers.iter().map(filled).collect(),
             truth: vec![Bool8::zeroed(); if tells { unit } else { 0 }],
@@ -305,6 +316,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             match own {
                 Taken::Buffer(b, own) => self.buffers[b] = own,
                 Taken::Result(k, own) => self.outs[k] = Some(own),
+                Taken::Halves(k, own) => self.halves[k] = Some(own),
                 Taken::Spread(_) => {}
             }
         }
@@ -315,8 +327,11 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         match place {
             Place::Buffer(b) => Some(Taken::Buffer(b, std::mem::take(&mut self.buffers[b]))),
             Place::Result(k) if self.program.spread[k].is_some() => Some(Taken::Spread(k)),
+            Place::Result(k) if self.program.halves[k].is_some() => {
+                Some(Taken::Halves(k, self.halves[k].take()?))
+            }
             Place::Result(k) => Some(Taken::Result(k, self.outs[k].take()?)),
-            Place::Operand(_) | Place::Rows(_) | Place::Part(_) | Place::Bytes(_) => None,
+            Place::Operand(_) | Place::Rows(_) | Place::Part(_) | Place::Narrow(_) => None,
         }
     }
 
@@ -346,7 +361,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let of = |(k, place): (usize, &Place)| match place {
             Place::Rows(o) => self.rows(*o, block),
             Place::Part(p) => self.part(*p, block),
-            Place::Bytes(o) => self.bytes(*o, from),
+            Place::Narrow(o) => self.narrow(*o, from),
             Place::Result(_) if instruction.outs.contains(place) => {
                 In::Replaced(instruction.outs.iter().position(|p| p == place).unwrap_or_default())
             }
@@ -373,6 +388,10 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 Out::Elements(bytemuck::cast_slice_mut(&mut own[from - self.first[*k]..][..count]))
             }
             Taken::Spread(k) => Out::Spread(self.spread(*k, extent, block)?),
+            Taken::Halves(k, own) => {
+                let (from, count) = self.span(block, extent);
+                Out::Halves(&mut own[from - self.first[*k]..][..count])
+            }
         })
     }
 
@@ -389,10 +408,11 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         In::Strided(&self.value(whole, block.at, block.len)[from..], self.program.n)
     }
 
-    /// The bytes of an operand from a position on.
-    fn bytes(&self, operand: usize, from: usize) -> In<'_, T> {
+    /// The bytes of a narrower operand from a position on.
+    fn narrow(&self, operand: usize, from: usize) -> In<'_, T> {
         let view = self.group.operands[operand].view;
-        In::Bytes(view.storage.slice::<u8>().get(view.layout.offset + from..).unwrap_or_default())
+        let first = (view.layout.offset + from) * view.dtype.size();
+        In::Narrow(view.storage.slice::<u8>().get(first..).unwrap_or_default())
     }
 
     /// The first position and the number of values of an extent in a block.
@@ -472,7 +492,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Place::Operand(k) => self.cursors[k].get(at, n),
             Place::Buffer(b) => &self.buffers[b][..n],
             // Used by machine code alone, row by row.
-            Place::Rows(_) | Place::Part(_) | Place::Bytes(_) => &[],
+            Place::Rows(_) | Place::Part(_) | Place::Narrow(_) => &[],
             Place::Result(k) => {
                 let out = self.outs[k].as_deref().unwrap_or_default();
                 bytemuck::cast_slice(&out[at - self.first[k]..][..n])

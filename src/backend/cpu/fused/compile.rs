@@ -9,8 +9,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::program::{Buffer, Code, Extent, Fill, Grouped, Instruction, Place, Program};
-use crate::backend::cpu::machine::{self, LANES, Recipe, Source, Work};
+use super::program::{Buffer, Code, Extent, Fill, Grouped, Instruction, Place, Program, SHORTEST_ROW};
+use crate::backend::cpu::machine::{self, LANES, Recipe, Source, Work, type_of};
 use crate::dtype::{DType, Element};
 use crate::formula::Formula;
 
@@ -96,6 +96,9 @@ pub(super) fn compile<T: Grouped>(program: &mut Program<T>, formulas: &[Option<&
             || i.outs.iter().any(|o| read.contains(o) || kept.contains(o))
     });
 }
+
+/// Elements of rows that are whole vectors for each instruction set.
+const WHOLE_VECTORS: usize = 16;
 
 /// Those that kernels compute.
 const EXTENTS: [Extent; 3] = [Extent::Rows, Extent::Elements, Extent::Parts];
@@ -190,12 +193,14 @@ impl<T> Draft<'_, T> {
         mark(&mut self.recipe.strided, source)
     }
 
-    fn bytes(&mut self, operand: usize, dtype: DType) -> Source {
-        let source = self.place(Place::Bytes(operand));
-        if dtype == DType::Bool {
-            mark(&mut self.recipe.truths, source);
+    fn narrow(&mut self, operand: usize, dtype: DType) -> Source {
+        let source = self.place(Place::Narrow(operand));
+        if let Source::Argument(k) = source
+            && type_of(&self.recipe.narrow, k).is_none()
+        {
+            self.recipe.narrow.push((k, dtype));
         }
-        mark(&mut self.recipe.bytes, source)
+        source
     }
 
     fn number(&mut self, v: T) -> Source {
@@ -217,8 +222,8 @@ impl<T: Grouped> Fusion<'_, T> {
             && !self.kept.contains(loaded)
     }
 
-    /// The result in whose memory machine code writes what instruction `i` computes, row by row.
-    fn spread_at(&self, i: usize) -> Option<usize> {
+    /// The only result that instruction `i` computes, if no other instruction reads it.
+    fn stored_at(&self, i: usize) -> Option<usize> {
         let out = &self.program.instructions[i].outs[0];
         let (first, last) =
             (self.kept.iter().position(|p| p == out)?, self.kept.iter().rposition(|p| p == out)?);
@@ -229,13 +234,26 @@ impl<T: Grouped> Fusion<'_, T> {
                 .iter()
                 .enumerate()
                 .any(|(j, other)| !self.members.contains(&j) && other.args.contains(out));
-        (first == last && !is_read && self.program.spread[first].is_some()).then_some(first)
+        (first == last && !is_read).then_some(first)
+    }
+
+    /// The result in whose memory machine code writes what instruction `i` computes, row by row.
+    fn spread_at(&self, i: usize) -> Option<usize> {
+        self.stored_at(i).filter(|k| self.program.spread[*k].is_some())
+    }
+
+    /// The result that machine code stores as a half type, and that type, which is what instruction `i` rounds to.
+    fn half_at(&self, i: usize) -> Option<(usize, DType)> {
+        let Code::Round(to, _) = self.program.instructions[i].code else { return None };
+        let k = self.stored_at(i)?;
+        (self.program.halves[k] == Some(to)).then_some((k, to))
     }
 
     /// The machine code that computes all members; None if it would not be worth it, or there is none.
     fn compiled(&self, source: impl Fn(&Place) -> Option<usize>) -> Option<Compiled<T>> {
         let instructions = &self.program.instructions;
         let extent = instructions[*self.members.first()?].extent;
+        let has_long_rows = self.program.width(extent) >= SHORTEST_ROW;
         let mut draft =
             Draft { recipe: Recipe::default(), places: SmallVec::new(), numbers: SmallVec::<[T; 3]>::new() };
         let mut step_of = vec![None; instructions.len()];
@@ -244,7 +262,7 @@ impl<T: Grouped> Fusion<'_, T> {
             for place in &instructions[i].args {
                 operands.push(match (source(place).map(|d| (d, &instructions[d])), *place) {
                     (Some((d, _)), _) if step_of[d].is_some() => Source::Step(step_of[d]?),
-                    (Some((_, Instruction { code: Code::Repeat, args, .. })), _) => {
+                    (Some((_, Instruction { code: Code::Repeat, args, .. })), _) if has_long_rows => {
                         draft.per_row(*args.first()?)
                     }
                     (Some((_, Instruction { code: Code::Load(k), .. })), _)
@@ -252,11 +270,13 @@ impl<T: Grouped> Fusion<'_, T> {
                     {
                         draft.rows(*k)
                     }
-                    (Some((_, Instruction { code: Code::Part(k), .. })), _) => draft.part(*k),
+                    (Some((_, Instruction { code: Code::Part(k), .. })), _) if has_long_rows => {
+                        draft.part(*k)
+                    }
                     (Some((_, Instruction { code: Code::Load(k), .. })), _)
-                        if self.program.bytes[*k].is_some() =>
+                        if self.program.narrow[*k].is_some() =>
                     {
-                        draft.bytes(*k, self.program.bytes[*k]?)
+                        draft.narrow(*k, self.program.narrow[*k]?)
                     }
                     (Some((d, Instruction { code: Code::Load(k), .. })), _) => {
                         draft.recipe.replaces |= self.is_replaced(*k, d);
@@ -291,8 +311,10 @@ impl<T: Grouped> Fusion<'_, T> {
         };
         let results: SmallVec<[usize; 4]> = self.members.iter().copied().filter(is_needed).collect();
         let Draft { mut recipe, places, numbers } = draft;
-        let is_alone =
-            self.members.len() < 2 && recipe.rows | recipe.strided | recipe.bytes == 0 && !recipe.replaces;
+        let is_alone = self.members.len() < 2
+            && recipe.rows | recipe.strided == 0
+            && recipe.narrow.is_empty()
+            && !recipe.replaces;
         let spread = results.iter().any(|i| self.spread_at(*i).is_some());
         if sums.is_empty() && (results.is_empty() || is_alone && !spread) {
             return None;
@@ -300,11 +322,16 @@ impl<T: Grouped> Fusion<'_, T> {
         let steps = |i: usize| step_of[i];
         recipe.results = results.iter().copied().map(steps).collect::<Option<_>>()?;
         let mut outs: SmallVec<[Place; 1]> = SmallVec::new();
+        let has_rows = recipe.rows | recipe.strided != 0 || spread || !sums.is_empty();
+        // A vector of halves is not stored in part where another row follows.
+        let has_halves = !has_rows || self.program.width(extent).is_multiple_of(WHOLE_VECTORS);
         for (r, &i) in results.iter().enumerate() {
             let place = instructions[i].outs[0];
             let spread = self.spread_at(i);
             recipe.spread |= u64::from(spread.is_some()) << r.min(63);
-            outs.push(spread.map_or(place, Place::Result));
+            let half = self.half_at(i).filter(|_| has_halves);
+            recipe.halves.extend(half.map(|(_, to)| (r, to)));
+            outs.push(spread.or(half.map(|(k, _)| k)).map_or(place, Place::Result));
         }
         recipe.sums = sums.iter().map(|i| maker(i).and_then(steps)).collect::<Option<_>>()?;
         (recipe.args, recipe.numbers) = (places.len(), numbers.len());

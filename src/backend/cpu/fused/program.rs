@@ -143,6 +143,10 @@ const LONGEST: usize = 16 * BLOCK;
 /// Bytes of the buffers of a block: a part of the second-level cache.
 pub(super) const IN_CACHE: usize = 1 << 16;
 
+/// Elements of the shortest rows that machine code computes one by one. Of shorter ones a vector would be mostly masked: they
+/// are copied one after the other, and values per row are repeated.
+pub(super) const SHORTEST_ROW: usize = 16;
+
 /// The rows of an operand, if they are contiguous: their length, and the elements from one to the next.
 pub(super) fn rows_of<T: Grouped>(o: &GroupOperand) -> Option<(usize, usize)> {
     let usable = matches!(o.level, Level::Elements | Level::Parts)
@@ -164,13 +168,15 @@ fn run_of<T: Grouped>(o: &GroupOperand) -> Option<usize> {
 
 fn stride_of<T: Grouped>(o: &GroupOperand, n: usize, group: &Group) -> Option<usize> {
     let n = if o.level == Level::Parts { group.part } else { n };
-    let (_, stride) = rows_of::<T>(o).filter(|(length, _)| *length == n)?;
+    let (_, stride) = rows_of::<T>(o).filter(|(length, _)| *length == n && n >= SHORTEST_ROW)?;
     let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
     (!written && machine::is_enabled()).then_some(stride)
 }
 
-fn bytes_of(o: &GroupOperand, group: &Group) -> Option<DType> {
-    let dtype = Some(o.view.dtype).filter(|d| matches!(d, DType::U8 | DType::Bool))?;
+fn narrow_of<T: Grouped>(o: &GroupOperand, group: &Group) -> Option<DType> {
+    let is_narrow =
+        |d: &DType| matches!(d, DType::U8 | DType::Bool) || d.is_half() && T::Stored::DTYPE == DType::F32;
+    let dtype = Some(o.view.dtype).filter(is_narrow)?;
     let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
     let usable = matches!(o.level, Level::Elements | Level::Parts) && o.view.layout.is_contiguous();
     (usable && !written && machine::is_enabled()).then_some(dtype)
@@ -181,9 +187,23 @@ fn spread_of<T: Grouped>(k: usize, n: usize, group: &Group) -> Option<usize> {
     let (call, view) = group.results[k];
     let level = group.calls[call].level;
     let n = if level == Level::Parts { group.part } else { n };
-    let (_, stride) = rows_of::<T>(&GroupOperand { view, level }).filter(|(length, _)| *length == n)?;
+    let (_, stride) = rows_of::<T>(&GroupOperand { view, level })
+        .filter(|(length, _)| *length == n && n >= SHORTEST_ROW)?;
     let read = group.operands.iter().any(|o| o.view.storage.overlaps(view.storage));
     (!read && stride >= n && machine::is_enabled()).then_some(stride)
+}
+
+/// The type of a result that machine code can store as the half type to which it is rounded.
+fn half_of<T: Grouped>(k: usize, group: &Group) -> Option<DType> {
+    let (call, view) = group.results[k];
+    let half =
+        group.calls[call].rounded.filter(|half| *half == view.dtype && T::Stored::DTYPE == DType::F32)?;
+    let dense =
+        view.layout.is_contiguous() && view.storage.is_aligned(8) && group.calls[call].level != Level::Total;
+    let overlaps = |v: View| v.storage.overlaps(view.storage);
+    let others = group.results.iter().enumerate().filter(|(other, _)| *other != k).map(|(_, r)| r.1);
+    let apart = !others.chain(group.operands.iter().map(|o| o.view)).any(overlaps);
+    (dense && apart && machine::is_enabled()).then_some(half)
 }
 
 /// The result whose elements are those of the operand, which it reads and replaces.
@@ -212,8 +232,8 @@ pub(super) enum Place {
     Rows(usize),
     /// A part of each row of a value, likewise.
     Part(usize),
-    /// A dense operand of bytes, likewise.
-    Bytes(usize),
+    /// A dense operand of a narrower type, likewise.
+    Narrow(usize),
 }
 
 pub(super) enum Code<T: Grouped> {
@@ -297,14 +317,16 @@ pub(super) struct Program<T: Grouped> {
     pub(super) totals: Vec<(usize, Reduction<T>)>,
     /// By operand, the elements from one row to the next, if machine code can use it where it lies.
     pub(super) strides: Vec<Option<usize>>,
-    /// By operand, the type of its elements if they are bytes that machine code can use where they lie.
-    pub(super) bytes: Vec<Option<DType>>,
+    /// By operand, the type of its elements if they are narrower ones that machine code can use where they lie.
+    pub(super) narrow: Vec<Option<DType>>,
     /// By operand, the result that replaces each of its elements.
     pub(super) replaced: Vec<Option<usize>>,
     /// The values of which parts of rows are used, and where the parts begin.
     pub(super) parts: Vec<(Place, usize)>,
     /// By result, the elements from one row to the next, if machine code can write it where it is stored.
     pub(super) spread: Vec<Option<usize>>,
+    /// By result, the half type as which machine code can store it.
+    pub(super) halves: Vec<Option<DType>>,
     pub(super) n: usize,
     /// Elements of a part of a row.
     pub(super) part: usize,
@@ -500,12 +522,13 @@ impl<T: Grouped> Program<T> {
                     .iter()
                     .map(|o| stride_of::<T>(o, n, group).filter(|_| has_rows))
                     .collect(),
-                bytes: group.operands.iter().map(|o| bytes_of(o, group)).collect(),
+                narrow: group.operands.iter().map(|o| narrow_of::<T>(o, group)).collect(),
                 replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
                 parts: Vec::new(),
                 spread: (0..group.results.len())
                     .map(|k| spread_of::<T>(k, n, group).filter(|_| has_rows))
                     .collect(),
+                halves: (0..group.results.len()).map(|k| half_of::<T>(k, group)).collect(),
                 n,
                 part: group.part,
                 rows,
@@ -524,8 +547,10 @@ impl<T: Grouped> Program<T> {
         let (mut program, formulas) = (builder.program, builder.formulas);
         let kept: Vec<Place> = group.results.iter().map(|(call, _)| program.places[*call]).collect();
         compile(&mut program, &formulas, &kept);
-        for (spread, (call, _)) in program.spread.iter_mut().zip(group.results) {
-            *spread = spread.filter(|_| matches!(program.places[*call], Place::Result(_)));
+        for (k, (call, _)) in group.results.iter().enumerate() {
+            if !matches!(program.places[*call], Place::Result(_)) {
+                (program.spread[k], program.halves[k]) = (None, None);
+            }
         }
         program.compute_in_place(group);
         program.reuse_buffers(group);

@@ -87,13 +87,27 @@ pub enum Logic {
     Or,
 }
 
+/// The type of elements in memory that become numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Narrow {
+    Byte,
+    F16,
+    BF16,
+}
+
+impl Narrow {
+    pub const fn size(self) -> usize {
+        if matches!(self, Narrow::Byte) { 1 } else { 2 }
+    }
+}
+
 /// An instruction; operands are earlier instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Inst {
-    /// The elements of an argument.
-    Load(Index),
-    /// The elements of an argument of bytes, as numbers.
-    LoadBytes(Index),
+    /// The elements of an argument, so many vectors after the current ones.
+    Load(Index, u8),
+    /// As `Load`, of an argument of a narrower type, as numbers.
+    LoadNarrow(Narrow, Index, u8),
     /// The value of an argument for the row, in each lane.
     Spread(Index),
     /// A number that is given when the kernel is run.
@@ -118,8 +132,8 @@ impl Inst {
 
     /// Whether its value is in memory anyway, so that it is loaded where it is needed.
     pub const fn is_in_memory(self) -> bool {
-        use Inst::{Literal, Load, LoadBytes, Number, Spread};
-        matches!(self, Load(_) | LoadBytes(_) | Spread(_) | Number(_) | Literal(_))
+        use Inst::{Literal, Load, LoadNarrow, Number, Spread};
+        matches!(self, Load(..) | LoadNarrow(..) | Spread(_) | Number(_) | Literal(_))
     }
 
     pub fn operands(self) -> impl Iterator<Item = Index> {
@@ -147,18 +161,58 @@ impl Inst {
             _ => self,
         }
     }
+
+    /// Of elements so many vectors later.
+    fn moved(self, vectors: u8) -> Inst {
+        match self {
+            Inst::Load(k, at) => Inst::Load(k, at + vectors),
+            Inst::LoadNarrow(narrow, k, at) => Inst::LoadNarrow(narrow, k, at + vectors),
+            _ => self,
+        }
+    }
+
+    /// Whether its value is the same for all elements of a row.
+    const fn is_per_row(self) -> bool {
+        matches!(self, Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_))
+    }
 }
 
 /// The instructions of a kernel in order of evaluation, without duplicates.
 #[derive(Default, Debug)]
 pub struct Code {
     pub insts: Vec<Inst>,
+    /// The vectors of elements that they compute.
+    pub vectors: usize,
+    /// By vector, the results.
     pub results: Vec<Index>,
-    /// Values that are summed per row.
+    /// By vector, values that are summed per row.
     pub sums: Vec<Index>,
 }
 
 impl Code {
+    /// The code of several vectors, one instruction of each in turn. See Note [Vectors side by side].
+    pub fn side_by_side(&self, vectors: u8) -> Code {
+        let mut new = vec![Vec::with_capacity(self.insts.len()); usize::from(vectors)];
+        let mut insts: Vec<Inst> = Vec::with_capacity(self.insts.len() * usize::from(vectors));
+        for inst in &self.insts {
+            for (vector, new) in (0..vectors).zip(&mut new) {
+                if vector == 0 || !inst.is_per_row() {
+                    insts.push(inst.moved(vector).renumbered(|o| new[usize::from(o)]));
+                }
+                new.push((insts.len() - 1) as Index);
+            }
+        }
+        let of = |values: &[Index]| {
+            new.iter().flat_map(|new| values.iter().map(|v| new[usize::from(*v)])).collect()
+        };
+        Code {
+            vectors: self.vectors * usize::from(vectors),
+            results: of(&self.results),
+            sums: of(&self.sums),
+            insts,
+        }
+    }
+
     /// Without the instructions that nothing uses.
     pub fn pruned(self) -> Code {
         let mut is_used = vec![false; self.insts.len()];
@@ -177,7 +231,7 @@ impl Code {
             }
         }
         let of = |values: Vec<Index>| values.into_iter().map(|v| new[usize::from(v)]).collect();
-        Code { insts, results: of(self.results), sums: of(self.sums) }
+        Code { insts, vectors: self.vectors, results: of(self.results), sums: of(self.sums) }
     }
 }
 

@@ -10,19 +10,30 @@ use std::collections::BTreeSet;
 
 use iced_x86::{Code as Op, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::code::{Code, Index, Inst, Two};
-use super::opcodes::{LOAD, STORE, STORE_SOME, Target, two_codes};
-use super::recipe::{LANES, Recipe};
+use super::code::{Code, Index, Inst, Shift, Two};
+use super::opcodes::{LOAD, STORE, STORE_SOME, Target, shift_codes, two_codes};
+use super::recipe::{LANES, Recipe, type_of};
 use super::registers::{Body, Place};
+use crate::dtype::DType;
 
 /// The words of a call before its pointers: rows, bytes of whole vectors in a row, bytes after them, the mask of the lanes
-/// that these fill, as bits and as the address of a vector.
-pub const HEAD: usize = 5;
+/// that these fill, as bits and as the address of a vector, and where AVX2 leaves the last elements of halves, one vector per result.
+pub const HEAD: usize = 6;
+/// The halves of a vector of AVX2.
+pub const HALVES: usize = 8;
 /// The most bytes of the stack that a kernel reserves. A frame of a page or more could step over the guard page below the stack of
 /// a thread, as nothing probes it.
 const FRAME: usize = 3072;
 /// Registers that accumulators leave to other values.
 const FOR_VALUES: usize = 6;
+/// The vectors that a loop computes side by side.
+///
+/// Note [Vectors side by side] The instructions of a chain wait for each other, and a processor looks only so far ahead for
+/// others: Zen 1, which splits a vector of 32 bytes in two, sees less than two rounds of a loop with an exponential. So the main loop
+/// has the instructions of two vectors in turn. A few values that leave their registers for that cost less than the wait.
+const SIDE_BY_SIDE: u8 = 2;
+/// The most values that leave their registers for that.
+const SPILLED: usize = 16;
 /// The most instructions of a loop that computes several vectors.
 const LONGEST: usize = 512;
 /// Bytes per number in the pool.
@@ -42,45 +53,41 @@ const END: Register = Register::RCX;
 pub(super) const SCRATCH: Register = Register::R11;
 /// Bytes of the current accumulators in those of a row.
 const LANE: Register = Register::R15;
-/// The current element, which is the current byte of arguments of bytes.
-pub(super) const BYTE: Register = Register::R14;
+/// The current element, for what has narrower ones.
+pub(super) const ELEMENT: Register = Register::R14;
 
 /// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results and to sums, and the
 /// steps between rows of strided arguments and spread results follow; literals follow the numbers in the pool. None if it needs too many masks, or
 /// too much of the stack.
 pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Vec<u64>)> {
-    let numbers = recipe.numbers;
-    let mut literals: Vec<u64> = Vec::new();
-    let mut pool = vec![0; code.insts.len()];
-    for (i, inst) in code.insts.iter().enumerate() {
-        match *inst {
-            Inst::Number(k) => pool[i] = k as usize,
-            Inst::Literal(v) => {
-                literals.push(v);
-                pool[i] = numbers + literals.len() - 1;
-            }
-            _ => {}
-        }
-    }
-    let ones = numbers + literals.len();
+    let literal = |inst: &Inst| if let Inst::Literal(v) = *inst { Some(v) } else { None };
+    let mut literals: Vec<u64> = code.insts.iter().filter_map(literal).collect();
     literals.push(u64::MAX);
     let vectors = LANES * target.size() / target.width();
     let accumulators = vectors * code.sums.len();
     let unrolls = accumulators > 0
         && accumulators + FOR_VALUES <= target.vectors()
         && vectors * code.insts.len() <= LONGEST;
-    let made = |accumulators| settled(&Emitter::new(code, target, recipe, &pool, ones, accumulators));
-    let kernel = match unrolls.then(|| made(accumulators)).flatten() {
-        // No value had to leave its register.
-        Some((bytes, 0)) => bytes,
-        _ => made(0)?.0,
+    let wide = code.side_by_side(SIDE_BY_SIDE);
+    let wide = Some(&wide).filter(|wide| wide.insts.len() <= LONGEST);
+    let made = |main: &Code, accumulators| {
+        settled(&Emitter::new(code, main, target, recipe, &literals, accumulators))
     };
+    let both = || [wide, Some(code)].into_iter().flatten();
+    // Accumulators are in registers only if no value has to leave its own for them.
+    let mut in_registers = both().filter(|_| unrolls).filter_map(|main| made(main, accumulators));
+    let mut in_memory = both().filter_map(|main| made(main, 0));
+    let kernel = in_registers
+        .find(|(_, stack)| *stack == 0)
+        .or_else(|| in_memory.find(|(_, stack)| *stack <= SPILLED * target.width()))
+        .or_else(|| made(code, 0))?
+        .0;
     Some((kernel, literals))
 }
 
 /// The bytes of a kernel and of its stack.
 fn settled(emitter: &Emitter) -> Option<(Vec<u8>, usize)> {
-    let (mut places, mut stack) = ([0; 4], 0);
+    let (mut places, mut stack) = ([0; 6], 0);
     // Until labels and the size of the stack are those that were assumed.
     for _ in 0..4 {
         let mut out = Emitter { encoder: Encoder::new(64), at: 0, places, stack, ..*emitter };
@@ -100,21 +107,26 @@ fn settled(emitter: &Emitter) -> Option<(Vec<u8>, usize)> {
 enum Label {
     Row,
     Main,
+    Few,
+    Single,
     Rest,
     Next,
 }
 
 pub(super) struct Emitter<'c> {
+    /// What is emitted now.
     pub(super) code: &'c Code,
+    /// Of one vector, and of the main loop.
+    one: &'c Code,
+    main: &'c Code,
     pub(super) target: Target,
     pub(super) recipe: &'c Recipe<'c>,
-    pub(super) pool: &'c [usize],
-    /// The number in the pool with all bits set.
-    pub(super) ones: usize,
+    /// The last of them has all bits set.
+    pub(super) literals: &'c [u64],
     pub(super) encoder: Encoder,
     pub(super) at: u64,
     /// Where labels are; before they are emitted, where they are assumed.
-    pub(super) places: [u64; 4],
+    pub(super) places: [u64; 6],
     /// Bytes of the stack that the code reserves.
     pub(super) stack: usize,
     /// The registers of accumulators, which are the last ones; 0 where they are in memory.
@@ -132,15 +144,26 @@ pub(super) fn word(k: usize) -> MemoryOperand {
 
 impl<'c> Emitter<'c> {
     fn new(
-        code: &'c Code,
+        one: &'c Code,
+        main: &'c Code,
         target: Target,
         recipe: &'c Recipe,
-        pool: &'c [usize],
-        ones: usize,
+        literals: &'c [u64],
         accumulators: usize,
     ) -> Self {
-        let encoder = Encoder::new(64);
-        Emitter { code, target, recipe, pool, ones, encoder, at: 0, places: [0; 4], stack: 0, accumulators }
+        Emitter {
+            code: one,
+            one,
+            main,
+            target,
+            recipe,
+            literals,
+            encoder: Encoder::new(64),
+            at: 0,
+            places: [0; 6],
+            stack: 0,
+            accumulators,
+        }
     }
 
     pub(super) fn put(&mut self, i: Result<Instruction, IcedError>) -> Option<()> {
@@ -164,8 +187,8 @@ impl<'c> Emitter<'c> {
         if self.stack > 0 {
             self.put(Instruction::with2(Op::Sub_rm64_imm32, Register::RSP, self.stack as i32))?;
         }
-        let sums = self.recipe.args + self.code.results.len();
-        let pointers = sums + self.code.sums.len();
+        let sums = self.recipe.args + self.recipe.results.len();
+        let pointers = sums + self.recipe.sums.len();
         for (k, r) in POINTERS.into_iter().enumerate().take(pointers) {
             self.put(Instruction::with2(Op::Mov_r64_rm64, r, word(HEAD + k)))?;
         }
@@ -177,33 +200,51 @@ impl<'c> Emitter<'c> {
         self.label(Label::Row);
         self.put(Instruction::with2(Op::Mov_r64_rm64, END, word(1)))?;
         self.put(Instruction::with2(Op::Add_r64_rm64, END, AT))?;
+        // Rows with sums are whole multiples of a main loop.
+        let has_sums = !self.recipe.sums.is_empty();
+        let vectors = match self.accumulators {
+            0 => self.main.vectors,
+            all => all / self.recipe.sums.len(),
+        };
+        let width = self.target.width();
+        let left = if has_sums { 0 } else { (vectors - 1) * width } as i32;
+        if left > 0 {
+            self.put(Instruction::with2(Op::Sub_rm64_imm32, END, left))?;
+        }
         self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
-        self.jump(Op::Jae_rel32_64, Label::Rest)?;
+        self.jump(Op::Jge_rel32_64, Label::Few)?;
         self.move_accumulators(Self::load_accumulator)?;
         self.label(Label::Main);
-        let copies = if self.accumulators > 0 { self.accumulators / self.code.sums.len() } else { 1 };
-        let mut main = 0;
-        for copy in 0..copies {
-            main = main.max(self.body(false, copy)?);
+        let mut values = 0;
+        for vector in (0..vectors).step_by(self.main.vectors) {
+            values = values.max(self.body(self.main, false, vector)?);
         }
-        self.put(Instruction::with2(Op::Add_rm64_imm32, AT, (copies * self.target.width()) as i32))?;
+        self.put(Instruction::with2(Op::Add_rm64_imm32, AT, (vectors * width) as i32))?;
         self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
-        self.jump(Op::Jb_rel32_64, Label::Main)?;
+        self.jump(Op::Jl_rel32_64, Label::Main)?;
         self.move_accumulators(Self::store_accumulator)?;
+        self.label(Label::Few);
+        if left > 0 {
+            self.put(Instruction::with2(Op::Add_rm64_imm32, END, left))?;
+            self.label(Label::Single);
+            self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
+            self.jump(Op::Jae_rel32_64, Label::Rest)?;
+            values = values.max(self.body(self.one, false, 0)?);
+            self.put(Instruction::with2(Op::Add_rm64_imm32, AT, width as i32))?;
+            self.jump(Op::Jmp_rel32_64, Label::Single)?;
+        }
         self.label(Label::Rest);
-        let mut rest = 0;
-        // Rows with sums are whole multiples of a vector.
-        if self.code.sums.is_empty() {
+        if !has_sums {
             self.put(Instruction::with2(Op::Cmp_rm64_imm8, word(2), 0))?;
             self.jump(Op::Je_rel32_64, Label::Next)?;
-            rest = self.body(true, 0)?;
+            values = values.max(self.body(self.one, true, 0)?);
             self.put(Instruction::with2(Op::Add_r64_rm64, AT, word(2)))?;
         }
         self.label(Label::Next);
         self.put(Instruction::with2(Op::Add_rm64_imm32, ROW, self.target.size() as i32))?;
         let is = |bits: u64, k: usize| bits >> k & 1 == 1;
         let strided = (0..self.recipe.args).filter(|k| is(self.recipe.strided, *k));
-        let spread = (0..self.code.results.len()).filter(|r| is(self.recipe.spread, *r));
+        let spread = (0..self.recipe.results.len()).filter(|r| is(self.recipe.spread, *r));
         for (s, k) in strided.chain(spread.map(|r| self.recipe.args + r)).enumerate() {
             let step = word(HEAD + pointers + s);
             match POINTERS.get(k) {
@@ -231,16 +272,17 @@ impl<'c> Emitter<'c> {
         }
         self.put(Ok(Instruction::with(Op::VEX_Vzeroupper)))?;
         self.put(Ok(Instruction::with(Op::Retnq)))?;
-        Some(main.max(rest) * self.target.width())
+        Some(values * width)
     }
 
-    /// All instructions for one vector, `copy` vectors after the current one; returns the number of values on the stack.
-    fn body(&mut self, is_masked: bool, copy: usize) -> Option<usize> {
+    /// All instructions of a code, for elements `vector` vectors after the current ones; returns the number of values on the stack.
+    fn body(&mut self, code: &'c Code, is_masked: bool, vector: usize) -> Option<usize> {
+        self.code = code;
         let count = self.code.insts.len();
         let mut uses = vec![Vec::new(); count];
         if self.recipe.replaces {
             // The value of an argument would be loaded again after it was replaced.
-            let is_argument = |r: &Index| matches!(self.code.insts[usize::from(*r)], Inst::Load(_));
+            let is_argument = |r: &Index| matches!(self.code.insts[usize::from(*r)], Inst::Load(..));
             if self.code.results.iter().any(is_argument) {
                 return None;
             }
@@ -259,7 +301,7 @@ impl<'c> Emitter<'c> {
             masks: vec![None; 6],
             slots: 0,
             is_masked,
-            copy,
+            vector,
             held: Vec::new(),
         };
         if is_masked && !self.target.is_512 {
@@ -267,10 +309,10 @@ impl<'c> Emitter<'c> {
             let at = memory(SCRATCH, Register::None, 0);
             self.put(Instruction::with2(Op::VEX_Vmovups_ymm_ymmm256, Register::YMM15, at))?;
         }
-        if self.recipe.bytes != 0 && copy == 0 {
+        if !(self.recipe.narrow.is_empty() && self.recipe.halves.is_empty()) && vector == 0 {
             let shift = self.target.size().trailing_zeros();
-            self.put(Instruction::with2(Op::Mov_r64_rm64, BYTE, AT))?;
-            self.put(Instruction::with2(Op::Shr_rm64_imm8, BYTE, shift))?;
+            self.put(Instruction::with2(Op::Mov_r64_rm64, ELEMENT, AT))?;
+            self.put(Instruction::with2(Op::Shr_rm64_imm8, ELEMENT, shift))?;
         }
         if !self.code.sums.is_empty() && self.accumulators == 0 {
             self.put(Instruction::with2(Op::Mov_r64_rm64, LANE, AT))?;
@@ -300,7 +342,10 @@ impl<'c> Emitter<'c> {
         for k in 0..self.code.results.len() {
             if usize::from(self.code.results[k]) == v {
                 let register = self.vector(b, v)?;
-                self.store(b, k, register)?;
+                match type_of(&self.recipe.halves, k % self.recipe.results.len()) {
+                    None => self.store(b, k, register)?,
+                    Some(half) => self.store_halves(b, k, register, half)?,
+                }
                 b.held.clear();
             }
         }
@@ -314,6 +359,7 @@ impl<'c> Emitter<'c> {
 
     /// Adds value `v` to the sums that it is an element of. See Note [Sums of a kernel].
     fn add_to_sums(&mut self, b: &mut Body, v: usize) -> Option<()> {
+        let count = self.recipe.sums.len();
         for s in 0..self.code.sums.len() {
             if usize::from(self.code.sums[s]) != v {
                 continue;
@@ -322,19 +368,16 @@ impl<'c> Emitter<'c> {
             let add = self.target.pick(two_codes(Two::Add));
             if self.accumulators > 0 {
                 b.held.clear();
-                let (value, sum) = (self.register(value), self.accumulator(s, b.copy));
+                let sum = self.accumulator(s % count, b.vector + s / count);
+                let value = self.register(value);
                 self.put(Instruction::with3(add, sum, sum, value))?;
                 continue;
             }
-            let sum = match b.vectors.iter().position(Option::is_none) {
-                Some(r) => r,
-                None => self.evict(b)?,
-            };
-            b.vectors[sum] = None;
+            let sum = self.spare(b)?;
             b.held.clear();
-            let (value, sum) = (self.register(value), self.register(sum as u8));
-            let base = self.pointer(self.recipe.args + self.code.results.len() + s)?;
-            let at = memory(base, LANE, 0);
+            let value = self.register(value);
+            let base = self.pointer(self.recipe.args + self.recipe.results.len() + s % count)?;
+            let at = memory(base, LANE, s / count * self.target.width());
             self.put(Instruction::with2(self.target.pick(LOAD), sum, at))?;
             self.put(Instruction::with3(add, sum, sum, value))?;
             self.put(Instruction::with2(self.target.pick(STORE), at, sum))?;
@@ -342,9 +385,19 @@ impl<'c> Emitter<'c> {
         Some(())
     }
 
+    /// A register without a value.
+    fn spare(&mut self, b: &mut Body) -> Option<Register> {
+        let r = match b.vectors.iter().position(Option::is_none) {
+            Some(r) => r,
+            None => self.evict(b)?,
+        };
+        b.vectors[r] = None;
+        Some(self.register(r as u8))
+    }
+
     /// The register of a vector of the accumulators of a sum.
     fn accumulator(&self, sum: usize, vector: usize) -> Register {
-        let each = self.accumulators / self.code.sums.len();
+        let each = self.accumulators / self.recipe.sums.len();
         self.register((self.target.vectors() - self.accumulators + sum * each + vector) as u8)
     }
 
@@ -353,10 +406,10 @@ impl<'c> Emitter<'c> {
         &mut self,
         one: impl Fn(&mut Self, Register, MemoryOperand) -> Option<()>,
     ) -> Option<()> {
-        let each = self.accumulators / self.code.sums.len().max(1);
-        for sum in 0..self.code.sums.len() {
+        let each = self.accumulators / self.recipe.sums.len().max(1);
+        for sum in 0..self.recipe.sums.len() {
             for vector in 0..each {
-                let base = self.pointer(self.recipe.args + self.code.results.len() + sum)?;
+                let base = self.pointer(self.recipe.args + self.recipe.results.len() + sum)?;
                 let register = self.accumulator(sum, vector);
                 one(self, register, memory(base, Register::None, vector * self.target.width()))?;
             }
@@ -372,9 +425,48 @@ impl<'c> Emitter<'c> {
         self.put(Instruction::with2(self.target.pick(STORE), at, register))
     }
 
+    /// Stores a result as the half type to which it is rounded.
+    fn store_halves(&mut self, b: &mut Body, result: usize, from: u8, half: DType) -> Option<()> {
+        let (from, is_512) = (self.register(from), self.target.is_512);
+        let count = self.recipe.results.len();
+        let at = if b.is_masked && !is_512 {
+            let place = self.recipe.halves.iter().position(|(r, _)| *r == result)?;
+            self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, word(5)))?;
+            memory(SCRATCH, Register::None, place * 2 * HALVES)
+        } else {
+            let base = self.pointer(self.recipe.args + result % count)?;
+            self.narrow(base, b.vector + result / count, 2)
+        };
+        let is_partial = b.is_masked && is_512;
+        let masked = |mut i: Instruction| {
+            if is_partial {
+                i.set_op_mask(Register::K1);
+            }
+            i
+        };
+        if half == DType::F16 {
+            let op = match is_512 {
+                true => Op::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae,
+                false => Op::VEX_Vcvtps2ph_xmmm128_ymm_imm8,
+            };
+            return self.put(Instruction::with3(op, at, from, 0u32).map(masked));
+        }
+        let spare = self.spare(b)?;
+        self.put(Instruction::with3(self.target.pick(shift_codes(Shift::Right)), spare, from, 16u32))?;
+        if is_512 {
+            return self.put(Instruction::with2(Op::EVEX_Vpmovdw_ymmm256_k1z_zmm, at, spare).map(masked));
+        }
+        // The lower halves of both lanes of 16 bytes, side by side.
+        self.put(Instruction::with3(Op::VEX_Vpackusdw_ymm_ymm_ymmm256, spare, spare, spare))?;
+        self.put(Instruction::with3(Op::VEX_Vpermq_ymm_ymmm256_imm8, spare, spare, 0b1000u32))?;
+        let low = Register::XMM0 + (spare as u32 - Register::YMM0 as u32);
+        self.put(Instruction::with2(Op::VEX_Vmovdqu_xmmm128_xmm, at, low))
+    }
+
     fn store(&mut self, b: &Body, result: usize, from: u8) -> Option<()> {
-        let base = self.pointer(self.recipe.args + result)?;
-        let at = memory(base, AT, b.copy * self.target.width());
+        let count = self.recipe.results.len();
+        let base = self.pointer(self.recipe.args + result % count)?;
+        let at = memory(base, AT, (b.vector + result / count) * self.target.width());
         let from = self.register(from);
         let store = self.target.pick(STORE);
         if self.target.is_512 {

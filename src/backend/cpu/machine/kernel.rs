@@ -5,9 +5,10 @@ use bytemuck::{Pod, bytes_of, cast_slice};
 use memmap2::{Mmap, MmapMut};
 use smallvec::SmallVec;
 
-use super::emit::{HEAD, SLOT};
+use super::emit::{HALVES, HEAD, SLOT};
 use super::opcodes::Target;
-use super::recipe::{In, LANES, Out, Recipe};
+use super::recipe::{In, LANES, Out, Recipe, type_of};
+use crate::dtype::DType;
 
 /// The function of a kernel: the words of a call, and the pool.
 type Function = unsafe extern "sysv64" fn(*mut u64, *const u8);
@@ -21,8 +22,9 @@ pub struct Kernel {
     /// As the recipe says.
     rows: u64,
     strided: u64,
-    bytes: u64,
+    narrow: SmallVec<[(usize, DType); 2]>,
     spread: u64,
+    halves: SmallVec<[(usize, DType); 2]>,
     replaces: bool,
     results: usize,
     sums: usize,
@@ -54,7 +56,7 @@ impl Kernel {
     pub(super) fn new(bytes: &[u8], target: Target, recipe: &Recipe, literals: Vec<u64>) -> Option<Kernel> {
         let mut pages = MmapMut::map_anon(bytes.len()).ok()?;
         pages.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        let Recipe { args, rows, strided, bytes, spread, replaces, numbers, .. } = *recipe;
+        let Recipe { args, rows, strided, spread, replaces, numbers, .. } = *recipe;
         let (pages, results, sums) = (pages.make_exec().ok()?, recipe.results.len(), recipe.sums.len());
         Some(Kernel {
             pages,
@@ -62,8 +64,9 @@ impl Kernel {
             args,
             rows,
             strided,
-            bytes,
+            narrow: recipe.narrow.clone(),
             spread,
+            halves: recipe.halves.clone(),
             replaces,
             results,
             sums,
@@ -90,16 +93,19 @@ impl Kernel {
     /// Whether an argument of a call has the kind and length of the kernel's.
     fn accepts<T>(&self, k: usize, arg: &In<T>, rows: usize, n: usize) -> bool {
         let is = |bits: u64| bits >> k & 1 == 1;
-        let dense = !is(self.rows | self.strided | self.bytes);
+        let narrow = type_of(&self.narrow, k);
+        let dense = !is(self.rows | self.strided) && narrow.is_none();
         match arg {
             In::Elements(x) => dense && x.len() >= rows * n,
             In::PerRow(x) => is(self.rows) && x.len() >= rows,
-            In::Bytes(x) => is(self.bytes) && x.len() >= rows * n,
+            In::Narrow(x) => narrow.is_some_and(|dtype| x.len() / dtype.size() >= rows * n),
             In::Strided(x, stride) => {
                 let end = stride.checked_mul(rows.saturating_sub(1)).and_then(|last| last.checked_add(n));
                 is(self.strided) && end.is_some_and(|end| x.len() >= end)
             }
-            In::Replaced(r) => dense && self.replaces && *r < self.results,
+            In::Replaced(r) => {
+                dense && self.replaces && *r < self.results && type_of(&self.halves, *r).is_none()
+            }
         }
     }
 
@@ -109,7 +115,12 @@ impl Kernel {
             Out::Elements(x) => {
                 let (is_sum, is_spread) = (k >= self.results, self.spread >> k & 1 == 1);
                 let len = if is_sum { rows * LANES } else { rows * n };
-                (!is_spread && x.len() >= len).then_some((x.as_mut_ptr(), n))
+                let fits = !is_spread && type_of(&self.halves, k).is_none() && x.len() >= len;
+                fits.then_some((x.as_mut_ptr(), n))
+            }
+            Out::Halves(x) => {
+                let fits = type_of(&self.halves, k).is_some() && x.len() >= rows * n;
+                fits.then_some((x.as_mut_ptr().cast(), n))
             }
             Out::Spread(x) if self.spread >> k & 1 == 1 => x.pointer(rows, n),
             Out::Spread(_) => None,
@@ -143,10 +154,12 @@ impl Kernel {
         n: usize,
     ) -> bool {
         let Some(len) = rows.checked_mul(n) else { return false };
+        let lanes = self.target.width() / self.target.size();
         let fits = size_of::<T>() == self.target.size()
             && ins.len() == self.args
             && outs.len() == self.results + self.sums
             && (self.sums == 0 || n.is_multiple_of(LANES))
+            && (self.halves.is_empty() || rows == 1 || n.is_multiple_of(lanes))
             && pool.0.len() == self.numbers + self.literals.len()
             && ins.iter().enumerate().all(|(k, x)| self.accepts(k, x, rows, n));
         if !fits || len == 0 {
@@ -161,19 +174,21 @@ impl Kernel {
         let Some(results) = pointers.collect::<Option<SmallVec<[(*mut T, usize); 8]>>>() else {
             return false;
         };
-        let lanes = self.target.width() / self.target.size();
         let rest = n % lanes;
         let mask = &cast_slice::<i32, u32>(&MASK)[8 - (rest * self.target.size() / 4).min(8)..];
         let mut padded: SmallVec<[Vec<u8>; 1]> = SmallVec::new();
         let bytes = |elements: usize| (elements * size_of::<T>()) as u64;
         let mut call: SmallVec<[u64; 32]> = SmallVec::new();
+        let mut last: SmallVec<[[i16; HALVES]; 2]> = SmallVec::from_elem([0; HALVES], self.halves.len());
         call.extend([rows as u64, bytes(n - rest), bytes(rest), (1u64 << rest) - 1, mask.as_ptr() as u64]);
+        call.push(last.as_mut_ptr() as u64);
         debug_assert_eq!(call.len(), HEAD);
-        call.extend(ins.iter().map(|x| match x {
+        call.extend(ins.iter().enumerate().map(|(k, x)| match x {
             In::Elements(x) | In::PerRow(x) | In::Strided(x, _) => x.as_ptr() as u64,
-            In::Bytes(x) => {
+            In::Narrow(x) => {
                 let needed = len + if self.target.is_512 || rest == 0 { 0 } else { lanes - rest };
-                padded_from(x, needed, &mut padded)
+                let size = type_of(&self.narrow, k).map_or(1, DType::size);
+                padded_from(x, needed * size, &mut padded)
             }
             In::Replaced(r) => results[*r].0 as u64,
         }));
@@ -186,15 +201,23 @@ impl Kernel {
         call.extend(strides.map(|stride| bytes(stride).wrapping_sub(bytes(n))));
         // SAFETY: the pages hold a function of this signature, made for this target, which the processor supports (`kernel`
         // asks `isa`). It reads `len` elements of a dense argument, one per row of others, `n` from each multiple of the
-        // stride of strided ones, with AVX2 up to a vector of bytes, which `padded_from` has, and writes `len` elements of each result, or `n` from each multiple of the stride of spread ones,
+        // stride of strided ones, with AVX2 up to a vector of narrow ones, which `padded_from` has, and writes `len` elements of each result, or `n` from each multiple of the stride of spread ones,
         // and 64 per row of each sum: `accepts` and `pointer` say that they have them. As dense results are exclusive and the caller gives no spread result that
         // overlaps an argument (`spread_of`), no argument is written but those that say `Replaced`: they are read through
         // the pointer of their result, and before it is written. The function reads numbers and literals, which the pool
-        // has, and, through the last of the five words, eight lanes of `MASK`, which follow the offset of at most eight.
+        // has, through the fifth word eight lanes of `MASK`, which follow the offset of at most eight, and writes a vector of
+        // AVX2 for each result of halves through the sixth, which `last` has.
         // It keeps the registers that the convention has it keep.
         unsafe {
             let function = std::mem::transmute::<*const u8, Function>(self.pages.as_ptr());
             function(call.as_mut_ptr(), pool.0.as_ptr().cast());
+        }
+        if !self.target.is_512 && rest > 0 {
+            for ((r, _), last) in self.halves.iter().zip(&last) {
+                if let Some(Out::Halves(x)) = outs.get_mut(*r) {
+                    x[n - rest..n].copy_from_slice(&last[..rest]);
+                }
+            }
         }
         true
     }

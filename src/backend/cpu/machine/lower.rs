@@ -1,7 +1,7 @@
 //! From formulas to instructions: what all types share, and floating point.
 
-use super::code::{Code, Index, Inst, Logic, One, Sym, Truth, Two, push, record};
-use super::recipe::{Recipe, Source, Work};
+use super::code::{Code, Index, Inst, Logic, Narrow, One, Sym, Truth, Two, push, record};
+use super::recipe::{Recipe, Source, Work, type_of};
 use crate::backend::cpu::math;
 use crate::backend::cpu::math::lanes::Lanes;
 use crate::dtype::DType;
@@ -113,11 +113,17 @@ pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code> {
             let of = |source: &Source| match *source {
                 Source::Step(k) => values.get(k).copied(),
                 Source::Argument(k) if recipe.rows >> k & 1 == 1 => Some(push(Inst::Spread(k as Index))),
-                Source::Argument(k) if recipe.bytes >> k & 1 == 1 => {
-                    let bytes = push(Inst::LoadBytes(k as Index));
-                    Some(if recipe.truths >> k & 1 == 1 { truth::<T>(bytes) } else { bytes })
+                Source::Argument(k) => {
+                    let narrow = |n| push(Inst::LoadNarrow(n, k as Index, 0));
+                    Some(match type_of(&recipe.narrow, k) {
+                        None => push(Inst::Load(k as Index, 0)),
+                        Some(DType::U8) => narrow(Narrow::Byte),
+                        Some(DType::Bool) => truth::<T>(narrow(Narrow::Byte)),
+                        Some(DType::F16) => narrow(Narrow::F16),
+                        Some(DType::BF16) => narrow(Narrow::BF16),
+                        Some(_) => return None,
+                    })
                 }
-                Source::Argument(k) => Some(push(Inst::Load(k as Index))),
                 Source::Number(k) => Some(push(Inst::Number(k as Index))),
             };
             values.push(match *work {
@@ -130,7 +136,7 @@ pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code> {
         Some((found(&recipe.results)?, found(&recipe.sums)?))
     });
     let (results, sums) = results?;
-    (insts.len() <= MOST).then(|| Code { insts, results, sums }.pruned())
+    (insts.len() <= MOST).then(|| Code { insts, vectors: 1, results, sums }.pruned())
 }
 
 /// The first result of a formula, as a number: a boolean becomes 1 or 0, as it would in memory.

@@ -41,14 +41,21 @@ pub struct Recipe<'f> {
     pub rows: u64,
     /// The arguments whose rows are apart in memory, as bits.
     pub strided: u64,
-    /// The arguments whose elements are bytes, as bits, and those of them that are booleans.
-    pub bytes: u64,
-    pub truths: u64,
+    /// The arguments whose elements are bytes, booleans or of a half type, and these types.
+    pub narrow: SmallVec<[(usize, DType); 2]>,
     /// The results whose rows are apart in memory, as bits.
     pub spread: u64,
+    /// The results that are stored as a half type to which they are rounded, and these types. Rows, if there are any, are then whole
+    /// vectors.
+    pub halves: SmallVec<[(usize, DType); 2]>,
     /// Whether results may replace arguments: then all arguments are read before results are stored.
     pub replaces: bool,
     pub numbers: usize,
+}
+
+/// The type that a list has for argument or result `k`.
+pub fn type_of(typed: &[(usize, DType)], k: usize) -> Option<DType> {
+    typed.iter().find(|(of, _)| *of == k).map(|(_, dtype)| *dtype)
 }
 
 impl Recipe<'_> {
@@ -56,7 +63,11 @@ impl Recipe<'_> {
     pub fn words(&self) -> Vec<u64> {
         let counts = [self.args, self.numbers, self.steps.len(), self.sums.len(), usize::from(self.replaces)];
         let mut words: Vec<u64> = counts.map(|n| n as u64).to_vec();
-        words.extend([self.rows, self.strided, self.bytes, self.truths, self.spread]);
+        words.extend([self.rows, self.strided, self.spread]);
+        for typed in [&self.narrow, &self.halves] {
+            words.push(typed.len() as u64);
+            words.extend(typed.iter().map(|(k, dtype)| (*k as u64) << 32 | *dtype as u64));
+        }
         for (work, operands) in &self.steps {
             match work {
                 Work::Formula(formula, number) => {
@@ -81,6 +92,8 @@ pub enum Out<'a, T> {
     /// The elements of all rows one after the other.
     Elements(&'a mut [T]),
     Spread(Rows<'a, T>),
+    /// As `Elements`, of a half type.
+    Halves(&'a mut [i16]),
 }
 
 /// An argument of a call.
@@ -89,8 +102,8 @@ pub enum In<'a, T> {
     /// The elements of all rows one after the other.
     Elements(&'a [T]),
     PerRow(&'a [T]),
-    /// As `Elements`, of bytes; further bytes may follow.
-    Bytes(&'a [u8]),
+    /// As `Elements`, the bytes of a narrower type; further ones may follow.
+    Narrow(&'a [u8]),
     /// Rows that begin so many elements after each other.
     Strided(&'a [T], usize),
     /// The old elements of a result.

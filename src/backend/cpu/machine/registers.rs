@@ -7,9 +7,9 @@
 
 use iced_x86::{Code as Op, Instruction, MemoryOperand, Register};
 
-use super::code::{Index, Inst};
-use super::emit::{AT, BYTE, Emitter, HEAD, POINTERS, POOL, ROW, SCRATCH, SLOT, memory, word};
-use super::opcodes::{LOAD, LOAD_SOME, SPREAD, STORE, Target};
+use super::code::{Index, Inst, Narrow, Shift};
+use super::emit::{AT, ELEMENT, Emitter, HEAD, POINTERS, POOL, ROW, SCRATCH, SLOT, memory, word};
+use super::opcodes::{LOAD, LOAD_SOME, SPREAD, STORE, Target, shift_codes};
 
 /// Where a value is.
 #[derive(Clone, Copy, Default)]
@@ -29,7 +29,7 @@ pub(super) struct Body {
     /// Whether lanes after the end of a row are left alone.
     pub(super) is_masked: bool,
     /// The vectors between the current elements and those of this body.
-    pub(super) copy: usize,
+    pub(super) vector: usize,
     /// The vectors that the current instruction reads.
     pub(super) held: Vec<u8>,
 }
@@ -94,6 +94,18 @@ impl Emitter<'_> {
         Some(r)
     }
 
+    /// The memory of a number or literal.
+    fn number(&self, v: usize) -> MemoryOperand {
+        let slot = match self.code.insts[v] {
+            Inst::Literal(v) => {
+                self.recipe.numbers + self.literals.iter().position(|l| *l == v).unwrap_or_default()
+            }
+            Inst::Number(k) => k.into(),
+            _ => 0,
+        };
+        memory(POOL, Register::None, slot * SLOT)
+    }
+
     /// The base of a pointer.
     pub(super) fn pointer(&mut self, k: usize) -> Option<Register> {
         if let Some(r) = POINTERS.get(k) {
@@ -106,10 +118,10 @@ impl Emitter<'_> {
     /// The memory of a value, if a whole vector may be read from it.
     pub(super) fn operand(&mut self, b: &Body, v: usize) -> Option<MemoryOperand> {
         match self.code.insts[v] {
-            Inst::Number(_) | Inst::Literal(_) => Some(memory(POOL, Register::None, self.pool[v] * SLOT)),
-            Inst::Load(k) if !b.is_masked && b.uses[v].len() <= 1 => {
+            Inst::Number(_) | Inst::Literal(_) => Some(self.number(v)),
+            Inst::Load(k, vector) if !b.is_masked && b.uses[v].len() <= 1 => {
                 let base = self.pointer(k.into())?;
-                Some(memory(base, AT, b.copy * self.target.width()))
+                Some(memory(base, AT, (b.vector + usize::from(vector)) * self.target.width()))
             }
             _ => {
                 let slot = b.places[v].slot?;
@@ -134,9 +146,9 @@ impl Emitter<'_> {
         let wide = self.target.is_512;
         let load = self.target.pick(LOAD);
         match inst {
-            Inst::Load(k) => {
+            Inst::Load(k, vector) => {
                 let base = self.pointer(k.into())?;
-                let at = memory(base, AT, b.copy * self.target.width());
+                let at = memory(base, AT, (b.vector + usize::from(vector)) * self.target.width());
                 if !b.is_masked {
                     self.put(Instruction::with2(load, register, at))?;
                 } else if wide {
@@ -150,17 +162,20 @@ impl Emitter<'_> {
                     self.put(Instruction::with3(self.target.pick(LOAD_SOME), register, Register::YMM15, at))?;
                 }
             }
-            Inst::LoadBytes(k) => {
+            Inst::LoadNarrow(narrow, k, vector) => {
                 let base = self.pointer(k.into())?;
-                let from = b.copy * self.target.width() / self.target.size();
-                self.load_bytes(b, r, memory(base, BYTE, from))?;
+                let at = self.narrow(base, b.vector + usize::from(vector), narrow.size());
+                match narrow {
+                    Narrow::Byte => self.load_bytes(b, r, at)?,
+                    Narrow::F16 | Narrow::BF16 => self.load_halves(b, r, at, narrow)?,
+                }
             }
             Inst::Spread(k) => {
                 let base = self.pointer(k.into())?;
                 self.put(Instruction::with2(self.target.pick(SPREAD), register, memory(base, ROW, 0)))?;
             }
             Inst::Number(_) | Inst::Literal(_) => {
-                let at = memory(POOL, Register::None, self.pool[v] * SLOT);
+                let at = self.number(v);
                 self.put(Instruction::with2(load, register, at))?;
             }
             _ => {
@@ -169,6 +184,46 @@ impl Emitter<'_> {
             }
         }
         Some(r)
+    }
+
+    /// The memory of narrower elements, so many vectors after the current ones.
+    pub(super) fn narrow(&self, base: Register, vector: usize, size: usize) -> MemoryOperand {
+        let offset = (vector * self.lanes_of_vector() * size) as i64;
+        let displacement = u32::from(offset != 0);
+        MemoryOperand::with_base_index_scale_displ_size(base, ELEMENT, size as u32, offset, displacement)
+    }
+
+    pub(super) fn lanes_of_vector(&self) -> usize {
+        self.target.width() / self.target.size()
+    }
+
+    /// Loads numbers of a half type as float32. With AVX2 those after the end are read too: the caller has them.
+    fn load_halves(&mut self, b: &Body, r: u8, at: MemoryOperand, narrow: Narrow) -> Option<()> {
+        let register = self.register(r);
+        let is_512 = self.target.is_512;
+        if self.target.is_double || self.target.is_integer {
+            return None;
+        }
+        let load = match (narrow, is_512) {
+            (Narrow::Byte, _) => return None,
+            (Narrow::F16, false) => Op::VEX_Vcvtph2ps_ymm_xmmm128,
+            (Narrow::F16, true) => Op::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae,
+            (Narrow::BF16, false) => Op::VEX_Vpmovzxwd_ymm_xmmm128,
+            (Narrow::BF16, true) => Op::EVEX_Vpmovzxwd_zmm_k1z_ymmm256,
+        };
+        self.put(Instruction::with2(load, register, at).map(|mut i| {
+            if b.is_masked && is_512 {
+                i.set_op_mask(Register::K1);
+                i.set_zeroing_masking(true);
+            }
+            i
+        }))?;
+        if narrow == Narrow::F16 {
+            return Some(());
+        }
+        // The upper half of a float32 number.
+        let shift = self.target.pick(shift_codes(Shift::Left));
+        self.put(Instruction::with3(shift, register, register, 16u32))
     }
 
     /// Loads bytes and converts them to numbers. With AVX2 bytes after the end are read too: the caller has them.

@@ -81,13 +81,14 @@ impl Emitter<'_> {
                     let (out, x) = (Register::K2 + u32::from(out), Register::K2 + u32::from(x));
                     return self.put(Instruction::with2(Op::VEX_Knotw_kr_kr, out, x));
                 }
-                let ones = memory(POOL, Register::None, self.ones * SLOT);
+                let ones =
+                    memory(POOL, Register::None, (self.recipe.numbers + self.literals.len() - 1) * SLOT);
                 let (out, x) = (self.register(out), self.register(x));
                 self.put(Instruction::with3(Op::VEX_Vxorps_ymm_ymm_ymmm256, out, x, ones))
             }
             Inst::Select(c, yes, no) => self.select(b, i, c.into(), yes.into(), no.into()),
             // Loaded where they are needed.
-            Inst::Load(_) | Inst::LoadBytes(_) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => {
+            Inst::Load(..) | Inst::LoadNarrow(..) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => {
                 Some(())
             }
         }

@@ -117,9 +117,9 @@ fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
         args,
         rows,
         strided: 0,
-        bytes: 0,
-        truths: 0,
+        narrow: SmallVec::new(),
         spread: 0,
+        halves: SmallVec::new(),
         replaces: false,
         numbers: results.iter().map(Formula::params).max().unwrap_or(0),
     }
@@ -245,7 +245,7 @@ fn each_step_is_encoded_for_both_instruction_sets() {
         for (p, arity) in T::STEPS.iter().copied().chain(T::FUNCTIONS.iter().map(|p| (*p, 1))) {
             let steps = [Step::Arg(0), Step::Arg(1), Step::Do(p, [0, arity - 1, 0])];
             let formulas = [Formula::new(&steps, &[2]).unwrap()];
-            let recipe = Recipe { bytes: 0b10, ..recipe(&formulas, 2, 0) };
+            let recipe = Recipe { narrow: smallvec::smallvec![(1, DType::U8)], ..recipe(&formulas, 2, 0) };
             for is_512 in [false, true] {
                 let target = Target { is_double: size_of::<T>() == 8, is_integer: T::IS_INTEGER, is_512 };
                 let code = lower::lower::<T>(&recipe, is_512);
@@ -258,6 +258,20 @@ fn each_step_is_encoded_for_both_instruction_sets() {
     check::<f64>();
     check::<Int<i32>>();
     check::<Int<i64>>();
+    for (dtype, is_512) in [DType::F16, DType::BF16].into_iter().flat_map(|d| [(d, false), (d, true)]) {
+        let formulas = [Formula::parse("%0 = x0\n%1 = mul %0 %0\nreturn %1").unwrap()];
+        let mut recipe = recipe(&formulas, 1, 0);
+        recipe.steps.push((Work::Round(dtype), smallvec::smallvec![Source::Step(0)]));
+        recipe.results[0] = 1;
+        recipe.narrow.push((0, dtype));
+        recipe.halves.push((0, dtype));
+        let target = Target { is_double: false, is_integer: false, is_512 };
+        let code = lower::lower::<f32>(&recipe, is_512);
+        assert!(
+            code.and_then(|code| emit::emit(&code, target, &recipe)).is_some(),
+            "{dtype:?} for {target:?}"
+        );
+    }
 }
 
 /// A formula of random steps with several results.
@@ -434,14 +448,14 @@ fn sums_of_rows_have_the_bits_of_the_reduction() {
             let recipe = Recipe {
                 sums: (2 - sums..2).collect(),
                 results: [0][..].into(),
-                bytes: 1 << (args - 1),
+                narrow: smallvec::smallvec![(args - 1, DType::U8)],
                 ..recipe(&formulas, args, 0)
             };
             let Some(kernel) = made::<T>(&recipe) else { return };
             let given: Vec<Vec<T>> = (0..args - 1).map(|k| numbers(rows * n, k as u64 + 2)).collect();
             let bytes: Vec<u8> = (0..rows * n).map(|i| (i * 37 % 256) as u8).collect();
             let elements = given.iter().map(|v| In::Elements(v));
-            let ins: Vec<In<T>> = elements.chain([In::Bytes(&bytes)]).collect();
+            let ins: Vec<In<T>> = elements.chain([In::Narrow(&bytes)]).collect();
             let mut out = vec![T::lit(0.0); rows * n];
             let mut lanes = vec![vec![T::lit(5.0); rows * LANES]; sums];
             let pool = kernel.pool::<T>(&[]).unwrap();
@@ -524,16 +538,17 @@ fn bytes_become_numbers_and_booleans_become_one_or_zero() {
         let text = "%0 = x0\n%1 = x1\n%2 = x2\n%3 = mul %0 %1\n%4 = sub %3 %2\nreturn %4";
         let formulas = [Formula::parse(text).unwrap()];
         for (rows, n) in [(1, 1), (1, 16), (3, 37), (2, 64)] {
-            let recipe = Recipe { bytes: 0b11, truths: 0b10, ..recipe(&formulas, 3, 0b100) };
+            let narrow = smallvec::smallvec![(0, DType::U8), (1, DType::Bool)];
+            let recipe = Recipe { narrow, ..recipe(&formulas, 3, 0b100) };
             let Some(kernel) = made::<T>(&recipe) else { return };
             let bytes: Vec<u8> = (0..rows * n).map(|i| (i * 37 % 256) as u8).collect();
             let truths: Vec<u8> = (0..rows * n).map(|i| (i % 3) as u8).collect();
             let per_row: Vec<T> = (0..rows).map(|r| T::lit(r as f64 + 0.5)).collect();
             let mut out = vec![T::lit(0.0); rows * n];
             let pool = kernel.pool::<T>(&[]).unwrap();
-            let ins = [In::Bytes(&bytes), In::Bytes(&truths), In::PerRow(&per_row)];
+            let ins = [In::Narrow(&bytes), In::Narrow(&truths), In::PerRow(&per_row)];
             assert!(kernel.run(&ins, &mut [Out::Elements(&mut out)], &pool, rows, n));
-            let short = [In::Bytes(&bytes[1..]), In::Bytes(&truths), In::PerRow(&per_row)];
+            let short = [In::Narrow(&bytes[1..]), In::Narrow(&truths), In::PerRow(&per_row)];
             assert!(!kernel.run(&short, &mut [Out::Elements(&mut out)], &pool, rows, n));
             for (i, v) in out.iter().enumerate() {
                 let truth = f64::from(u8::from(truths[i] != 0));
@@ -545,5 +560,47 @@ fn bytes_become_numbers_and_booleans_become_one_or_zero() {
     with_each_isa(|| {
         check::<f32>();
         check::<f64>();
+    });
+}
+
+#[test]
+fn half_types_are_read_and_stored_as_casts_do() {
+    let formulas = [Formula::parse("%0 = x0\n%1 = x1\n%2 = mul %0 %1\nreturn %2").unwrap()];
+    with_each_isa(|| {
+        for (dtype, (rows, n)) in [DType::F16, DType::BF16]
+            .into_iter()
+            .flat_map(|d| [(1, 1 << 16), (1, 37), (3, 48)].map(|of| (d, of)))
+        {
+            let is_bfloat = dtype == DType::BF16;
+            let mut recipe = recipe(&formulas, 2, if rows > 1 { 0b10 } else { 0 });
+            recipe.steps.push((Work::Round(dtype), smallvec::smallvec![Source::Step(0)]));
+            recipe.results[0] = 1;
+            recipe.narrow.push((0, dtype));
+            recipe.halves.push((0, dtype));
+            let Some(kernel) = made::<f32>(&recipe) else { return };
+            let wide = |bits: u16| match is_bfloat {
+                true => half::bf16::from_bits(bits).to_f32(),
+                false => half::f16::from_bits(bits).to_f32(),
+            };
+            let rounded = |x: f32| match is_bfloat {
+                true => half::bf16::from_f32(x).to_bits(),
+                false => half::f16::from_f32(x).to_bits(),
+            };
+            let given: Vec<u16> = (0..rows * n).map(|i| (i * 21845) as u16).collect();
+            let factors: Vec<f32> = (0..rows * n).map(|i| 1.0 + (i % 7) as f32 / 8.0).collect();
+            let bytes: &[u8] = bytemuck::cast_slice(&given);
+            let mut out = vec![0i16; rows * n + 1];
+            let pool = kernel.pool::<f32>(&[]).unwrap();
+            let factor = if rows > 1 { In::PerRow(&factors[..rows]) } else { In::Elements(&factors[..]) };
+            let stored = Out::Halves(&mut out[..rows * n]);
+            assert!(kernel.run(&[In::Narrow(bytes), factor], &mut [stored], &pool, rows, n));
+            let stored = Out::Halves(&mut out[..rows * n]);
+            assert!(!kernel.run(&[In::Narrow(&bytes[2..]), factor], &mut [stored], &pool, rows, n));
+            for (i, bits) in given.iter().enumerate() {
+                let x = wide(*bits) * factors[if rows > 1 { i / n } else { i }];
+                assert_eq!(out[i] as u16, rounded(x), "{bits:#x} in {rows} rows of {n} of {dtype:?}");
+            }
+            assert_eq!(out[rows * n], 0);
+        }
     });
 }

@@ -14,9 +14,9 @@ use std::sync::atomic::AtomicBool;
 
 use smallvec::smallvec;
 
-use super::reduce::{pick, sum_mask};
+use super::reduce::sum_mask;
 use super::schema::{Args, Op, Out};
-use super::{arith, matmul, reduce, rows, view};
+use super::{arith, join, matmul, reduce, rows, view};
 use crate::backend::triangle as kernel;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result, warn_once};
@@ -129,12 +129,10 @@ fn cross_product(x: &Tensor, y: &Tensor, dim: usize) -> Result<Tensor> {
     let shape = crate::layout::broadcast("linalg.cross", x.shape(), y.shape())?;
     let (x, y) = (view::expand_to(x, &shape)?, view::expand_to(y, &shape)?);
     let (a, b) = (x.detach(), y.detach());
-    let turned = |t: &Tensor, by: i64| -> Result<Tensor> {
-        let mut along = Dims::from(&vec![1; shape.len()][..]);
-        along[dim] = 3;
-        let order = Tensor::from_slice(&[by, (by + 1) % 3, (by + 2) % 3], along)?.on_device(t.device())?;
-        pick(t, dim, &view::expand_to(&order, &shape)?.dense(DType::I64)?)
-    };
+    // With its first two elements after it, a vector that begins one or two elements later is a part.
+    let repeated = |t: &Tensor| join::cat(&[t.clone(), view::cut::narrow(t, dim as i64, 0, 2)?], dim as i64);
+    let (a, b) = (repeated(&a)?, repeated(&b)?);
+    let turned = |t: &Tensor, by: i64| view::cut::narrow(t, dim as i64, by, 3);
     let left = arith::mul(&turned(&a, 1)?, &turned(&b, 2)?)?;
     let right = arith::mul(&turned(&a, 2)?, &turned(&b, 1)?)?;
     let out = arith::sub(&left, &right)?;

@@ -262,15 +262,12 @@ impl<'a> Writer<'a> {
 
     fn write_bits<T: Element>(&mut self, values: &[T]) {
         let cells = self.cells;
-        self.walk.runs(values.len(), |mut at, stride, run| {
-            if stride == 1 {
-                return cells.write(at as usize, &values[run]);
-            }
-            for v in &values[run] {
-                cells.set(at as usize, *v);
-                at += stride;
-            }
-        });
+        if self.walk.inner <= VECTORS {
+            return self
+                .walk
+                .planes(values.len(), |at, plane, run| scatter_plane(cells, at, plane, &values[run]));
+        }
+        self.walk.runs(values.len(), |at, stride, run| cells.write_strided(at, stride, &values[run]));
     }
 }
 
@@ -339,6 +336,29 @@ fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T
                 i += across;
             }
         }
+        at += down;
+    }
+}
+
+/// The reverse of [`gather_plane`].
+fn scatter_plane<T: Element>(cells: &Cells, mut at: isize, plane: Plane, values: &[T]) {
+    let [down, across] = plane.strides;
+    match (plane.inner, across) {
+        (2, 1) => return scatter_pieces::<T, 2>(cells, at, down, values),
+        (3, 1) => return scatter_pieces::<T, 3>(cells, at, down, values),
+        (4, 1) => return scatter_pieces::<T, 4>(cells, at, down, values),
+        _ => {}
+    }
+    for run in values.chunks(plane.inner) {
+        cells.write_strided(at, across, run);
+        at += down;
+    }
+}
+
+/// Writes runs of `N` adjacent elements that begin `down` elements after each other.
+fn scatter_pieces<T: Element, const N: usize>(cells: &Cells, mut at: isize, down: isize, values: &[T]) {
+    for piece in values.as_chunks::<N>().0 {
+        cells.write(at as usize, piece);
         at += down;
     }
 }

@@ -138,7 +138,8 @@ impl Backend for Cpu {
         params: &[Scalar],
         out: View,
     ) -> Result<bool> {
-        pointwise::run(program.kernel, compute, operands, params, out)
+        Ok(fused::alone::run(program, compute, operands, params, out)?
+            || pointwise::run(program.kernel, compute, operands, params, out)?)
     }
 
     fn pointwise_all(

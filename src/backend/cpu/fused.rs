@@ -4,6 +4,7 @@
 //! of whole rows that stays in the cache. Values are registers: a buffer of the block's elements, or of one element per row.
 //! A value per row that elements need is repeated along its row first.
 
+pub mod alone;
 mod compile;
 mod parts;
 mod program;

@@ -404,6 +404,23 @@ impl<'a> Cells<'a> {
         unsafe { std::ptr::copy(values.as_ptr().cast::<u8>(), to, size_of_val(values)) }
     }
 
+    /// Writes elements that are `stride` elements after each other; the first is at `at`.
+    #[inline]
+    pub fn write_strided<T: Element>(&self, at: isize, stride: isize, values: &[T]) {
+        if stride == 1 {
+            return self.write(at as usize, values);
+        }
+        let Some(last) = values.len().checked_sub(1) else { return };
+        let end = at + stride * last as isize;
+        let low = self.place::<T>(at.min(end) as usize, at.abs_diff(end) + 1);
+        let mut p = low.wrapping_offset(at - at.min(end));
+        for v in values {
+            // SAFETY: `place` has checked that all elements from the lowest to the highest are within the borrowed storage.
+            unsafe { p.write_unaligned(*v) };
+            p = p.wrapping_offset(stride);
+        }
+    }
+
     /// Fills `n` contiguous elements.
     #[inline(always)]
     pub fn fill<T: Element>(&self, at: usize, n: usize, value: T) {

@@ -332,10 +332,13 @@ const FEW_ROWS: usize = 16;
 /// Reduces columns eight rows at a time, pairwise, so that eight streams are read per pass over `acc`.
 #[inline(always)]
 fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &mut [M::Acc]) {
+    if rows <= FEW_ROWS && !M::RARE {
+        return fold_few(m, x, rows, stride, acc);
+    }
     let w = acc.len();
     acc.fill(m.identity());
     let mut i = 0;
-    while i + 8 <= rows && rows > FEW_ROWS && !M::RARE {
+    while i + 8 <= rows && !M::RARE {
         let r: [&[M::In]; 8] = std::array::from_fn(|k| &x[(i + k) * stride..][..w]);
         for j in 0..w {
             let pair = |k: usize| m.combine(m.lift(r[k][j]), m.lift(r[k + 1][j]));
@@ -349,6 +352,31 @@ fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &
             *a = m.combine(*a, m.lift(v));
         }
         i += 1;
+    }
+}
+
+/// Reduces columns of few rows one row after the other. As many columns as fit in registers are reduced at a time: a loop over all
+/// would store a maximum under the mask of those that changed, which takes several times as long.
+#[inline(always)]
+fn fold_few<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &mut [M::Acc]) {
+    const WIDE: usize = 32;
+    let (wide, rest) = acc.as_chunks_mut::<WIDE>();
+    let first = WIDE * wide.len();
+    for (k, wide) in wide.iter_mut().enumerate() {
+        let mut sums = [m.identity(); WIDE];
+        for i in 0..rows {
+            let row = &x[i * stride + k * WIDE..][..WIDE];
+            for l in 0..WIDE {
+                sums[l] = m.combine(sums[l], m.lift(row[l]));
+            }
+        }
+        *wide = sums;
+    }
+    rest.fill(m.identity());
+    for i in 0..rows {
+        for (a, &v) in rest.iter_mut().zip(&x[i * stride + first..]) {
+            *a = m.combine(*a, m.lift(v));
+        }
     }
 }
 
@@ -409,7 +437,20 @@ fn min_nan<T: Element>(a: T, b: T) -> T {
     if a != a { a } else { smaller }
 }
 
+/// Numbers that are float32 numbers by a shift, so that a sum need not store them as such first.
+trait Widened: Element {
+    fn widened(self) -> f32;
+}
+
+impl Widened for half::bf16 {
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+}
+
 monoid!(Sum<Real> -> T: T::ZERO, |x| x, |a, b| a + b);
+monoid!(SumWidened<Widened> -> f32: 0.0, |x| x.widened(), |a, b| a + b);
 monoid!(Product<Real> -> T: T::ONE, |x| x, |a, b| a * b);
 monoid!(SumInt<Element> -> i64: 0, |x| x.to_i64(), |a, b| a.wrapping_add(b));
 monoid!(ProductInt<Element> @rare -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_mul(b));

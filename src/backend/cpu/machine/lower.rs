@@ -23,20 +23,29 @@ pub trait Compiled: bytemuck::Pod {
     fn step(p: Prim, of: [Index; 3]) -> Option<Index>;
     /// The nearest number of a half type.
     fn round(to: DType, x: Index) -> Option<Index>;
+    /// What is stored as a half type: a number of which its instruction stores the nearest, or the upper bits.
+    fn round_stored(_to: DType, _x: Index) -> Option<Index> {
+        None
+    }
     fn equal(x: Index, y: Index) -> Truth;
 }
 
 /// Rounds to even, on the bits; NaN keeps its upper bits, with the one that makes it quiet.
 fn round_bf16(x: Sym<f32>) -> Sym<f32> {
+    upper_bf16(x).two(Two::And, Sym::of(f32::from_bits(0xffff_0000)))
+}
+
+/// As `round_bf16`, with any lower bits.
+fn upper_bf16(x: Sym<f32>) -> Sym<f32> {
     let bits = |v: u32| Sym::<f32>::of(f32::from_bits(v));
     let odd = x.shr_bits(16).two(Two::And, bits(1));
     let rounded = x.add_bits(bits(0x7fff)).add_bits(odd);
     let is_number = x.equal(x);
-    Sym::select(is_number, rounded, x.or_bits(bits(0x0040_0000))).two(Two::And, bits(0xffff_0000))
+    Sym::select(is_number, rounded, x.or_bits(bits(0x0040_0000)))
 }
 
 macro_rules! compiled {
-    ($($t:ident |$to:ident, $x:ident| $round:expr; $($p:ident $f:ident)*;)*) => { $(impl Compiled for $t {
+    ($($t:ident |$to:ident, $x:ident| $round:expr $(, stored $upper:ident)?; $($p:ident $f:ident)*;)*) => { $(impl Compiled for $t {
         const IS_INTEGER: bool = false;
         const OWN: &'static [Prim] =
             &[Prim::Div, Prim::TruncDiv, Prim::Floor, Prim::Ceil, Prim::Trunc, Prim::Round, Prim::Sqrt];
@@ -55,6 +64,9 @@ macro_rules! compiled {
             let rounded: Option<Sym<$t>> = $round;
             Some(rounded?.0)
         }
+        $(fn round_stored(to: DType, x: Index) -> Option<Index> {
+            Some(if to == DType::BF16 { $upper(Sym::at(x)).0 } else { x })
+        })?
         fn equal(x: Index, y: Index) -> Truth {
             Sym::<$t>::at(x).equal(Sym::at(y))
         }
@@ -65,7 +77,7 @@ compiled! {
             DType::F16 => Some(x.one(One::RoundHalf)),
             DType::BF16 => Some(round_bf16(x)),
             _ => None,
-        };
+        }, stored upper_bf16;
         Exp exp_f32 Exp2 exp2_f32 Expm1 expm1_f32 Log log_f32 Log1p log1p_f32 Tanh tanh_f32 Erf erf_f32
         NormalCdf normal_cdf_f32;
     f64 |_to, _x| None; Exp exp_f64 Log log_f64;
@@ -109,6 +121,7 @@ pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code> {
     }
     let (results, insts) = record(is_512, || {
         let mut values: Vec<Index> = Vec::with_capacity(recipe.steps.len());
+        let mut stored: Vec<(usize, Index)> = Vec::new();
         for (work, operands) in &recipe.steps {
             let of = |source: &Source| match *source {
                 Source::Step(k) => values.get(k).copied(),
@@ -131,9 +144,20 @@ pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code> {
                 Work::Round(to) => T::round(to, of(operands.first()?)?)?,
             });
         }
+        // Results that are stored as halves are rounded by that.
+        for (r, to) in &recipe.halves {
+            let result = *recipe.results.get(*r)?;
+            let (Work::Round(_), operands) = recipe.steps.get(result)? else { return None };
+            let Source::Step(of) = *operands.first()? else { continue };
+            stored.push((*r, T::round_stored(*to, *values.get(of)?)?));
+        }
         let found =
             |steps: &[usize]| steps.iter().map(|r| values.get(*r).copied()).collect::<Option<Vec<_>>>();
-        Some((found(&recipe.results)?, found(&recipe.sums)?))
+        let mut results = found(&recipe.results)?;
+        for (r, value) in stored {
+            results[r] = value;
+        }
+        Some((results, found(&recipe.sums)?))
     });
     let (results, sums) = results?;
     (insts.len() <= MOST).then(|| Code { insts, vectors: 1, results, sums }.pruned())

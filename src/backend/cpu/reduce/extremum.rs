@@ -140,6 +140,7 @@ fn replaces<T: Element>(a: T, b: T) -> bool {
 impl<T: Ordered> Reduction for Located<T> {
     /// AVX2 is instantiated for 4-byte types only; extrema of 8-byte numbers are rarely a bottleneck.
     const BEST: Isa = if size_of::<T>() == 4 { Isa::Avx2 } else { Isa::Baseline };
+    const HAS_SHORT_ROWS: bool = true;
     type In = T;
     type Acc = (T, i64);
 
@@ -148,6 +149,16 @@ impl<T: Ordered> Reduction for Located<T> {
     #[allow(clippy::eq_op)]
     fn run(&self, x: &[T], first: usize) -> Self::Acc {
         const CHUNK: usize = 64;
+        if let (1..8, [first_value, others @ ..]) = (x.len(), x) {
+            // Without branches, which would be mispredicted in each row.
+            let start = (self.0.lift(*first_value), 0);
+            let (best, at) = others.iter().zip(1..).fold(start, |(best, at), (v, i)| {
+                let v = self.0.lift(*v);
+                let replaced = replaces(best, v);
+                (if replaced { v } else { best }, if replaced { i } else { at })
+            });
+            return (best, first as i64 + at);
+        }
         let best = self.0.fold(x);
         let nan = best != best;
         let hit = |v: T| if nan { v != v } else { self.0.lift(v) == best };

@@ -35,7 +35,6 @@ const NO_OPERATIONS: &[(&str, &[&str], &str)] = &[
     ("cast", &["to", "to_dtype"], "copy by `to`, where there is something to do"),
     ("linalg", &["triangle"], "calls `tril` or `triu`"),
     ("reduce", &["sum_mask", "sum_to"], "call `sum`, where there is something to sum"),
-    ("reduce", &["pick"], "is `gather` for interpreters"),
     ("scan", &["flipped"], "is `flip` for interpreters"),
     ("view", &["take"], "is `select`, `narrow`, `diagonal` or `unfold` for interpreters"),
     (

@@ -399,7 +399,8 @@ PARTS = {
 
 
 def weighted(parts):
-    return sum((part * (k + 1) * torch.arange(1.0, part.numel() + 1).view(part.shape)).sum() for k, part in enumerate(parts))
+    weights = [(k + 1) * torch.arange(1.0, part.numel() + 1).view(part.shape) for k, part in enumerate(parts)]
+    return sum((part * weight).sum() for part, weight in zip(parts, weights, strict=True))
 
 
 @pytest.mark.parametrize("deferred", [False, True], ids=["eager", "region"])

@@ -437,20 +437,7 @@ fn min_nan<T: Element>(a: T, b: T) -> T {
     if a != a { a } else { smaller }
 }
 
-/// Numbers that are float32 numbers by a shift, so that a sum need not store them as such first.
-trait Widened: Element {
-    fn widened(self) -> f32;
-}
-
-impl Widened for half::bf16 {
-    #[inline(always)]
-    fn widened(self) -> f32 {
-        f32::from_bits(u32::from(self.to_bits()) << 16)
-    }
-}
-
 monoid!(Sum<Real> -> T: T::ZERO, |x| x, |a, b| a + b);
-monoid!(SumWidened<Widened> -> f32: 0.0, |x| x.widened(), |a, b| a + b);
 monoid!(Product<Real> -> T: T::ONE, |x| x, |a, b| a * b);
 monoid!(SumInt<Element> -> i64: 0, |x| x.to_i64(), |a, b| a.wrapping_add(b));
 monoid!(ProductInt<Element> @rare -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_mul(b));

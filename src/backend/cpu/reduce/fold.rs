@@ -2,17 +2,12 @@
 
 use std::marker::PhantomData as P;
 
-use bytemuck::cast_slice_mut;
-use half::bf16;
 use smallvec::SmallVec;
 
 use super::computed::{Compute, Converted, Elements, Reader};
 use super::extremum::greatest;
 use super::moments::logsumexp_of;
-use super::{
-    All, Any, Finish, Ordered, Product, ProductInt, ReduceOp as Each, Sum, SumInt, SumWidened, norm_of,
-    reduce,
-};
+use super::{All, Any, Finish, Ordered, Product, ProductInt, ReduceOp as Each, Sum, SumInt, norm_of, reduce};
 use crate::backend::cpu::copy::View;
 use crate::backend::cpu::interpret::{Interpreted, Interpreter, Plan};
 use crate::backend::cpu::math::Math;
@@ -64,16 +59,7 @@ fn of_floats<T: Interpreted<Stored = T> + Math + Ordered>(fold: &Fold, out: View
     let finish: Finish<T> = if then.is_some() { Some(&finish) } else { None };
     let out = &mut Output::<T>::of(out)?;
     match fold.op {
-        ReduceOp::Sum => match computed.halves() {
-            Some(halves) => {
-                let narrow: Finish<f32> = match finish {
-                    Some(finish) => Some(&|lane, values| finish(lane, cast_slice_mut(values))),
-                    None => None,
-                };
-                reduce(&Each(SumWidened(P)), Elements::Slice(halves), d, narrow, cast_slice_mut(out));
-            }
-            None => reduce(&Each(Sum(P)), x, d, finish, out),
-        },
+        ReduceOp::Sum => reduce(&Each(Sum(P)), x, d, finish, out),
         ReduceOp::Product => reduce(&Each(Product(P)), x, d, finish, out),
         ReduceOp::Max => greatest(x, d, true, finish, out),
         ReduceOp::Min => greatest(x, d, false, finish, out),
@@ -138,21 +124,6 @@ impl<'a, T: Interpreted> Computed<'a, T> {
         let mut computed = Computed::new(Plan::of(a, n)?, a.operands, n, out)?;
         *computed.origins.first_mut()? = OperandAccess::Given;
         Some(computed)
-    }
-
-    /// The elements, if they are those of a dense bfloat16 tensor.
-    fn halves(&self) -> Option<&[bf16]> {
-        match self.plan.passes().map(|k| &self.origins[k]) {
-            Some(OperandAccess::Blocks(v))
-                if T::Stored::DTYPE == DType::F32
-                    && v.dtype == DType::BF16
-                    && v.is_aligned()
-                    && v.layout.is_contiguous() =>
-            {
-                v.storage.slice::<bf16>().get(v.layout.offset..)?.get(..self.n)
-            }
-            _ => None,
-        }
     }
 
     fn elements(&self) -> Elements<'_, T::Stored> {

@@ -242,11 +242,14 @@ impl QuickDivision for f32 {
     }
 }
 
-/// Note [Quotients of integers] No vector instruction divides integers. But a quotient of integers below 2^51 that is less than an integer
-/// k is less than k (1 - 2^-52), so its nearest float64 number is less than k too: rounded down or toward zero it is the quotient of the integers. The
-/// remainder is exact in float64, as its terms are. For other dividends or divisors, 0 among them, the block is computed anew.
-trait OfDouble: Copy {
-    /// The number as float64, and whether it is not below 2^51.
+// Note [Quotients of integers] No vector instruction divides integers. But a positive quotient of integers up to 2^51 that is less than an
+// integer k is at most k (1 - 2^-52), so its nearest float64 number is less than k too, and likewise for negative ones: rounded down or
+// toward zero it is the quotient of the integers. The remainder is exact in float64, as its terms are. For other dividends or divisors,
+// 0 among them, the block is computed anew.
+
+/// Integers that are divided as float64 numbers.
+trait ViaDouble: Copy {
+    /// The number as float64, and whether it is beyond ±2^51.
     fn to_double(self) -> (f64, bool);
     /// An integer below 2^51, or what its lower bits are.
     fn of_double(v: f64) -> Self;
@@ -255,7 +258,7 @@ trait OfDouble: Copy {
 /// 2^52 + 2^51: added to an integer below 2^51, its lower bits are that integer.
 const WHOLE: f64 = 6755399441055744.0;
 
-impl OfDouble for i64 {
+impl ViaDouble for i64 {
     #[inline(always)]
     fn to_double(self) -> (f64, bool) {
         let is_large = self.wrapping_add(1 << 51) as u64 >> 52 != 0;
@@ -266,7 +269,7 @@ impl OfDouble for i64 {
         ((v + WHOLE).to_bits() as i64).wrapping_sub(WHOLE.to_bits() as i64)
     }
 }
-impl OfDouble for i32 {
+impl ViaDouble for i32 {
     #[inline(always)]
     fn to_double(self) -> (f64, bool) {
         (f64::from(self), false)
@@ -279,7 +282,7 @@ impl OfDouble for i32 {
 
 /// A function of two integers as float64 numbers, and whether it is wrong.
 #[inline(always)]
-fn divided<T: OfDouble>(x: Int<T>, o: Int<T>, f: impl FnOnce(f64, f64) -> f64) -> (Int<T>, bool) {
+fn divided<T: ViaDouble>(x: Int<T>, o: Int<T>, f: impl FnOnce(f64, f64) -> f64) -> (Int<T>, bool) {
     let ((x, is_large), (o, is_large_too)) = (x.0.to_double(), o.0.to_double());
     (Int(T::of_double(f(x, o))), is_large | is_large_too | (o == 0.0))
 }

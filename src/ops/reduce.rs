@@ -29,7 +29,8 @@ pub use crate::ops::linalg::vector_norm;
 pub use extremum::{argument_extremum, extremum_along};
 pub use moments::{mean_and_var, std_mask, var_mask};
 pub(super) use norms::{linalg_matrix_norm, linalg_norm, vector_norm_impl};
-pub use select::{Chosen, lanes, pick, place};
+use select::pick;
+pub use select::{Chosen, lanes, place};
 use table::sum_over_some;
 pub use table::{
     OPS, all, amax, amin, any, logsumexp, mean_all, mean_mask, norm_except_dim, prod, prod_all, sum_all,

@@ -156,7 +156,7 @@ def test_a_singular_matrix_has_a_derivative_of_its_determinant():
 
 def test_the_packed_factorization_of_the_core_is_refused_on_a_gpu_and_lu_factor_computed_there():
     x = torch.tensor([[0.0, 2.0], [4.0, 8.0]])
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NotImplementedError, match="'_lu_factor' is not implemented for the gpu:0 device"):
         torch._C._linalg._lu_factor(x.to("gpu"), True)
     found = linalg.lu_factor(x.to("gpu"))
     assert found.LU.device.type == "gpu" and found.LU.cpu().tolist() == [[4.0, 8.0], [0.0, 2.0]]

@@ -23,7 +23,8 @@ pub trait Compiled: bytemuck::Pod {
     fn step(p: Prim, of: [Index; 3]) -> Option<Index>;
     /// The nearest number of a half type.
     fn round(to: DType, x: Index) -> Option<Index>;
-    /// What is stored as a half type: a number of which its instruction stores the nearest, or the upper bits.
+    /// The value of a result that is stored as a half type. For float16 it is the number itself, which the conversion rounds; for
+    /// bfloat16 the rounded bits, of which the upper half is stored.
     fn round_stored(_to: DType, _x: Index) -> Option<Index> {
         None
     }

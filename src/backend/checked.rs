@@ -127,6 +127,7 @@ impl Backend for Checked {
         fn extremum_dtype(dtype: DType) -> DType;
         fn truth_dtype(dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
+        fn product_dtype(a: View, b: View) -> DType;
         fn attends(dtype: DType) -> bool;
         fn recurs(dtype: DType) -> bool;
     }

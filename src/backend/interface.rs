@@ -119,6 +119,12 @@ pub trait Backend: Sync {
         if dtype.is_half() { DType::F32 } else { dtype }
     }
 
+    /// The dtype of the operands of [`Backend::matmul`] for a product of `a` and `b`, matrices or batches of them.
+    fn product_dtype(&self, a: View, b: View) -> DType {
+        let _ = b;
+        super::matmul::compute_type(a.dtype)
+    }
+
     /// Elements from which [`Backend::reduce_formula`] is worth while where the formula has a compiled loop.
     fn folds_from(&self) -> usize {
         1

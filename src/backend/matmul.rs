@@ -4,7 +4,7 @@ use super::{View, of, same_device};
 use crate::dtype::DType;
 use crate::error::Result;
 
-/// `out = a @ b + bias` for matrices, or for each pair of a batch. The dtype is float32, float64 or int64; the
+/// `out = a @ b + bias` for matrices, or for each pair of a batch. The dtype is that of [`operand_dtype`]; the
 /// operands have any non-negative strides, the bias is a dense row (for a matrix, not for a batch), the result is
 /// dense.
 pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
@@ -23,6 +23,12 @@ pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
 fn product_of_copies(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     let (mut first, mut second) = (None, None);
     product(a.aligned(&mut first)?, b.aligned(&mut second)?, bias, out)
+}
+
+/// The dtype of the operands of [`product`] for a product of `a` and `b`: that in which it is computed, or their own.
+#[inline]
+pub fn operand_dtype(a: View, b: View) -> Result<DType> {
+    if a.dtype.is_half() { Ok(of(a.device())?.product_dtype(a, b)) } else { Ok(compute_type(a.dtype)) }
 }
 
 /// The dtype in which products of `d` are computed.

@@ -70,6 +70,7 @@ impl Backend for Meta {
         fn extremum_dtype(dtype: DType) -> DType;
         fn truth_dtype(dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
+        fn product_dtype(a: View, b: View) -> DType;
     }
 
     /// Numbers that nobody has are as they should be.

@@ -72,6 +72,16 @@ pub fn force_isa(wanted: Isa) -> Isa {
     isa
 }
 
+/// Whether this machine has, in `isa`, an instruction for products of pairs of bfloat16.
+#[inline]
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+pub fn multiplies_bf16_pairs(isa: Isa) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return isa == Isa::Avx512 && is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// Selects the version of a kernel to call. It never exceeds the instruction set in use.
 pub struct IsaDispatch(Isa);
 

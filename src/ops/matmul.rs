@@ -9,7 +9,7 @@ use smallvec::smallvec;
 
 use super::schema::{Args, Out};
 use super::{arith, view};
-use crate::backend::matmul::{compute_type, product as matmul_kernel};
+use crate::backend::matmul::{operand_dtype, product as matmul_kernel};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record};
@@ -59,7 +59,7 @@ fn same_dtypes_added(input: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
 /// `a @ b` for matrices, plus a row `bias` if given; no history.
 fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let (m, n, dtype) = (a.shape()[0], b.shape()[1], a.dtype());
-    let compute = compute_type(dtype);
+    let compute = operand_dtype(a.raw(), b.raw())?;
     let (x, y) = (operand(a, compute)?, operand(b, compute)?);
     let bias = bias.map(|t| t.as_dense(compute)).transpose()?;
     let out = x.new_empty([m, n])?;
@@ -71,7 +71,7 @@ fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
 fn batched_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (batch, m, k, n) = (a.shape()[0], a.shape()[1], a.shape()[2], b.shape()[2]);
     let (shape, dtype) = ([batch, m, n], a.dtype());
-    let compute = compute_type(dtype);
+    let compute = operand_dtype(a.raw(), b.raw())?;
     if shape.contains(&0) || k == 0 {
         return a.new_zeros(shape);
     }

@@ -96,6 +96,10 @@ impl Backend for Cpu {
         DType::Bool
     }
 
+    fn product_dtype(&self, a: View, b: View) -> DType {
+        products::product_dtype(a, b)
+    }
+
     fn accumulate_dtype(&self, dtype: DType) -> DType {
         match dtype {
             DType::F32 => DType::F64,

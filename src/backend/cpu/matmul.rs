@@ -29,6 +29,7 @@ pub use crate::backend::cpu::microkernel::GemmElem;
 pub(super) use panels::{pack_panels, product_of_panels, product_of_tiles};
 pub(super) use row::product as product_of_row;
 
+pub mod pairs;
 mod panels;
 mod row;
 pub mod shared;
@@ -253,10 +254,8 @@ fn product<T: GemmElem>(
     if (m, n) == (1, 1) && k >= row::LONG && a.cs == 1 && b.rs == 1 {
         return store.put(&mut c, 0, 0, row::dot(&a.data[..k], &b.data[..k]));
     }
-    if m <= THIN && b.rs == 1 && k >= THIN_DEPTH {
-        thin(kernels, k, a, b.transposed(), c, &store);
-    } else if n <= THIN && a.cs == 1 && k >= THIN_DEPTH {
-        thin(kernels, k, b.transposed(), a, c.transposed(), &store.transposed());
+    if has_long_rows(m, k, b.rs) || has_long_rows(n, k, a.cs) {
+        dots(kernels, k, a, b, c, &store);
     } else if m == 1 && b.cs == 1 {
         row::product(k, a, b, c, &store);
     } else if n == 1 && a.rs == 1 {
@@ -266,6 +265,28 @@ fn product<T: GemmElem>(
         small(kernels, k, a, b, c, &store);
     } else {
         blocked(kernels, k, a, b, c, &store);
+    }
+}
+
+/// Whether a product with an operand of so few rows is one of dot products: the other operand has the stride `along` along the depth.
+#[inline]
+fn has_long_rows(rows: usize, depth: usize, along: usize) -> bool {
+    rows <= THIN && along == 1 && depth >= THIN_DEPTH
+}
+
+/// A product that [`has_long_rows`] of either operand.
+fn dots<T: GemmElem>(
+    kernels: &Kernels<T>,
+    k: usize,
+    a: View<T>,
+    b: View<T>,
+    c: ViewMut<T>,
+    store: &Store<T>,
+) {
+    if has_long_rows(c.rows(), k, b.rs) {
+        thin(kernels, k, a, b.transposed(), c, store);
+    } else {
+        thin(kernels, k, b.transposed(), a, c.transposed(), &store.transposed());
     }
 }
 

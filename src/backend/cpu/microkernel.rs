@@ -15,13 +15,13 @@
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::marker::PhantomData;
 
-use crate::backend::cpu::simd::{Isa, best_isa};
+use crate::backend::cpu::simd::{Isa, best_isa, multiplies_bf16_pairs};
 use crate::dtype::Real;
 
 mod vector;
 
 #[cfg(target_arch = "x86_64")]
-use vector::{F32x8, F32x16, F64x4, F64x8};
+use vector::{Bf16Pairs8, Bf16Pairs16, F32x8, F32x16, F64x4, F64x8};
 use vector::{Plain, Vector};
 
 /// An element type with kernels.
@@ -613,6 +613,8 @@ macro_rules! instantiate {
 #[cfg(target_arch = "x86_64")]
 instantiate!(avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
 #[cfg(target_arch = "x86_64")]
+instantiate!(avx512_bf16, "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma");
+#[cfg(target_arch = "x86_64")]
 instantiate!(avx2, "avx2,fma");
 instantiate!(baseline);
 
@@ -664,3 +666,23 @@ macro_rules! gemm_elem {
 gemm_elem!(f32, F32x16 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], F32x8, Plain<f32, 4>);
 // Sixteen accumulators keep the units busy; larger tiles would only save loads.
 gemm_elem!(f64, F64x8 [1 2 3 4 5 6 7 8], F64x4, Plain<f64, 2>);
+
+/// The kernels for `isa`, or for the best of this machine if that is lower, whose elements are pairs of bfloat16; see Note [Pairs of bfloat16]. Their results are float32, and
+/// their epilogue may only store or add. Without an instruction for pairs a tile has one row: only dot products gain.
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+pub fn bf16_pairs(isa: Isa) -> Option<&'static Kernels<f32>> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        static PAIRS: Kernels<f32> =
+            kernels!(avx512_bf16, Bf16Pairs16, dot_cols 4, rows 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+        static WIDENED: Kernels<f32> = kernels!(avx2, Bf16Pairs8, dot_cols 2, rows 1);
+        let isa = isa.min(best_isa());
+        if multiplies_bf16_pairs(isa) {
+            return Some(&PAIRS);
+        }
+        if isa >= Isa::Avx2 {
+            return Some(&WIDENED);
+        }
+    }
+    None
+}

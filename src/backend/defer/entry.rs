@@ -200,6 +200,7 @@ impl Backend for Deferred {
         fn extremum_dtype(dtype: DType) -> DType;
         fn truth_dtype(dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
+        fn product_dtype(a: View, b: View) -> DType;
         fn has_room(device: Device, bytes: usize) -> bool;
         fn folds_from() -> usize;
         fn fusion() -> Fusion;

@@ -2,11 +2,16 @@
 
 use crate::backend::cpu::eigen;
 use crate::backend::cpu::matmul;
+use crate::backend::cpu::simd::isa;
 use crate::backend::factor::Factor;
+use crate::backend::matmul::compute_type;
 use crate::backend::{View, elements, results};
-use crate::dtype::Element;
+use crate::dtype::{DType, Element};
+use crate::error::Error;
 use crate::error::Result;
 use crate::with_dtype;
+use half::bf16;
+use matmul::pairs;
 
 /// The matrix in the last two dimensions of the first batch entry.
 #[inline]
@@ -16,12 +21,37 @@ fn matrix<'a, T: Element>(v: &View<'a>) -> matmul::MatRef<'a, T> {
     matmul::MatRef { data: &data[v.layout.offset.min(data.len())..], rs: strides[r - 2], cs: strides[r - 1] }
 }
 
+/// The rows and columns of a product and its depth.
+#[inline]
+fn sizes(a: &View, b: &View) -> pairs::Sizes {
+    let r = a.layout.rank();
+    pairs::Sizes { m: a.layout.shape[r - 2], k: a.layout.shape[r - 1], n: b.layout.shape[r - 1] }
+}
+
+/// The dtype of which [`matmul`] takes the operands.
+pub(super) fn product_dtype(a: View, b: View) -> DType {
+    let in_place = |v: &View| v.is_aligned() && v.layout.strides.iter().all(|&s| s >= 0);
+    let paired = a.dtype == DType::BF16 && a.layout.numel() > 0 && in_place(&a) && in_place(&b);
+    if paired && pairs::is_worth(sizes(&a, &b), matrix(&a), matrix(&b)) {
+        return DType::BF16;
+    }
+    compute_type(a.dtype)
+}
+
 pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     use matmul::{Activation, Bias, Epilogue, MatRef, batched_gemm, gemm, gemm_int};
     let r = a.layout.rank();
-    let (m, k, n) = (a.layout.shape[r - 2], a.layout.shape[r - 1], b.layout.shape[r - 1]);
+    let pairs::Sizes { m, k, n } = sizes(&a, &b);
     let batch = if r == 3 { a.layout.shape[0] } else { 1 };
     let steps = if r == 3 { (a.layout.strides[0] as usize, b.layout.strides[0] as usize) } else { (0, 0) };
+    if out.dtype == DType::BF16 {
+        let Some(kernels) = pairs::bf16_pairs(isa()) else {
+            return Err(Error::DtypeNotImplemented { op: "matmul", dtype: out.dtype });
+        };
+        let (a, b, bias) = ((matrix(&a), steps.0), (matrix(&b), steps.1), bias.map(elements::<bf16>));
+        pairs::batched_gemm(kernels, batch, pairs::Sizes { m, n, k }, a, b, bias, &mut results::<bf16>(out)?);
+        return Ok(());
+    }
     with_dtype!(float out.dtype, T => {
         let c = &mut *results::<T>(out)?;
         let bias = match &bias {

@@ -126,6 +126,48 @@ _mm256_loadu_pd load_part_f64x4 _mm256_storeu_pd store_part_f64x4 _mm256_set1_pd
 _mm256_add_pd _mm256_mul_pd _mm256_max_pd _mm256_setzero_pd,
 sum |v| sum_f64x4(v) }
 
+// Pairs of bfloat16; see Note [Pairs of bfloat16]. Only `mul_add` is of pairs: the other functions are of the sums, or move 32 bits.
+x86_vector! { Bf16Pairs16, f32, __m512, 16, 8, transpose_8x8,
+mask __mmask16 = |n: usize| ((1u32 << n) - 1) as u16,
+_mm512_loadu_ps load_part_f32x16 _mm512_storeu_ps _mm512_mask_storeu_ps _mm512_set1_ps add_pairs_f32x16
+_mm512_add_ps _mm512_mul_ps _mm512_max_ps _mm512_setzero_ps, sum |v| _mm512_reduce_add_ps(v) }
+x86_vector! { Bf16Pairs8, f32, __m256, 8, 8, transpose_8x8,
+mask Lanes = |n: usize| Lanes { mask: _mm256_loadu_si256(LANES_32[8 - n..].as_ptr().cast()), all: n == 8 },
+_mm256_loadu_ps load_part_f32x8 _mm256_storeu_ps store_part_f32x8 _mm256_set1_ps add_pairs_f32x8
+_mm256_add_ps _mm256_mul_ps _mm256_max_ps _mm256_setzero_ps,
+sum |v| sum_f32x8(v) }
+
+/// The sums plus both products of each lane's pairs.
+///
+/// # Safety
+/// The machine has AVX-512 with its extension for bfloat16.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn add_pairs_f32x16(a: __m512, b: __m512, sums: __m512) -> __m512 {
+    // SAFETY: the caller's promise; both types are 512 bits.
+    unsafe {
+        let bits = |v: __m512| std::mem::transmute::<__m512, __m512bh>(v);
+        _mm512_dpbf16_ps(sums, bits(a), bits(b))
+    }
+}
+
+/// As [`add_pairs_f32x16`], of elements that are widened.
+///
+/// # Safety
+/// The machine has AVX2 with fused products.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn add_pairs_f32x8(a: __m256, b: __m256, sums: __m256) -> __m256 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let first = |v: __m256| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(v)));
+        let high = _mm256_castsi256_ps(_mm256_set1_epi32(!0xffff));
+        let second = |v: __m256| _mm256_and_ps(v, high);
+        let sums = _mm256_fmadd_ps(first(a), first(b), sums);
+        _mm256_fmadd_ps(second(a), second(b), sums)
+    }
+}
+
 /// Masks for AVX2: eight (four) lanes starting at `8 - n` (`4 - n`) have the first `n` set.
 #[cfg(target_arch = "x86_64")]
 static LANES_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -125,6 +125,11 @@ pub trait Backend: Sync {
         super::matmul::compute_type(a.dtype)
     }
 
+    /// Whether [`Backend::reduce`] reads operands of half types, for sums, products, norms and the like in float32.
+    fn reduces_halves(&self) -> bool {
+        false
+    }
+
     /// Elements from which [`Backend::reduce_formula`] is worth while where the formula has a compiled loop.
     fn folds_from(&self) -> usize {
         1

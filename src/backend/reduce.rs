@@ -75,6 +75,13 @@ pub fn accumulate_dtype(x: View) -> Result<DType> {
     Ok(of(x.device())?.accumulate_dtype(x.dtype))
 }
 
+/// The dtype of the operand of [`fold`] for floating point numbers that are reduced in `compute`.
+pub fn operand_dtype(op: ReduceOp, x: View, compute: DType) -> Result<DType> {
+    let halves = x.dtype.is_half() && compute == DType::F32 && !matches!(op, ReduceOp::Max | ReduceOp::Min);
+    let halves = halves && of(x.device())?.reduces_halves();
+    Ok(if halves { x.dtype } else { compute })
+}
+
 /// Reduces `x` to `out`; both are dense.
 #[inline]
 pub fn fold(op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {

@@ -122,7 +122,7 @@ pub fn compute_float(dtype: DType) -> DType {
 #[inline]
 fn folded(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result<Tensor> {
     let compute = compute_float(dtype);
-    let (x, d) = along_memory(t, mask, compute)?;
+    let (x, d) = along_memory(t, mask, kernels::operand_dtype(f, t.raw(), compute)?)?;
     let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), compute, t.device())?;
     kernels::fold(f, x.raw(), d, out.raw())?;
     out.into_dense(dtype)

@@ -86,3 +86,54 @@ def test_sums_of_bfloat16_are_those_of_float32():
         assert torch.equal(x.mean(dims), x.float().mean(dims).bfloat16())
     assert torch.equal(x.t().sum(1), x.float().t().sum(1).bfloat16())
     assert torch.equal(x[:, 1:].sum(1), x[:, 1:].float().sum(1).bfloat16())
+
+
+REDUCTIONS = {
+    "sum": lambda x: x.sum(1),
+    "total": lambda x: x.sum(),
+    "columns": lambda x: x.sum(0),
+    "mean": lambda x: x.mean(1),
+    "product": lambda x: x.prod(1),
+    "norm": lambda x: x.norm(dim=1),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "maximum": lambda x: x.amax(1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("call", REDUCTIONS.values(), ids=REDUCTIONS)
+def test_reductions_are_those_of_float32_rounded_once(call, dtype):
+    for shape in [(3, 4), (70, 1001), (1001, 33), (2, 50_000)]:
+        x = (torch.randn(shape) * 0.1).to(dtype)
+        assert torch.equal(call(x), call(x.float()).to(dtype)), shape
+        wide = torch.zeros(shape[0], 2 * shape[1], dtype=dtype)[:, ::2].copy_(x)
+        assert torch.equal(call(wide), call(x)), shape
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 5), (1, 256, 130), (4, 256, 301), (40, 128, 70), (200, 130, 90), (33, 5, 1)])
+def test_products_of_bfloat16_are_rounded_once(sizes):
+    m, k, n = sizes
+    x, w, bias = (torch.randn(s).bfloat16() for s in [(m, k), (n, k), (n,)])
+    lefts = {"rows": x, "columns": x.t().contiguous().t(), "every other": torch.stack([x, x], -1)[..., 0]}
+    wanted = x.double() @ w.double().t()
+
+    def near(found, wanted):
+        assert found.dtype == torch.bfloat16
+        assert ((found.double() - wanted).abs() <= wanted.abs() / 250 + 1e-4).all()
+
+    for left in lefts.values():
+        near(F.linear(left, w, bias), wanted + bias.double())
+        near(left @ w.t(), wanted)
+        near(left @ w.t().contiguous(), wanted)
+        near(torch.compile(lambda a, b: a @ b.t())(left, w), wanted)
+        near(torch.bmm(torch.stack([left, x]), torch.stack([w.t(), w.t()]))[1], wanted)
+    near(w @ x[0], wanted[0])
+
+
+def test_gradients_of_bfloat16_products_are_products():
+    x, w = torch.randn(24, 40).bfloat16().requires_grad_(), torch.randn(50, 40).bfloat16().requires_grad_()
+    bias = torch.randn(50).bfloat16().requires_grad_()
+    g = torch.randn(24, 50).bfloat16()
+    F.linear(x, w, bias).backward(g)
+    for found, wanted in [(x.grad, g.double() @ w.double()), (w.grad, g.double().t() @ x.double()), (bias.grad, g.double().sum(0))]:
+        assert ((found.double() - wanted).abs() <= wanted.abs() / 250 + 1e-4).all()

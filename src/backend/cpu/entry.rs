@@ -8,6 +8,8 @@ use super::{
     Cpu, attention, choice, conv, copy, ctc, fused, index, inspect, interpret, norm, optim, order, pointwise,
     pool, random, recurrent, reduce, sampling, scan, softmax, sort, svd, triangular,
 };
+use half::{bf16, f16};
+
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::ctc::Sequences;
@@ -241,6 +243,13 @@ impl Backend for Cpu {
             ReduceOp::Product if !x.dtype.is_float() => {
                 reduce::prod_int::<i64>(elements(x), d, &mut results(out)?)
             }
+            _ if x.dtype.is_half() => {
+                let done = match x.dtype {
+                    DType::F16 => reduce::of_halves::<f16>(op, elements(x), d, out)?,
+                    _ => reduce::of_halves::<bf16>(op, elements(x), d, out)?,
+                };
+                ensure!(done, Error::DtypeNotImplemented { op: "reduction", dtype: x.dtype });
+            }
             _ => real!("reduction", x, T => {
                 let (x, out) = (elements::<T>(x), &mut *results::<T>(out)?);
                 match op {
@@ -252,6 +261,10 @@ impl Backend for Cpu {
             }),
         }
         Ok(())
+    }
+
+    fn reduces_halves(&self) -> bool {
+        true
     }
 
     /// Fewer lie in the cache after the first loop.

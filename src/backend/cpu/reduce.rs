@@ -26,7 +26,7 @@ use crate::multiversion;
 pub(in crate::backend::cpu) use blocks::{BlockReduction, block_reduction};
 use computed::{Elements, Source};
 pub use extremum::{Ordered, extremum};
-pub use fold::formula;
+pub use fold::{formula, of_halves};
 pub(crate) use moments::exp_sums;
 pub use moments::{logsumexp, moments};
 

@@ -1,6 +1,7 @@
 //! The source of a reduction's elements: memory or a formula. See Note [Reduced formulas].
 
 use super::{Kernel, RUN};
+use crate::backend::cpu::copy::cast_run;
 use crate::dtype::Element;
 
 /// The elements of a reduction, in row-major order.
@@ -70,6 +71,21 @@ pub(super) struct Converted<'a, I, O> {
 impl<I: Element, O: Element> Compute<O> for Converted<'_, I, O> {
     fn reader(&self) -> Box<dyn Reader<O> + '_> {
         Box::new(Converter { source: self.source.source(0), convert: self.convert })
+    }
+}
+
+/// Elements of a half type.
+pub(super) struct Widened<'a, T>(pub &'a [T]);
+
+impl<T: Element> Compute<f32> for Widened<'_, T> {
+    fn reader(&self) -> Box<dyn Reader<f32> + '_> {
+        Box::new(Widened(self.0))
+    }
+}
+
+impl<T: Element> Reader<f32> for Widened<'_, T> {
+    fn read(&mut self, at: usize, out: &mut [f32]) {
+        cast_run(&self.0[at..][..out.len()], out);
     }
 }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData as P;
 
 use smallvec::SmallVec;
 
-use super::computed::{Compute, Converted, Elements, Reader};
+use super::computed::{Compute, Converted, Elements, Reader, Widened};
 use super::extremum::greatest;
 use super::moments::logsumexp_of;
 use super::{All, Any, Finish, Ordered, Product, ProductInt, ReduceOp as Each, Sum, SumInt, norm_of, reduce};
@@ -14,7 +14,7 @@ use crate::backend::cpu::math::Math;
 use crate::backend::cpu::output::Output;
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::pointwise::{Applied, Operand};
-use crate::backend::reduce::{Fold, ReduceOp};
+use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
 use crate::dtype::{Bool8, DType, Element};
 use crate::error::Result;
 use crate::formula::Int;
@@ -57,8 +57,24 @@ fn of_floats<T: Interpreted<Stored = T> + Math + Ordered>(fold: &Fold, out: View
         }
     };
     let finish: Finish<T> = if then.is_some() { Some(&finish) } else { None };
+    of_elements(fold.op, x, d, finish, out)
+}
+
+/// Reduces elements of a half type, which are dense, in float32.
+pub fn of_halves<T: Element>(op: ReduceOp, x: &[T], d: ReduceDims, out: View) -> Result<bool> {
+    of_elements::<f32>(op, Elements::Computed(&Widened(x)), d, None, out)
+}
+
+/// Reduces floating point numbers; false if the results are not of their dtype.
+fn of_elements<T: Math + Ordered>(
+    op: ReduceOp,
+    x: Elements<T>,
+    d: ReduceDims,
+    finish: Finish<T>,
+    out: View,
+) -> Result<bool> {
     let out = &mut Output::<T>::of(out)?;
-    match fold.op {
+    match op {
         ReduceOp::Sum => reduce(&Each(Sum(P)), x, d, finish, out),
         ReduceOp::Product => reduce(&Each(Product(P)), x, d, finish, out),
         ReduceOp::Max => greatest(x, d, true, finish, out),

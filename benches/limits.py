@@ -1,9 +1,10 @@
 """Times layers and networks beside PyTorch and keeps the ratios in benches/record/limits.json.
 
-    PEER_PYTHON=... python benches/limits.py [rows]     # all rows, or those whose names contain one of the words
-    python benches/limits.py --one torch ROW SECONDS    # one side of one row, seconds as JSON
+    PEER_PYTHON=... python benches/limits.py [--avx2] [rows]    # all rows, or those whose names contain one of the words
+    python benches/limits.py --one torch ROW SECONDS            # one side of one row, seconds as JSON
 
-PEER_PYTHON names an interpreter that has PyTorch, torchvision and onnxruntime. A time is the median of the calls of a
+PEER_PYTHON names an interpreter that has PyTorch, torchvision and onnxruntime. The record has rows for each instruction set;
+--avx2 forces that one on a processor that has more, in both packages (onnxruntime has no such switch). A time is the median of the calls of a
 process, with two threads. Processes of each side alternate, and a ratio is the mean of those of two rounds.
 """
 
@@ -46,6 +47,11 @@ BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "two threads beside one": (None, 1 / 1.7),
     "loading pictures": (None, 0.5),
 }
+
+# What limits each package to AVX2.
+AVX2 = {
+    "RGRAD_CPU_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+}  # fmt: skip
 
 
 def convolutions(t: Any, row: str) -> Calls:
@@ -285,14 +291,16 @@ def side(row: str, peer: bool) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def processor() -> str:
-    """The name of the processor and what of its instructions decides the loops."""
+def processor(forced: bool) -> tuple[str, str]:
+    """The name of the processor with the instructions that decide the loops, and the instruction set in use."""
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.exists() else ""
     names = [line.partition(": ")[2] for line in text.splitlines() if line.startswith("model name")]
     flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
     has = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_tile") if flag in flags]
-    return f"{names[0] if names else platform.processor()}, {os.cpu_count()} processors, {', '.join(has)}"
+    isa = "AVX-512" if "avx512f" in has and not forced else "AVX2"
+    machine = f"{names[0] if names else platform.processor()}, {os.cpu_count()} processors, {', '.join(has)}"
+    return machine + (", AVX2 forced" if forced and "avx512f" in has else ""), isa
 
 
 def main() -> None:
@@ -302,9 +310,13 @@ def main() -> None:
     if "PEER_PYTHON" not in os.environ:
         print("PEER_PYTHON is not set: nothing to compare with")
         return
-    record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {"rows": {}}
+    words = [word for word in sys.argv[1:] if word != "--avx2"]
+    if "--avx2" in sys.argv:
+        os.environ.update(AVX2)
+    machine, isa = processor(forced="--avx2" in sys.argv)
+    record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     for row, (mean_bound, worst_bound) in BOUNDS.items():
-        if sys.argv[1:] and not any(word in row for word in sys.argv[1:]):
+        if words and not any(word in row for word in words):
             continue
         rounds = [(side(row, peer=False), side(row, peer=True)) for _ in range(ROUNDS)]
         cases = {}
@@ -317,8 +329,8 @@ def main() -> None:
         ratios = [case["ratio"] for case in cases.values()]
         mean = math.exp(statistics.mean(map(math.log, ratios)))
         print(f"{mean:6.2f}  {row}: geometric mean; worst {max(ratios):.2f}", flush=True)
-        record["rows"][row] = {
-            "date": datetime.date.today().isoformat(), "machine": processor(),
+        record.setdefault(isa, {})[row] = {
+            "date": datetime.date.today().isoformat(), "machine": machine,
             "mean": mean, "mean_bound": mean_bound, "worst": max(ratios), "worst_bound": worst_bound, "cases": cases,
         }  # fmt: skip
         RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")

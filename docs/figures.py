@@ -47,12 +47,12 @@ def summary(record: dict[str, Any], size: dict[str, Any], limits: dict[str, Any]
         "| --- | --- | --- | --- | --- |",
     ]
     groups = {title: of_group(record, group) for group, title in GROUPS.items()}
-    networks = limits["rows"]["networks"]["cases"].items()
+    networks = limits["AVX2"]["networks"]["cases"].items()
     groups["Whole networks"] = sorted(networks, key=lambda pair: pair[1]["ratio"])
     for title, rows in groups.items():
         slower = [pair for pair in reversed(rows) if pair[1]["ratio"] > 1]
         lines.append(f"| {title} | {len(rows)} | {mean(rows):.2f} | {named(rows[:2])} | {named(slower)} |")
-    lines += ["", f"Measured on {record['date']}, the networks on {limits['rows']['networks']['date']}."]
+    lines += ["", f"Measured on {record['date']}, the networks on {limits['AVX2']['networks']['date']}."]
     numpy = "and" if record["imports_numpy"] else "without"
     lines += [
         "",
@@ -78,14 +78,14 @@ def limits_of(limits: dict[str, Any]) -> list[str]:
         "threads. Where a bound is set and exceeded, the figure is bold. The row of onnxruntime has its time in "
         "PyTorch's place, that of threads the time of one thread, that of memory the growth of the peak. PyTorch loads pictures "
         "by processes in both cases.",
-        "",
-        "| row | geometric mean | worst | cases | measured on |",
-        "| --- | ---: | ---: | --- | --- |",
     ]
-    for name, row in limits["rows"].items():
-        cases = "; ".join(f"{case} {figures['ratio']:.2f}" for case, figures in row["cases"].items())
-        mean, worst = bounded(row["mean"], row["mean_bound"]), bounded(row["worst"], row["worst_bound"])
-        lines.append(f"| {name} | {mean} | {worst} | {cases} | {row['date']}, {row['machine']} |")
+    for isa, rows in limits.items():
+        lines += ["", f"### {isa}", ""]
+        lines += ["| row | geometric mean | worst | cases | measured on |", "| --- | ---: | ---: | --- | --- |"]
+        for name, row in rows.items():
+            cases = "; ".join(f"{case} {figures['ratio']:.2f}" for case, figures in row["cases"].items())
+            mean, worst = bounded(row["mean"], row["mean_bound"]), bounded(row["worst"], row["worst_bound"])
+            lines.append(f"| {name} | {mean} | {worst} | {cases} | {row['date']}, {row['machine']} |")
     return lines
 
 

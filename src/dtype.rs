@@ -474,7 +474,7 @@ impl Element for Bool8 {
 ///
 /// `with_dtype!(d, T => expr)` accepts every dtype. `with_dtype!(common d, T => expr, else other)` evaluates `other` for
 /// the limited dtypes. `with_dtype!(float d, T => expr, else other)` accepts float32 and
-/// float64 (the caller widens half types) and evaluates `other` for the rest. `with_dtype!(ordered d, T => expr)`
+/// float64 (the caller widens half types) and evaluates `other` for the rest; `with_dtype!(half d, T => expr)` is for half types alone. `with_dtype!(ordered d, T => expr)`
 /// binds the type of `d.ordered()`, and `with_dtype!(whole d, T => expr)` bool or int64, for kernels that are too
 /// large to compile for every dtype. `with_dtype!(bits d, T => expr)` binds an integer type of the size of `d`, for
 /// kernels that only move elements.
@@ -491,6 +491,18 @@ macro_rules! with_dtype {
                 $body
             }
             _ => $other,
+        }
+    };
+    (half $d:expr, $T:ident => $body:expr) => {
+        match $d {
+            $crate::dtype::DType::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            _ => {
+                type $T = half::bf16;
+                $body
+            }
         }
     };
     (ordered $d:expr, $T:ident => $body:expr) => {

@@ -125,8 +125,13 @@ pub trait Backend: Sync {
         super::matmul::compute_type(a.dtype)
     }
 
-    /// Whether [`Backend::reduce`] reads operands of half types, for sums, products, norms and the like in float32.
+    /// Whether [`Backend::reduce`], for sums, products, norms and the like, and softmax of rows take half types and compute in float32.
     fn reduces_halves(&self) -> bool {
+        false
+    }
+
+    /// Whether layer normalization takes half types, with parameters and statistics of float32.
+    fn normalizes_halves(&self) -> bool {
         false
     }
 

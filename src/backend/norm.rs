@@ -6,6 +6,7 @@
 //! become the steps of GPU shaders. Kernels differ only in where statistics and coefficients come from.
 
 use super::{View, of, same_device};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::formula::Num;
 
@@ -60,7 +61,14 @@ pub struct Stats<'a> {
     pub rstd: View<'a>,
 }
 
-/// Normalizes a non-empty tensor; all views are dense and of one floating point dtype. False if the device has no
+/// The dtype of the tensors of [`forward`] and [`backward`] that have the shape of the input, where `compute` is that of statistics
+/// and parameters.
+pub fn operand_dtype(kind: Kind, x: View, compute: DType) -> Result<DType> {
+    let halves = x.dtype.is_half() && matches!(kind, Kind::Layer { n } if n > 0);
+    Ok(if halves && of(x.device())?.normalizes_halves() { x.dtype } else { compute })
+}
+
+/// Normalizes a non-empty tensor; all views are dense and of one floating point dtype, but for that of [`operand_dtype`]. False if the device has no
 /// kernel for it; the caller then uses reductions and the formulas.
 pub fn forward(
     kind: Kind,
@@ -96,7 +104,7 @@ pub enum Made {
 }
 
 /// The gradients of input, weight and bias (the latter two per channel), from the statistics of the forward pass; all
-/// views are dense and of one floating point dtype. Returns which of them the device has computed.
+/// views are dense and of the dtypes of [`forward`]. Returns which of them the device has computed.
 pub fn backward(
     kind: Kind,
     g: View,

@@ -2,6 +2,7 @@
 
 pub use super::reduce::ReduceDims;
 use super::{View, of, same_device};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
@@ -11,6 +12,15 @@ pub enum Kind {
     Softmax,
     LogSoftmax,
 }
+
+/// The dtype of the tensors of [`softmax`] and [`softmax_backward`] for floating point numbers, which are computed in `compute`.
+pub fn operand_dtype(x: View, d: ReduceDims, compute: DType) -> Result<DType> {
+    let halves = x.dtype.is_half() && d.inner == 1 && d.n <= LONGEST_HALVES;
+    Ok(if halves && of(x.device())?.reduces_halves() { x.dtype } else { compute })
+}
+
+/// The longest rows of half types that are not cast before.
+const LONGEST_HALVES: usize = 1 << 16;
 
 pub fn softmax(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
     of(same_device([out, x])?)?.softmax(kind, x, d, out)

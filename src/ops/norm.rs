@@ -157,10 +157,12 @@ impl NormBackward {
     fn fused(&self, cx: &Cx, g: &Tensor, x: &Tensor, weight: Option<&Tensor>) -> Result<[Tensor; 3]> {
         let compute = float_compute(node(self.kind), x.dtype())?;
         let (mean, rstd) = (self.mean.get(cx)?, self.rstd.get(cx)?);
-        let (gs, xs, w) = (g.dense(compute)?, x.dense(compute)?, param(weight, compute)?);
+        let same = g.dtype() == x.dtype();
+        let stored = if same { kernel::operand_dtype(self.kind, x.raw(), compute)? } else { compute };
+        let (gs, xs, w) = (g.dense(stored)?, x.dense(stored)?, param(weight, compute)?);
         let channels = Dims::from([channels(self.kind)]);
         let dx = xs.new_empty(x.shape().clone())?;
-        let (dw, db) = (xs.new_zeros(channels.clone())?, xs.new_zeros(channels)?);
+        let (dw, db) = (rstd.new_zeros(channels.clone())?, rstd.new_zeros(channels)?);
         if x.numel() > 0 {
             let (stats, weight) = ([mean.raw(), rstd.raw()], w.as_ref().map(Tensor::raw));
             let out = [dx.raw(), dw.raw(), db.raw()];
@@ -338,7 +340,7 @@ fn forward(
     given: Option<(&Tensor, &Tensor)>,
 ) -> Result<(Tensor, Saved, Option<Tensor>)> {
     let compute = float_compute(kind.kernel(), x.dtype())?;
-    let xs = x.detach().dense(compute)?;
+    let xs = x.detach().dense(kernel::operand_dtype(kind, x.raw(), compute)?)?;
     let [weight, bias] = [param(affine[0], compute)?, param(affine[1], compute)?];
     let lanes = match kind {
         Kind::Layer { n } => x.numel().checked_div(n).unwrap_or(0),
@@ -347,7 +349,7 @@ fn forward(
     };
     let stat = |of: Option<&Tensor>| match of {
         Some(t) => t.copied(compute),
-        None => xs.new_empty(Dims::from([lanes])),
+        None => Tensor::empty_on(Dims::from([lanes]), compute, x.device()),
     };
     let (mean, rstd) = (stat(given.map(|g| g.0))?, stat(None)?);
     let is_batch = matches!(kind, Kind::Batch { .. });

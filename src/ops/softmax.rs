@@ -51,7 +51,8 @@ fn forward(t: &Tensor, dim: usize, kind: Kind) -> Result<Tensor> {
         Kind::LogSoftmax => "log_softmax_lastdim_kernel_impl",
     };
     let compute = float_compute(op, t.dtype())?;
-    let (x, d) = (t.dense(compute)?, lanes(t, dim));
+    let d = lanes(t, dim);
+    let x = t.dense(kernel::operand_dtype(t.raw(), d, compute)?)?;
     let out = x.empty_like()?;
     kernel::softmax(kind, x.raw(), d, out.raw())?;
     rounded(out, t.dtype())
@@ -69,7 +70,10 @@ impl SoftmaxBackward {
             return self.composed(g, y);
         }
         let compute = float_compute(self.name(), g.dtype())?;
-        let (gs, ys, d) = (g.dense(compute)?, y.dense(compute)?, lanes(y, self.dim));
+        let d = lanes(y, self.dim);
+        let same = g.dtype() == y.dtype();
+        let stored = if same { kernel::operand_dtype(y.raw(), d, compute)? } else { compute };
+        let (gs, ys) = (g.dense(stored)?, y.dense(stored)?);
         let out = ys.empty_like()?;
         kernel::softmax_backward(self.kind, gs.raw(), ys.raw(), d, out.raw())?;
         rounded(out, y.dtype())

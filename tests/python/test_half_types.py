@@ -97,15 +97,26 @@ REDUCTIONS = {
     "norm": lambda x: x.norm(dim=1),
     "logsumexp": lambda x: x.logsumexp(1),
     "maximum": lambda x: x.amax(1),
+    "softmax": lambda x: x.softmax(1),
+    "log_softmax": lambda x: x.log_softmax(1),
+    "softmax of columns": lambda x: x.softmax(0),
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[1:]),
 }
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
 @pytest.mark.parametrize("call", REDUCTIONS.values(), ids=REDUCTIONS)
-def test_reductions_are_those_of_float32_rounded_once(call, dtype):
+def test_rows_are_computed_in_float32_and_rounded_once(call, dtype):
     for shape in [(3, 4), (70, 1001), (1001, 33), (2, 50_000)]:
         x = (torch.randn(shape) * 0.1).to(dtype)
         assert torch.equal(call(x), call(x.float()).to(dtype)), shape
+        leaf, wide = x.clone().requires_grad_(), x.float().requires_grad_()
+        g = torch.randn_like(call(x))
+        if call is not REDUCTIONS["product"]:  # whose gradient is composed of operations that round
+            call(leaf).backward(g)
+            # From the result that was rounded, which the gradients of softmax are computed from.
+            exact = torch.autograd.grad(call(wide), wide, g.float())[0]
+            assert ((leaf.grad.float() - exact).abs() <= 0.02 * exact.abs() + 0.02).all(), shape
         wide = torch.zeros(shape[0], 2 * shape[1], dtype=dtype)[:, ::2].copy_(x)
         assert torch.equal(call(wide), call(x)), shape
 
@@ -137,3 +148,22 @@ def test_gradients_of_bfloat16_products_are_products():
     F.linear(x, w, bias).backward(g)
     for found, wanted in [(x.grad, g.double() @ w.double()), (w.grad, g.double().t() @ x.double()), (bias.grad, g.double().sum(0))]:
         assert ((found.double() - wanted).abs() <= wanted.abs() / 250 + 1e-4).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("parameters", ["of the same type", "of float32"])
+def test_layer_norm_of_half_types_has_the_gradients_of_float32(dtype, parameters):
+    rows, n = 300, 72
+    x, g = torch.randn(rows, n).to(dtype), torch.randn(rows, n).to(dtype)
+    kept = dtype if parameters == "of the same type" else torch.float32
+    w, b = torch.randn(n).to(kept), torch.randn(n).to(kept)
+
+    def gradients(x, w, b, g):
+        leaves = [t.clone().requires_grad_() for t in (x, w, b)]
+        y = F.layer_norm(leaves[0], (n,), *leaves[1:])
+        return [y.detach(), *torch.autograd.grad(y, leaves, g)]
+
+    wide = gradients(x.float(), w.float(), b.float(), g.float())
+    for found, wanted, to in zip(gradients(x, w, b, g), wide, [dtype, dtype, kept, kept], strict=True):
+        assert found.dtype == to
+        assert torch.equal(found, wanted.to(to))

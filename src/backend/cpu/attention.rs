@@ -20,8 +20,9 @@ use std::ops::Range;
 
 use crate::backend::View;
 use crate::backend::attention::Attention;
+use crate::backend::cpu::lines::Line;
 use crate::backend::cpu::math::Math;
-use crate::backend::cpu::matmul::{Line, product_of_tiles as product};
+use crate::backend::cpu::matmul::product_of_tiles as product;
 use crate::backend::cpu::microkernel::{GemmElem, Kernels, View as Matrix, ViewMut};
 use crate::backend::cpu::simd;
 use crate::dtype::{DType, Element};

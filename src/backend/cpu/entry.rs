@@ -8,8 +8,6 @@ use super::{
     Cpu, attention, choice, conv, copy, ctc, fused, index, inspect, interpret, norm, optim, order, pointwise,
     pool, random, recurrent, reduce, sampling, scan, softmax, sort, svd, triangular,
 };
-use half::{bf16, f16};
-
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::ctc::Sequences;
@@ -244,10 +242,7 @@ impl Backend for Cpu {
                 reduce::prod_int::<i64>(elements(x), d, &mut results(out)?)
             }
             _ if x.dtype.is_half() => {
-                let done = match x.dtype {
-                    DType::F16 => reduce::of_halves::<f16>(op, elements(x), d, out)?,
-                    _ => reduce::of_halves::<bf16>(op, elements(x), d, out)?,
-                };
+                let done = with_dtype!(half x.dtype, T => reduce::of_halves::<T>(op, elements(x), d, out)?);
                 ensure!(done, Error::DtypeNotImplemented { op: "reduction", dtype: x.dtype });
             }
             _ => real!("reduction", x, T => {
@@ -264,6 +259,10 @@ impl Backend for Cpu {
     }
 
     fn reduces_halves(&self) -> bool {
+        true
+    }
+
+    fn normalizes_halves(&self) -> bool {
         true
     }
 
@@ -399,6 +398,12 @@ impl Backend for Cpu {
     }
 
     fn softmax(&self, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
+        if x.dtype.is_half() {
+            with_dtype!(half x.dtype, T => {
+                softmax::rows_of_halves::<T>(kind, elements(x), d.n, &mut results(out)?);
+            });
+            return Ok(());
+        }
         real!("softmax", x, T => match kind {
             Kind::Softmax => softmax::softmax::<T>(elements(x), d, &mut results(out)?),
             Kind::LogSoftmax => softmax::log_softmax::<T>(elements(x), d, &mut results(out)?),
@@ -407,6 +412,13 @@ impl Backend for Cpu {
     }
 
     fn softmax_backward(&self, kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
+        if y.dtype.is_half() {
+            with_dtype!(half y.dtype, T => {
+                let operands = [g, y].map(elements::<T>);
+                softmax::rows_of_halves_backward(kind, operands, d.n, &mut results(out)?);
+            });
+            return Ok(());
+        }
         real!("softmax", y, T => {
             let (g, y, out) = (elements::<T>(g), elements(y), &mut *results(out)?);
             match kind {
@@ -762,6 +774,10 @@ impl Backend for Cpu {
         out: View,
         stats: Stats,
     ) -> Result<bool> {
+        if x.dtype.is_half() {
+            with_dtype!(half x.dtype, T => norms::forward_of_halves::<T>(kind, x, affine, eps, out, stats)?);
+            return Ok(true);
+        }
         with_dtype!(float x.dtype, T => norms::forward::<T>(kind, x, affine, eps, out, stats)?,
             else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
         Ok(true)
@@ -776,6 +792,10 @@ impl Backend for Cpu {
         weight: Option<View>,
         out: [View; 3],
     ) -> Result<Made> {
+        if x.dtype.is_half() {
+            with_dtype!(half x.dtype, T => norms::backward_of_halves::<T>(kind, [g, x], stats, weight, out)?);
+            return Ok(Made::All);
+        }
         with_dtype!(float x.dtype, T => norms::backward::<T>(kind, g, x, stats, weight, out)?,
             else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
         Ok(Made::All)

@@ -17,6 +17,7 @@ use bytemuck::Zeroable;
 use smallvec::SmallVec;
 
 use super::copy::{GRAIN, StridedCursor, Writer};
+use super::lines::Aligned;
 use super::machine::{In, Kernel, LANES, Out, Pool};
 use super::output::{Cells, Output, Rows, write_one};
 use super::parallel::{for_chunks_mut, parallel_for};
@@ -157,7 +158,9 @@ struct Worker<'p, 'a, T: Grouped> {
     outs: Vec<Option<Output<'a, T::Stored>>>,
     halves: Vec<Option<Output<'a, i16>>>,
     first: Vec<usize>,
-    buffers: Vec<Vec<T>>,
+    buffers: Vec<Aligned<T>>,
+    /// By buffer, the elements of a block that are read where they lie, in place of the buffer's.
+    lent: Vec<Option<&'a [T]>>,
     truth: Vec<Bool8>,
     blocks: Range<usize>,
 }
@@ -165,16 +168,16 @@ struct Worker<'p, 'a, T: Grouped> {
 /// Buffers that a thread keeps for its next chunk of blocks: their elements are in its cache, and need no clearing.
 const SPARE: usize = 16;
 
-/// A buffer with any elements.
-fn spare<T: Grouped>(length: usize) -> Vec<T> {
+/// A buffer of at least so many elements, which have any values.
+fn spare<T: Grouped>(length: usize) -> Aligned<T> {
     let mut buffer = T::with_spare(Vec::pop).flatten().unwrap_or_default();
-    buffer.resize(length, T::zeroed());
+    buffer.grow(length);
     buffer
 }
 
 impl<T: Grouped> Drop for Worker<'_, '_, T> {
     fn drop(&mut self) {
-        let used = self.buffers.drain(..).filter(|b| b.capacity() <= program::IN_CACHE);
+        let used = self.buffers.drain(..).filter(|b| b.len() <= program::IN_CACHE);
         T::with_spare(|spare| {
             let room = SPARE.saturating_sub(spare.len());
             spare.extend(used.take(room));
@@ -184,7 +187,7 @@ impl<T: Grouped> Drop for Worker<'_, '_, T> {
 
 /// The destination of an instruction while it is run.
 enum Taken<'a, T: Grouped> {
-    Buffer(usize, Vec<T>),
+    Buffer(usize, Aligned<T>),
     Result(usize, Output<'a, T::Stored>),
     /// Rows of a result that are apart.
     Spread(usize),
@@ -239,15 +242,16 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             .collect::<Result<_>>()?;
         let unit = program.n * program.rows;
         let filled = |b: &Buffer| {
-            let mut values = spare::<T>(match b.extent {
+            let count = match b.extent {
                 Extent::Elements => unit.min(elements.len()),
                 extent => program.rows * program.width(extent),
-            });
+            };
+            let mut values = spare::<T>(count);
             match b.fill {
                 Fill::Nothing => {}
-                Fill::Number(s) => values.fill(T::number(s)),
+                Fill::Number(s) => values[..count].fill(T::number(s)),
                 Fill::Operand(k) => StridedCursor::new(group.operands[k].view, elements.start)
-                    .read::<T::Stored>(bytemuck::cast_slice_mut(&mut values)),
+                    .read::<T::Stored>(bytemuck::cast_slice_mut(&mut values[..count])),
             }
             values
         };
@@ -263,6 +267,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             halves,
             first: results().map(|(_, (call, _))| start(group.calls[*call].level).start).collect(),
             buffers: program.buffers.iter().map(filled).collect(),
+            lent: vec![None; program.buffers.len()],
             truth: vec![Bool8::zeroed(); if tells { unit } else { 0 }],
             program,
             group,
@@ -295,6 +300,13 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     }
 
     fn step(&mut self, instruction: &Instruction<T>, block: Block, runs: &mut [T]) -> Result<()> {
+        if let (Code::Load(k), [Place::Buffer(b)]) = (&instruction.code, &instruction.outs[..]) {
+            let (_, count) = self.span(block, instruction.extent);
+            self.lent[*b] = self.cursors[*k].lend(count);
+            if self.lent[*b].is_some() {
+                return Ok(());
+            }
+        }
         // Destinations are moved out of `self`, as the sources are borrowed from it.
         let mut taken: SmallVec<[Taken<T>; 2]> =
             instruction.outs.iter().filter_map(|place| self.take(*place)).collect();
@@ -326,7 +338,10 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
 
     fn take(&mut self, place: Place) -> Option<Taken<'a, T>> {
         match place {
-            Place::Buffer(b) => Some(Taken::Buffer(b, std::mem::take(&mut self.buffers[b]))),
+            Place::Buffer(b) => {
+                self.lent[b] = None;
+                Some(Taken::Buffer(b, std::mem::take(&mut self.buffers[b])))
+            }
             Place::Result(k) if self.program.spread[k].is_some() => Some(Taken::Spread(k)),
             Place::Result(k) if self.program.halves[k].is_some() => {
                 Some(Taken::Halves(k, self.halves[k].take()?))
@@ -491,7 +506,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     fn value(&self, place: Place, at: usize, n: usize) -> &[T] {
         match place {
             Place::Operand(k) => self.cursors[k].get(at, n),
-            Place::Buffer(b) => &self.buffers[b][..n],
+            Place::Buffer(b) => self.lent[b].map_or_else(|| &self.buffers[b][..n], |lent| &lent[..n]),
             // Used by machine code alone, row by row.
             Place::Rows(_) | Place::Part(_) | Place::Narrow(_) => &[],
             Place::Result(k) => {

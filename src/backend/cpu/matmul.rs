@@ -18,8 +18,9 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::thread::LocalKey;
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Zeroable;
 
+use crate::backend::cpu::lines::Line;
 use crate::backend::cpu::microkernel::{DOT_ROWS, Kernels, LOW, Store, View, ViewMut};
 use crate::backend::cpu::parallel::{for_chunks_mut, num_threads};
 use crate::backend::cpu::simd;
@@ -573,11 +574,6 @@ impl<'a, T: GemmElem> Block<'a, T> {
         }
     }
 }
-
-/// A cache line of scratch memory.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-pub(super) struct Line([u8; 64]);
 
 type Scratch = LocalKey<Cell<Vec<Line>>>;
 

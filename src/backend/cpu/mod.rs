@@ -10,10 +10,12 @@ pub mod eigen;
 mod entry;
 pub mod factor;
 mod fused;
+#[cfg_attr(not(target_arch = "x86_64"), path = "machine/absent.rs")]
+mod halves;
 pub mod index;
 mod inspect;
 pub mod interpret;
-#[cfg_attr(not(target_arch = "x86_64"), path = "machine/absent.rs")]
+pub mod lines;
 mod machine;
 pub mod math;
 pub mod matmul;

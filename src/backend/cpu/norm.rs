@@ -11,6 +11,7 @@
 mod tests;
 
 use crate::backend::cpu::copy::{StridedCursor, View, Writer};
+use crate::backend::cpu::halves::in_float32;
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::output::Cells;
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
@@ -18,7 +19,7 @@ use crate::backend::cpu::reduce::{chunk_of, moments, row_pieces, rows_of, sum, s
 use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::norm::{gradient, normalize, passed_back, reciprocal_deviation, terms};
 use crate::backend::reduce::ReduceDims;
-use crate::dtype::Real;
+use crate::dtype::{Element, Real};
 use crate::error::Result;
 use crate::formula::Num;
 use crate::multiversion;
@@ -83,6 +84,29 @@ pub fn layer_norm<T: Number>(
     }
 }
 
+/// As [`layer_norm`], of a half type. Parameters and statistics are float32.
+pub fn layer_norm_of_halves<H: Element>(
+    x: &[H],
+    n: usize,
+    [weight, bias]: [Option<&[f32]>; 2],
+    eps: f64,
+    out: &mut [H],
+    mean: &mut [f32],
+    rstd: &mut [f32],
+) {
+    let (weight, bias) = (or_filled(weight, n, 1.0), or_filled(bias, n, 0.0));
+    let mut stats = vec![0.0; 2 * mean.len()];
+    let grain = rows_of(x.len(), n);
+    for_chunks_mut2(out, grain * n, &mut stats, 2 * grain, |i, out, stats| {
+        in_float32([&x[i * grain * n..][..out.len()]], n, out, |rows, [x], out| {
+            layer_norm_rows(x, n, &weight, &bias, eps, out, &mut stats[2 * rows.start..2 * rows.end]);
+        });
+    });
+    for ((mean, rstd), s) in mean.iter_mut().zip(rstd).zip(stats.chunks_exact(2)) {
+        (*mean, *rstd) = (s[0], s[1]);
+    }
+}
+
 multiversion! { version = IsaDispatch::worth::<T>();
     /// The backward pass for some rows; `sums` receives the column sums of `dy * xhat` and of `dy`.
     fn layer_norm_rows_backward[T: Number](dy: &[T], x: &[T], mean: &[T], rstd: &[T], weight: &[T], dx: &mut [T], sums: &mut [T]) {
@@ -118,28 +142,50 @@ pub fn layer_norm_backward<T: Number>(
     dweight: &mut [T],
     dbias: &mut [T],
 ) {
+    let weight = or_filled(weight, n, T::ONE);
+    in_blocks_of_rows(n, dx, [dweight, dbias], |at, dx, sums| {
+        let (rows, range) = (at..at + dx.len() / n, at * n..at * n + dx.len());
+        let stats = (&mean[rows.clone()], &rstd[rows]);
+        layer_norm_rows_backward(&dy[range.clone()], &x[range], stats.0, stats.1, &weight, dx, sums);
+    });
+}
+
+/// As [`layer_norm_backward`], of a half type. Parameters, their gradients and statistics are float32.
+pub fn layer_norm_backward_of_halves<H: Element>(
+    [dy, x]: [&[H]; 2],
+    n: usize,
+    [mean, rstd]: [&[f32]; 2],
+    weight: Option<&[f32]>,
+    dx: &mut [H],
+    sums: [&mut [f32]; 2],
+) {
+    let weight = or_filled(weight, n, 1.0);
+    in_blocks_of_rows(n, dx, sums, |at, dx, sums| {
+        let range = at * n..at * n + dx.len();
+        in_float32([&dy[range.clone()], &x[range]], n, dx, |rows, [dy, x], dx| {
+            let rows = at + rows.start..at + rows.end;
+            layer_norm_rows_backward(dy, x, &mean[rows.clone()], &rstd[rows], &weight, dx, sums);
+        });
+    });
+}
+
+/// Calls `f` in parallel with the first row and the elements of each block of rows of `dx`, and sums what it adds to `2 * n`
+/// sums, which become the gradients of weight and bias.
+fn in_blocks_of_rows<E: Element, T: Real>(
+    n: usize,
+    dx: &mut [E],
+    [dweight, dbias]: [&mut [T]; 2],
+    f: impl Fn(usize, &mut [E], &mut [T]) + Sync,
+) {
     dweight.fill(T::ZERO);
     dbias.fill(T::ZERO);
     if dx.is_empty() {
         return;
     }
-    let weight = or_filled(weight, n, T::ONE);
-    let block = rows_of(x.len(), n).min(BLOCK);
-    let blocks = mean.len().div_ceil(block);
+    let block = rows_of(dx.len(), n).min(BLOCK);
+    let blocks = (dx.len() / n).div_ceil(block);
     let mut sums = vec![T::ZERO; blocks * 2 * n];
-    for_chunks_mut2(dx, block * n, &mut sums, 2 * n, |i, dx, sums| {
-        let (at, rows) = (i * block, dx.len() / n);
-        let range = at * n..at * n + dx.len();
-        layer_norm_rows_backward(
-            &dy[range.clone()],
-            &x[range],
-            &mean[at..at + rows],
-            &rstd[at..at + rows],
-            &weight,
-            dx,
-            sums,
-        );
-    });
+    for_chunks_mut2(dx, block * n, &mut sums, 2 * n, |i, dx, sums| f(i * block, dx, sums));
     let mut total = vec![T::ZERO; 2 * n];
     sum(&sums, ReduceDims::new(1, blocks, 2 * n), &mut total);
     dweight.copy_from_slice(&total[..n]);

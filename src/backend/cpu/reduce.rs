@@ -23,7 +23,7 @@ use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
-pub(in crate::backend::cpu) use blocks::{BlockReduction, block_reduction};
+pub(in crate::backend::cpu) use blocks::{BlockLogSumExp, BlockReduction, block_reduction};
 use computed::{Elements, Source};
 pub use extremum::{Ordered, extremum};
 pub use fold::{formula, of_halves};

@@ -8,13 +8,15 @@
 #[cfg(test)]
 mod tests;
 
+use crate::backend::cpu::halves::in_float32;
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::reduce::{chunk_of, exp_sums, max_of, row_pieces, rows_of, sum_pairs};
 use crate::backend::cpu::scan::{strip_start, strips};
 use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::reduce::ReduceDims;
-use crate::dtype::Real;
+use crate::backend::softmax::Kind;
+use crate::dtype::{Element, Real};
 use crate::multiversion;
 
 /// Maximum length of rows that are processed as a whole; they fit in the L2 cache.
@@ -87,6 +89,27 @@ multiversion! { version = IsaDispatch::worth::<T>();
             }
         }
     }
+}
+
+/// The softmax or log-softmax of each row of `n` elements of a half type.
+pub fn rows_of_halves<H: Element>(kind: Kind, x: &[H], n: usize, out: &mut [H]) {
+    over_rows(n, out, |at, out| {
+        in_float32([&x[at..at + out.len()]], n, out, |_, [x], out| match kind {
+            Kind::Softmax => softmax_rows(x, n, out),
+            Kind::LogSoftmax => log_softmax_rows(x, n, out),
+        });
+    });
+}
+
+/// The gradient of [`rows_of_halves`], from that of its result `y`.
+pub fn rows_of_halves_backward<H: Element>(kind: Kind, [g, y]: [&[H]; 2], n: usize, out: &mut [H]) {
+    over_rows(n, out, |at, out| {
+        let range = at..at + out.len();
+        in_float32([&g[range.clone()], &y[range]], n, out, |_, [g, y], out| match kind {
+            Kind::Softmax => softmax_backward_rows(g, y, n, out),
+            Kind::LogSoftmax => log_softmax_backward_rows(g, y, n, out),
+        });
+    });
 }
 
 /// The maximum of each of `max.len()` columns, ignoring NaN.

@@ -13,7 +13,7 @@ use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::ctc::Sequences;
 use crate::backend::factor::Factor;
-use crate::backend::group::{Fusion, Group as Fused};
+use crate::backend::group::{Fusion, Group as Fused, LONGEST_ROW};
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::inspect::Question;
 use crate::backend::interface::{Backend, of_now};
@@ -186,6 +186,35 @@ macro_rules! asked {
     )* };
 }
 
+impl Deferred {
+    /// A norm of float `p`, 1 or 2, as steps that have the bits of the reduction; None if steps have no kernels.
+    fn norm(&self, p: f64, x: View, d: ReduceDims, out: View) -> Option<Result<()>> {
+        let map =
+            |of: (Kernel, &Formula)| Work::Map { kernel: of.0, formula: kept(of.1), params: SmallVec::new() };
+        let sum = Work::Reduce(ReduceOp::Sum, d);
+        let memory = |like: View| self.allocate(like.device(), like.layout.numel() * like.dtype.size());
+        let [of_x, of_out] = [x, out].map(|v| Layout::contiguous(v.layout.shape.clone()));
+        if p == 1.0 {
+            let abs = map(step(Prim::Abs)?);
+            return Some((|| {
+                let terms = memory(x)?;
+                let terms = View { storage: &terms, layout: &of_x, ..x };
+                self.push("norm", abs, x.dtype, smallvec![held(x)], terms)?;
+                self.push("norm", sum, x.dtype, smallvec![held(terms)], out)
+            })());
+        }
+        let (mul, root) = (map(step(Prim::Mul)?), map(step(Prim::Sqrt)?));
+        Some((|| {
+            let (terms, sums) = (memory(x)?, memory(out)?);
+            let terms = View { storage: &terms, layout: &of_x, ..x };
+            let sums = View { storage: &sums, layout: &of_out, ..out };
+            self.push("norm", mul, x.dtype, smallvec![held(x), held(x)], terms)?;
+            self.push("norm", sum, x.dtype, smallvec![held(terms)], sums)?;
+            self.push("norm", root, x.dtype, smallvec![held(sums)], out)
+        })())
+    }
+}
+
 impl Backend for Deferred {
     fn allocate(&self, device: Device, bytes: usize) -> Result<Storage> {
         reserve(device, bytes)
@@ -201,6 +230,7 @@ impl Backend for Deferred {
         fn truth_dtype(dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
         fn product_dtype(a: View, b: View) -> DType;
+        fn normalizes_halves() -> bool;
         fn has_room(device: Device, bytes: usize) -> bool;
         fn folds_from() -> usize;
         fn fusion() -> Fusion;
@@ -261,12 +291,22 @@ impl Backend for Deferred {
     }
 
     fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
-        let simple = matches!(op, ReduceOp::Sum | ReduceOp::Product | ReduceOp::Max | ReduceOp::Min)
-            && matches!(x.dtype, DType::F32 | DType::F64)
-            && out.dtype == x.dtype
-            && !d.is_empty();
-        if !simple || !is_worth(d.len(), [x, out].into_iter()) {
+        let rows = d.inner == 1 && (2..=LONGEST_ROW).contains(&d.n);
+        let groups = match op {
+            ReduceOp::Sum | ReduceOp::Product | ReduceOp::Max | ReduceOp::Min => true,
+            // The terms of others would be stored.
+            ReduceOp::Norm(p) => (p == 1.0 || p == 2.0) && (rows || d.inner == 1 && d.outer == 1),
+            // As softmax, which has the same sums.
+            ReduceOp::LogSumExp => self.now.fusion().softmax && rows,
+            _ => false,
+        };
+        let floats = matches!(x.dtype, DType::F32 | DType::F64) && out.dtype == x.dtype;
+        if !groups || !floats || d.is_empty() || !is_worth(d.len(), [x, out].into_iter()) {
             return self.free(&[x], out)?.reduce(op, x, d, out);
+        }
+        if let ReduceOp::Norm(p) = op {
+            let pushed = self.norm(p, x, d, out);
+            return pushed.map_or_else(|| self.free(&[x], out)?.reduce(op, x, d, out), |done| done);
         }
         self.push("reduction", Work::Reduce(op, d), x.dtype, smallvec![held(x)], out)
     }

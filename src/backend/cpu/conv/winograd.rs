@@ -22,7 +22,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::backend::conv::{ConvShape, Product, winograd_enabled};
-use crate::backend::cpu::matmul::{Line, product_of_tiles, with_scratch};
+use crate::backend::cpu::lines::Line;
+use crate::backend::cpu::matmul::{product_of_tiles, with_scratch};
 use crate::backend::cpu::microkernel::{GemmElem, Kernels, View, ViewMut};
 use crate::backend::cpu::output::Cells;
 use crate::backend::cpu::parallel::{for_chunks_mut, parallel_for};

@@ -4,7 +4,8 @@ use crate::backend::cpu::norm;
 pub(super) use crate::backend::norm::Kind;
 use crate::backend::norm::{Stats, reciprocal_deviation};
 use crate::backend::{View, elements, results};
-use crate::error::Result;
+use crate::dtype::Element;
+use crate::error::{Error, Result};
 
 pub(super) fn forward<T: norm::Number>(
     kind: Kind,
@@ -34,6 +35,50 @@ pub(super) fn forward<T: norm::Number>(
         }
     }
     Ok(())
+}
+
+/// As [`forward`], of a half type, which layer normalization has.
+pub(super) fn forward_of_halves<T: Element>(
+    kind: Kind,
+    x: View,
+    affine: [Option<View>; 2],
+    eps: f64,
+    out: View,
+    stats: Stats,
+) -> Result<()> {
+    let Kind::Layer { n } = kind else { return Err(not_of_halves(kind, x)) };
+    let (x, out, affine) =
+        (elements::<T>(x), &mut *results::<T>(out)?, affine.map(|v| v.map(elements::<f32>)));
+    let (mean, rstd) = (&mut *results::<f32>(stats.mean)?, &mut *results::<f32>(stats.rstd)?);
+    norm::layer_norm_of_halves(x, n, affine, eps, out, mean, rstd);
+    Ok(())
+}
+
+/// As [`backward`], of a half type.
+pub(super) fn backward_of_halves<T: Element>(
+    kind: Kind,
+    operands: [View; 2],
+    stats: [View; 2],
+    weight: Option<View>,
+    out: [View; 3],
+) -> Result<()> {
+    let Kind::Layer { n } = kind else { return Err(not_of_halves(kind, operands[1])) };
+    let [dx, dw, db] = out;
+    let (dx, dw, db) = (&mut *results::<T>(dx)?, &mut *results::<f32>(dw)?, &mut *results::<f32>(db)?);
+    let weight = weight.map(elements::<f32>);
+    norm::layer_norm_backward_of_halves(
+        operands.map(elements::<T>),
+        n,
+        stats.map(elements::<f32>),
+        weight,
+        dx,
+        [dw, db],
+    );
+    Ok(())
+}
+
+fn not_of_halves(kind: Kind, x: View) -> Error {
+    Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }
 }
 
 pub(super) fn backward<T: norm::Number>(

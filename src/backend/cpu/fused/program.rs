@@ -9,9 +9,10 @@ use smallvec::{SmallVec, smallvec};
 use crate::backend::View;
 use crate::backend::cpu::copy::{BLOCK, STAGE, cast_run};
 use crate::backend::cpu::interpret::Interpreted;
+use crate::backend::cpu::lines::Aligned;
 use crate::backend::cpu::machine::{self, Kernel, Pool, Recipe};
 use crate::backend::cpu::pointwise::OperandAccess;
-use crate::backend::cpu::reduce::{BlockReduction, RUN, block_reduction};
+use crate::backend::cpu::reduce::{BlockLogSumExp, BlockReduction, RUN, block_reduction};
 use crate::backend::cpu::softmax;
 use crate::backend::group::{Group, GroupOperand, LONGEST_ROW, Level, Value, Work};
 use crate::backend::pointwise::Loop;
@@ -35,7 +36,7 @@ pub(super) trait Grouped: Interpreted {
     /// The machine code of a recipe; see [`machine::kernel`].
     fn machine(recipe: &Recipe) -> Option<Arc<Kernel>>;
     /// Calls `f` with the buffers that this thread has left from earlier blocks; None while the thread ends.
-    fn with_spare<R>(f: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> Option<R>;
+    fn with_spare<R>(f: impl FnOnce(&mut Vec<Aligned<Self>>) -> R) -> Option<R>;
 }
 
 /// A kernel of whole rows: inputs, length of a row, output.
@@ -56,8 +57,8 @@ pub(super) type Reduction<T> = Box<dyn Reduces<T>>;
 
 macro_rules! grouped {
     (@machine $t:ty) => {
-        fn with_spare<R>(f: impl FnOnce(&mut Vec<Vec<$t>>) -> R) -> Option<R> {
-            thread_local!(static SPARE: RefCell<Vec<Vec<$t>>> = const { RefCell::new(Vec::new()) });
+        fn with_spare<R>(f: impl FnOnce(&mut Vec<Aligned<$t>>) -> R) -> Option<R> {
+            thread_local!(static SPARE: RefCell<Vec<Aligned<$t>>> = const { RefCell::new(Vec::new()) });
             SPARE.try_with(|spare| f(&mut spare.borrow_mut())).ok()
         }
         fn is_compiled(formula: &Formula) -> bool {
@@ -82,9 +83,28 @@ macro_rules! grouped {
                 BlockReduction::rows(self, x, n, out);
             }
         }
+        impl Reduces<$t> for BlockLogSumExp<$t> {
+            fn is_sum(&self) -> bool {
+                false
+            }
+            fn total(&self, runs: &mut [$t]) -> $t {
+                self.run(runs)
+            }
+            fn run(&self, x: &[$t]) -> $t {
+                let mut out = [0.0];
+                self.rows(x, x.len(), &mut out);
+                out[0]
+            }
+            fn rows(&self, x: &[$t], n: usize, out: &mut [$t]) {
+                BlockLogSumExp::rows(self, x, n, out);
+            }
+        }
         impl Grouped for $t {
             fn reduction(op: ReduceOp) -> Option<Reduction<$t>> {
-                Some(Box::new(block_reduction::<$t>(op)?))
+                Some(match op {
+                    ReduceOp::LogSumExp => Box::new(BlockLogSumExp::<$t>::new()),
+                    _ => Box::new(block_reduction::<$t>(op)?),
+                })
             }
             fn softmax(kind: Kind) -> Option<Rows<$t, 1>> {
                 Some(match kind {

@@ -1,13 +1,14 @@
 //! Executable pages, and calls of them.
 #![allow(unsafe_code)]
 
-use bytemuck::{Pod, bytes_of, cast_slice};
+use bytemuck::{Pod, bytes_of, cast, cast_slice};
 use memmap2::{Mmap, MmapMut};
 use smallvec::SmallVec;
 
 use super::emit::{HALVES, HEAD, SLOT};
 use super::opcodes::Target;
 use super::recipe::{In, LANES, Out, Recipe, type_of};
+use crate::backend::cpu::lines::Line;
 use crate::dtype::DType;
 
 /// The function of a kernel: the words of a call, and the pool.
@@ -32,8 +33,8 @@ pub struct Kernel {
     literals: Vec<u64>,
 }
 
-/// The numbers of a kernel, repeated in each lane of a vector.
-pub struct Pool(Vec<[u64; SLOT / 8]>);
+/// The numbers of a kernel, each repeated in the lanes of a vector that has a cache line of its own.
+pub struct Pool(Vec<Line>);
 
 /// The address of bytes, or of a copy that has as many as are needed.
 fn padded_from(x: &[u8], needed: usize, copies: &mut SmallVec<[Vec<u8>; 1]>) -> u64 {
@@ -129,9 +130,11 @@ impl Kernel {
 
     /// The pool with these numbers; None if there are too few.
     pub fn pool<T: Pod>(&self, numbers: &[T]) -> Option<Pool> {
-        let repeated = |v: u64| match self.target.is_double {
-            true => [v; SLOT / 8],
-            false => [v & 0xffff_ffff | v << 32; SLOT / 8],
+        let repeated = |v: u64| -> Line {
+            match self.target.is_double {
+                true => cast([v; SLOT / 8]),
+                false => cast([v & 0xffff_ffff | v << 32; SLOT / 8]),
+            }
         };
         let bits = |v: &T| {
             let bytes = bytes_of(v);

@@ -15,10 +15,11 @@ use bytemuck::{cast_slice, cast_slice_mut, try_cast_slice};
 use half::bf16;
 
 use super::{
-    Block, K_BLOCK, K_STEP_LOW, Line, MatRef, N_BLOCK, SMALL_ROWS, Scratch, dots, has_long_rows, small,
+    Block, K_BLOCK, K_STEP_LOW, MatRef, N_BLOCK, SMALL_ROWS, Scratch, dots, has_long_rows, small,
     with_scratch,
 };
 use crate::backend::cpu::copy::narrow_bf16;
+use crate::backend::cpu::lines::Line;
 use crate::backend::cpu::microkernel::{Kernels, Store, View, ViewMut};
 
 pub use crate::backend::cpu::microkernel::bf16_pairs;

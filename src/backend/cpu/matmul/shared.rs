@@ -11,9 +11,10 @@ use std::ops::Range;
 
 use super::panels::{first_row, panels};
 use super::{
-    Bias, Epilogue, GemmElem, K_BLOCK, Line, MANY_TASKS, MatRef, N_BLOCK, OPERANDS, PACK_TASK, PANEL,
+    Bias, Epilogue, GemmElem, K_BLOCK, MANY_TASKS, MatRef, N_BLOCK, OPERANDS, PACK_TASK, PANEL,
     is_read_in_place, with_scratch,
 };
+use crate::backend::cpu::lines::Line;
 use crate::backend::cpu::microkernel::{Kernels, Store, View, ViewMut};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd;

@@ -282,6 +282,14 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
         }
     }
 
+    /// The next `n` elements where they lie, which are passed, if a run has them.
+    pub fn lend(&mut self, n: usize) -> Option<&'a [T]> {
+        let OperandCursor::Runs(reader) = self else { return None };
+        let lent = (reader.run_left() >= n).then(|| bytemuck::cast_slice(reader.lend::<T::Stored>(n)))?;
+        reader.skip(n);
+        Some(lent)
+    }
+
     /// Sets the next position. Bands need no seek: `reach` finds the band of any position.
     #[inline]
     pub fn seek(&mut self, at: usize) {

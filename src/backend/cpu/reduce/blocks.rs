@@ -3,7 +3,9 @@
 use std::marker::PhantomData as P;
 
 use super::extremum::Greatest;
+use super::moments::{ExpSum, ExpSums};
 use super::{Kernel, Ordered, Product, ReduceOp as Each, Sum, merge_in_pairs};
+use crate::backend::cpu::math::Math;
 use crate::backend::reduce::ReduceOp;
 use crate::dtype::Real;
 
@@ -30,6 +32,26 @@ pub(in crate::backend::cpu) fn block_reduction<T: Real + Ordered>(op: ReduceOp) 
             Some(BlockReduction { kernel, finish: Some(|v| v.turned(T::turn(true))), is_sum: false })
         }
         _ => None,
+    }
+}
+
+/// As [`BlockReduction`], the logarithms of sums of exponentials.
+pub(in crate::backend::cpu) struct BlockLogSumExp<T>(P<fn(T)>);
+
+impl<T: Math> BlockLogSumExp<T> {
+    pub fn new() -> Self {
+        BlockLogSumExp(P)
+    }
+
+    /// Those of each row of `n` elements, at most a run.
+    pub fn rows(&self, x: &[T], n: usize, out: &mut [T]) {
+        const TOGETHER: usize = 32;
+        let mut sums = [ExpSum { max: T::ZERO, scaled: T::ZERO }; TOGETHER];
+        for (x, out) in x.chunks(TOGETHER * n).zip(out.chunks_mut(TOGETHER)) {
+            let sums = &mut sums[..out.len()];
+            Kernel::runs(&ExpSums::new(), x, n, 0, sums);
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum.log());
+        }
     }
 }
 

@@ -98,7 +98,21 @@ pub(crate) struct ExpSum<T> {
     pub scaled: T,
 }
 
-struct ExpSums<T>(PhantomData<fn(T)>);
+impl<T: Math> ExpSum<T> {
+    /// The logarithm of the sum.
+    #[inline(always)]
+    pub(super) fn log(self) -> T {
+        self.max + self.scaled.m_log()
+    }
+}
+
+pub(super) struct ExpSums<T>(PhantomData<fn(T)>);
+
+impl<T> ExpSums<T> {
+    pub(super) fn new() -> Self {
+        ExpSums(PhantomData)
+    }
+}
 
 /// `scaled` if the maximum alone determines it.
 #[inline(always)]
@@ -172,7 +186,7 @@ pub(crate) fn exp_sums<T: Math>(x: &[T], d: ReduceDims) -> Vec<ExpSum<T>> {
 
 fn exp_sums_of<T: Math>(x: Elements<T>, d: ReduceDims) -> Vec<ExpSum<T>> {
     let mut acc = vec![ExpSum { max: T::ZERO, scaled: T::ZERO }; d.lanes()];
-    reduce(&ExpSums(PhantomData), x, d, None, &mut acc);
+    reduce(&ExpSums::new(), x, d, None, &mut acc);
     acc
 }
 
@@ -183,7 +197,7 @@ pub fn logsumexp<T: Math>(x: &[T], d: ReduceDims, out: &mut [T]) {
 
 pub(super) fn logsumexp_of<T: Math>(x: Elements<T>, d: ReduceDims, finish: Finish<T>, out: &mut [T]) {
     for (out, e) in out.iter_mut().zip(exp_sums_of(x, d)) {
-        *out = e.max + e.scaled.m_log();
+        *out = e.log();
     }
     finished(finish, 0, out);
 }

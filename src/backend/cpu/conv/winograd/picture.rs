@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::transforms::{GROUP, OUT, OfTiles, POINTS};
-use crate::backend::cpu::matmul::{Line, with_scratch};
+use crate::backend::cpu::lines::Line;
+use crate::backend::cpu::matmul::with_scratch;
 use crate::backend::cpu::transpose::transpose;
 
 thread_local! {

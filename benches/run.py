@@ -1,9 +1,9 @@
 """Times rgrad against PyTorch side by side and keeps the result in benches/record/.
 
-    python benches/run.py [arguments of the driver]
+    python benches/run.py [--avx2] [arguments of the driver]
 
 The driver (`peers.py`) and its workloads lie beside the project or where WORKLOADS says; PEER_PYTHON names an
-interpreter that has PyTorch. Also measures what the driver does not: import, a long chain, memory over many training
+interpreter that has PyTorch. --avx2 limits both packages to that instruction set, for a record of its own. Also measures what the driver does not: import, a long chain, memory over many training
 steps.
 """
 
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from limits import AVX2, processor
 
 ROOT = Path(__file__).resolve().parent.parent
 DRIVER = Path(os.environ.get("WORKLOADS", ROOT.parent / "shared" / "bench")) / "peers.py"
@@ -95,7 +97,13 @@ def lenet_memory(steps: int = 2000) -> dict[str, float]:
 
 def main() -> int:
     RECORD.mkdir(exist_ok=True)
-    result: dict[str, object] = {"date": datetime.date.today().isoformat()}
+    forced = "--avx2" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--avx2"]
+    if forced:
+        os.environ.update(AVX2)
+    result: dict[str, object] = {
+        "date": datetime.date.today().isoformat(), "machine": processor(forced)[0],
+    }  # fmt: skip
     for measure in (import_cost, long_chain, lenet_memory):
         got = measure()
         result.update(got)
@@ -103,13 +111,13 @@ def main() -> int:
     peer = os.environ.get("PEER_PYTHON")
     if peer and DRIVER.exists():
         table = RECORD / "peers.json"
-        command = [sys.executable, str(DRIVER), "--peer-python", peer, "--json", str(table), *sys.argv[1:]]
+        command = [sys.executable, str(DRIVER), "--peer-python", peer, "--json", str(table), *arguments]
         subprocess.run(command, check=False, env=os.environ)
         result["workloads"] = json.loads(table.read_text())
         table.unlink()
     else:
         print("PEER_PYTHON is not set or the driver is absent: nothing to compare with")
-    (RECORD / "latest.json").write_text(json.dumps(result, indent=1) + "\n")
+    (RECORD / ("latest-avx2.json" if forced else "latest.json")).write_text(json.dumps(result, indent=1) + "\n")
     return 0
 
 

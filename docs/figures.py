@@ -89,7 +89,7 @@ def limits_of(limits: dict[str, Any]) -> list[str]:
     return lines
 
 
-def page(record: dict[str, Any], gpu: dict[str, Any], limits: dict[str, Any]) -> str:
+def page(record: dict[str, Any], avx2: dict[str, Any], gpu: dict[str, Any], limits: dict[str, Any]) -> str:
     """docs/benchmarks.md."""
     lines = [
         "# Benchmarks",
@@ -99,6 +99,8 @@ def page(record: dict[str, Any], gpu: dict[str, Any], limits: dict[str, Any]) ->
         "of the ratios of alternating runs; the range shows all of them. Times vary on machines that are shared with "
         "others: compare ratios.",
         "",
+        f"The machine is {record['machine']}. Means with AVX2 forced in both packages are of {avx2['date']}, {avx2['machine']}.",
+        "",
         f"`import rgrad` takes {record['import_ms']:.1f} ms, after which the process has {record['resident_mb']:.1f} MB. A chain of a million "
         f"additions is built, differentiated and dropped in {record['chain_s']:.2f} s and takes "
         f"{record['bytes_per_node']:.0f} bytes a node. Training LeNet has "
@@ -107,7 +109,10 @@ def page(record: dict[str, Any], gpu: dict[str, Any], limits: dict[str, Any]) ->
     ]
     for group, title in GROUPS.items():
         rows = of_group(record, group)
-        lines += ["", f"## {title}", "", f"Geometric mean {mean(rows):.2f}.", ""]
+        forced = of_group(avx2, group)
+        lines += ["", f"## {title}", "", f"Geometric mean {mean(rows):.2f}, worst {rows[-1][1]['ratio']:.2f}; with AVX2 "]
+        lines[-1] += f"forced {mean(forced):.2f} and {forced[-1][1]['ratio']:.2f} (`{forced[-1][0]}`)."
+        lines.append("")
         lines += ["| workload | rgrad, µs | PyTorch, µs | ratio | range |", "| --- | ---: | ---: | ---: | --- |"]
         for name, row in rows:
             times = f"{row['target_s'] * 1e6:,.2f} | {row['peer_s'] * 1e6:,.2f}"
@@ -133,12 +138,12 @@ def page(record: dict[str, Any], gpu: dict[str, Any], limits: dict[str, Any]) ->
 
 def outputs() -> dict[Path, str]:
     """Every file and what it should hold."""
-    names = ("latest", "gpu", "size", "limits")
-    record, gpu, size, limits = (json.loads((RECORD / f"{name}.json").read_text()) for name in names)
+    names = ("latest", "latest-avx2", "gpu", "size", "limits")
+    record, avx2, gpu, size, limits = (json.loads((RECORD / f"{name}.json").read_text()) for name in names)
     readme = ROOT / "README.md"
     return {
         readme: BLOCK.sub(lambda m: m[1] + summary(record, size, limits) + m[2], readme.read_text()),
-        ROOT / "docs" / "benchmarks.md": page(record, gpu, limits),
+        ROOT / "docs" / "benchmarks.md": page(record, avx2, gpu, limits),
     }
 
 

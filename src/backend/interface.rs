@@ -130,8 +130,8 @@ pub trait Backend: Sync {
         false
     }
 
-    /// Whether layer normalization takes half types, with parameters and statistics of float32.
-    fn normalizes_halves(&self) -> bool {
+    /// Whether layer normalization and the negative log likelihoods of rows take half types, with all else in float32.
+    fn takes_halves(&self) -> bool {
         false
     }
 

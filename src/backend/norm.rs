@@ -65,7 +65,7 @@ pub struct Stats<'a> {
 /// and parameters.
 pub fn operand_dtype(kind: Kind, x: View, compute: DType) -> Result<DType> {
     let halves = x.dtype.is_half() && matches!(kind, Kind::Layer { n } if n > 0);
-    Ok(if halves && of(x.device())?.normalizes_halves() { x.dtype } else { compute })
+    Ok(if halves && of(x.device())?.takes_halves() { x.dtype } else { compute })
 }
 
 /// Normalizes a non-empty tensor; all views are dense and of one floating point dtype, but for that of [`operand_dtype`]. False if the device has no

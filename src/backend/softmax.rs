@@ -57,6 +57,12 @@ pub enum TotalWeight {
     PerPosition(Storage),
 }
 
+/// The dtype of the log-probabilities and their gradient in [`nll`] and, with `logits`, [`nll_backward`], where `compute` is that of all else.
+pub fn likelihood_dtype(logp: View, d: ReduceDims, compute: DType) -> Result<DType> {
+    let halves = logp.dtype.is_half() && d.inner == 1 && !d.is_empty();
+    Ok(if halves && of(logp.device())?.takes_halves() { logp.dtype } else { compute })
+}
+
 /// The negative log likelihoods of `logp`, viewed as `[n, classes, inner]`; 0 where ignored. A GPU reports an invalid
 /// target at the next synchronization.
 pub fn nll(logp: View, d: ReduceDims, targets: Targets, losses: View) -> Result<TotalWeight> {

@@ -121,15 +121,16 @@ def test_rows_are_computed_in_float32_and_rounded_once(call, dtype):
         assert torch.equal(call(wide), call(x)), shape
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
 @pytest.mark.parametrize("sizes", [(2, 3, 5), (1, 256, 130), (4, 256, 301), (40, 128, 70), (200, 130, 90), (33, 5, 1)])
-def test_products_of_bfloat16_are_rounded_once(sizes):
+def test_products_are_rounded_once(sizes, dtype):
     m, k, n = sizes
-    x, w, bias = (torch.randn(s).bfloat16() for s in [(m, k), (n, k), (n,)])
+    x, w, bias = (torch.randn(s).to(dtype) for s in [(m, k), (n, k), (n,)])
     lefts = {"rows": x, "columns": x.t().contiguous().t(), "every other": torch.stack([x, x], -1)[..., 0]}
     wanted = x.double() @ w.double().t()
 
     def near(found, wanted):
-        assert found.dtype == torch.bfloat16
+        assert found.dtype == dtype
         assert ((found.double() - wanted).abs() <= wanted.abs() / 250 + 1e-4).all()
 
     for left in lefts.values():
@@ -167,3 +168,21 @@ def test_layer_norm_of_half_types_has_the_gradients_of_float32(dtype, parameters
     for found, wanted, to in zip(gradients(x, w, b, g), wide, [dtype, dtype, kept, kept], strict=True):
         assert found.dtype == to
         assert torch.equal(found, wanted.to(to))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("options", [{}, {"reduction": "sum", "ignore_index": 3}, {"reduction": "none"}], ids=str)
+def test_cross_entropy_of_half_types_is_near_that_of_float32(dtype, options):
+    x, target = torch.randn(70, 300).to(dtype), torch.randint(0, 300, (70,))
+    weight = torch.rand(300).to(dtype)
+    for more in [{}, {"weight": weight}]:
+        leaf, wide = x.clone().requires_grad_(), x.float().requires_grad_()
+        loss = F.cross_entropy(leaf, target, **options, **more)
+        wanted = F.cross_entropy(wide, target, **options, **{k: v.float() for k, v in more.items()})
+        assert loss.dtype == dtype
+        assert ((loss.float() - wanted).abs() <= 0.02 * wanted.abs() + 0.02).all()
+        loss.sum().backward()
+        wanted.sum().backward()
+        assert ((leaf.grad.float() - wide.grad).abs() <= 0.03 * wide.grad.abs() + 0.002).all()
+    with pytest.raises(IndexError, match="out of bounds"):
+        F.cross_entropy(x, target + 300)

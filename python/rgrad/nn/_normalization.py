@@ -71,11 +71,14 @@ def rms_norm(
         eps = rgrad.finfo(input.dtype).eps
     dims = tuple(range(-len(shape), 0))
     # Half types keep too few digits for a mean of squares.
-    wide = input.float() if input.dtype in (rgrad.float16, rgrad.bfloat16) else input
-    result = wide * ((wide * wide).mean(dims, keepdim=True) + eps).rsqrt()
-    if weight is not None:
-        result = result * weight
-    return result.to(input.dtype) if wide is not input else result
+    is_half = input.dtype in (rgrad.float16, rgrad.bfloat16)
+    # Its steps wait for each other's end, so that one loop computes them.
+    with _C._Region():
+        wide = input.float() if is_half else input
+        result = wide * ((wide * wide).mean(dims, keepdim=True) + eps).rsqrt()
+        if weight is not None:
+            result = result * weight
+        return result.to(input.dtype) if is_half else result
 
 
 def _instance_norm_without_eps(

@@ -303,7 +303,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     /// Rounds the bits of float32 to bfloat16, to nearest even. NaNs become quiet NaNs.
-    pub(super) fn narrow_bf16(src: &[u32], out: &mut [u16]) {
+    fn narrow_bf16(src: &[u32], out: &mut [u16]) {
         for (o, s) in out.iter_mut().zip(src) {
             let nearest = s.wrapping_add(0x7fff + (s >> 16 & 1)) >> 16;
             let is_nan = s & 0x7fff_ffff > 0x7f80_0000;

@@ -262,7 +262,7 @@ impl Backend for Cpu {
         true
     }
 
-    fn normalizes_halves(&self) -> bool {
+    fn takes_halves(&self) -> bool {
         true
     }
 
@@ -430,8 +430,16 @@ impl Backend for Cpu {
     }
 
     fn nll(&self, logp: View, d: ReduceDims, targets: Targets, losses: View) -> Result<TotalWeight> {
+        if logp.dtype.is_half() {
+            return with_dtype!(half logp.dtype, T => {
+                let (x, targets) = (elements::<T>(logp), host_targets(&targets));
+                let total = softmax::nll_forward::<f32>(|i| x[i].to_f32(), d, targets, &mut results(losses)?);
+                Ok(TotalWeight::Known(total.map_err(out_of_bounds)?.to_f64()))
+            });
+        }
         real!("softmax", logp, T => {
-            let total = softmax::nll_forward::<T>(elements(logp), d, host_targets(&targets), &mut results(losses)?);
+            let (x, targets) = (elements::<T>(logp), host_targets(&targets));
+            let total = softmax::nll_forward::<T>(|i| x[i], d, targets, &mut results(losses)?);
             Ok(TotalWeight::Known(total.map_err(out_of_bounds)?.to_f64()))
         })
     }
@@ -445,6 +453,13 @@ impl Backend for Cpu {
         logits: bool,
         out: View,
     ) -> Result<()> {
+        if out.dtype.is_half() {
+            let (g, t) = (elements::<f32>(g), host_targets(&targets));
+            return with_dtype!(half out.dtype, T => {
+                let (x, mut dx) = (elements::<T>(logp), results(out)?);
+                softmax::cross_entropy_backward_of_halves(g, x, d, t, &mut dx).map_err(out_of_bounds)
+            });
+        }
         real!("softmax", out, T => {
             let (g, t, dx) = (elements::<T>(g), host_targets(&targets), &mut *results(out)?);
             if logits {

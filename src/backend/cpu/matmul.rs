@@ -245,13 +245,26 @@ fn product<T: GemmElem>(
     c: &mut [T],
     store: Store<T>,
 ) {
-    let mut c = ViewMut::new(c, m, n);
+    let c = ViewMut::new(c, m, n);
     if m == 0 || n == 0 {
         return;
     }
     if k == 0 {
         return without_depth(c, &store);
     }
+    product_into(kernels, k, a, b, c, store);
+}
+
+/// [`product`] of operands that have elements.
+fn product_into<T: GemmElem>(
+    kernels: &'static Kernels<T>,
+    k: usize,
+    a: View<T>,
+    b: View<T>,
+    mut c: ViewMut<T>,
+    store: Store<T>,
+) {
+    let (m, n) = (c.rows(), c.cols());
     if (m, n) == (1, 1) && k >= row::LONG && a.cs == 1 && b.rs == 1 {
         return store.put(&mut c, 0, 0, row::dot(&a.data[..k], &b.data[..k]));
     }

@@ -427,11 +427,11 @@ impl<T: Real> Targets<'_, T> {
     }
 }
 
-/// The negative log likelihoods `[n, inner]` of `logp`, viewed as `[n, classes, inner]`; 0 where ignored.
+/// The negative log likelihoods `[n, inner]` of `logp`, which returns an element of what is viewed as `[n, classes, inner]`; 0 where ignored.
 ///
 /// Returns the total weight, by which the caller divides a mean. `Err` contains the first class out of range.
 pub fn nll_forward<T: Real>(
-    logp: &[T],
+    logp: impl Fn(usize) -> T,
     d: ReduceDims,
     targets: Targets<T>,
     loss: &mut [T],
@@ -441,7 +441,7 @@ pub fn nll_forward<T: Real>(
         *loss = T::ZERO;
         if let Some((class, weight)) = targets.at(position, d.n)? {
             let (outer, inner) = (position / d.inner, position % d.inner);
-            *loss = -weight * logp[(outer * d.n + class) * d.inner + inner];
+            *loss = -weight * logp((outer * d.n + class) * d.inner + inner);
             total += weight.to_f64();
         }
     }
@@ -505,12 +505,7 @@ pub fn cross_entropy_backward<T: Softmax>(
     if d.is_empty() {
         return Ok(());
     }
-    let mut scale = vec![T::ZERO; d.lanes()];
-    for (position, scale) in scale.iter_mut().enumerate() {
-        if let Some((_, weight)) = targets.at(position, d.n)? {
-            *scale = weight * grad_at(grad, position);
-        }
-    }
+    let scale = scales(grad, d, &targets)?;
     let chunk = chunk_of(dx.len());
     for_chunks_mut(dx, chunk, |i, dx| scaled_exp(logp, d, &scale, i * chunk, dx));
     for (position, &scale) in scale.iter().enumerate() {
@@ -520,5 +515,38 @@ pub fn cross_entropy_backward<T: Softmax>(
             *dx = *dx - scale;
         }
     }
+    Ok(())
+}
+
+/// The factor of the softmax at each position.
+fn scales<T: Real>(grad: &[T], d: ReduceDims, targets: &Targets<T>) -> Result<Vec<T>, i64> {
+    let of = |position| {
+        let target = targets.at(position, d.n)?;
+        Ok(target.map_or(T::ZERO, |(_, weight)| weight * grad_at(grad, position)))
+    };
+    (0..d.lanes()).map(of).collect()
+}
+
+/// As [`cross_entropy_backward`], for rows of a half type.
+pub fn cross_entropy_backward_of_halves<H: Element>(
+    grad: &[f32],
+    logp: &[H],
+    d: ReduceDims,
+    targets: Targets<f32>,
+    dx: &mut [H],
+) -> Result<(), i64> {
+    let scale = scales(grad, d, &targets)?;
+    over_rows(d.n, dx, |at, dx| {
+        let first = at / d.n;
+        in_float32([&logp[at..at + dx.len()]], d.n, dx, |rows, [logp], dx| {
+            let scale = &scale[first + rows.start..first + rows.end];
+            scaled_exp(logp, ReduceDims::rows(scale.len(), d.n), scale, 0, dx);
+            for ((position, dx), &scale) in (first + rows.start..).zip(dx.chunks_mut(d.n)).zip(scale) {
+                if let Ok(Some((class, _))) = targets.at(position, d.n) {
+                    dx[class] -= scale;
+                }
+            }
+        });
+    });
     Ok(())
 }

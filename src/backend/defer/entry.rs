@@ -230,7 +230,7 @@ impl Backend for Deferred {
         fn truth_dtype(dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
         fn product_dtype(a: View, b: View) -> DType;
-        fn normalizes_halves() -> bool;
+        fn takes_halves() -> bool;
         fn has_room(device: Device, bytes: usize) -> bool;
         fn folds_from() -> usize;
         fn fusion() -> Fusion;

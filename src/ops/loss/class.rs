@@ -112,10 +112,11 @@ fn negative_log_likelihood(
     check(logp, target, weight)?;
     let op = "nll_loss_out_frame";
     let compute = nn::float_compute(op, logp.dtype())?;
-    let (x, class) = (logp.dense(compute)?, target.dense(DType::I64)?);
-    let weight = weight.map(|w| w.dense(compute)).transpose()?;
     let d = lanes(logp, class_dim(logp));
-    let losses = x.new_empty(target.shape().clone())?;
+    let x = logp.dense(kernel::likelihood_dtype(logp.raw(), d, compute)?)?;
+    let class = target.dense(DType::I64)?;
+    let weight = weight.map(|w| w.dense(compute)).transpose()?;
+    let losses = Tensor::empty_on(target.shape().clone(), compute, logp.device())?;
     let targets = targets(&class, weight.as_ref(), ignore_index);
     let total = match (how, kernel::nll(x.raw(), d, targets, losses.raw())?) {
         (Reduction::Mean, TotalWeight::Known(total)) => Some(Total::Number(total)),
@@ -194,7 +195,8 @@ impl NllLoss {
         let (class, weight) = (self.class.get(cx)?, self.weight.try_get(cx)?);
         let compute = nn::float_compute(self.name(), logp.dtype())?;
         let d: ReduceDims = lanes(logp, class_dim(logp));
-        let (g, x) = (g.dense(compute)?, logp.dense(compute)?);
+        let stored = if fused { kernel::likelihood_dtype(logp.raw(), d, compute)? } else { compute };
+        let (g, x) = (g.dense(compute)?, logp.dense(stored)?);
         let out = x.empty_like()?;
         let targets = targets(&class, weight.as_ref(), self.ignore_index);
         kernel::nll_backward(g.raw(), x.raw(), d, targets, fused, out.raw())?;

@@ -7,10 +7,8 @@ use crate::backend::factor::Factor;
 use crate::backend::matmul::compute_type;
 use crate::backend::{View, elements, results};
 use crate::dtype::{DType, Element};
-use crate::error::Error;
 use crate::error::Result;
 use crate::with_dtype;
-use half::bf16;
 use matmul::pairs;
 
 /// The matrix in the last two dimensions of the first batch entry.
@@ -31,11 +29,8 @@ fn sizes(a: &View, b: &View) -> pairs::Sizes {
 /// The dtype of which [`matmul`] takes the operands.
 pub(super) fn product_dtype(a: View, b: View) -> DType {
     let in_place = |v: &View| v.is_aligned() && v.layout.strides.iter().all(|&s| s >= 0);
-    let paired = a.dtype == DType::BF16 && a.layout.numel() > 0 && in_place(&a) && in_place(&b);
-    if paired && pairs::is_worth(sizes(&a, &b), matrix(&a), matrix(&b)) {
-        return DType::BF16;
-    }
-    compute_type(a.dtype)
+    let as_they_are = a.dtype.is_half() && a.layout.numel() > 0 && in_place(&a) && in_place(&b);
+    if as_they_are { a.dtype } else { compute_type(a.dtype) }
 }
 
 pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
@@ -44,12 +39,12 @@ pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) -> Result<
     let pairs::Sizes { m, k, n } = sizes(&a, &b);
     let batch = if r == 3 { a.layout.shape[0] } else { 1 };
     let steps = if r == 3 { (a.layout.strides[0] as usize, b.layout.strides[0] as usize) } else { (0, 0) };
-    if out.dtype == DType::BF16 {
-        let Some(kernels) = pairs::bf16_pairs(isa()) else {
-            return Err(Error::DtypeNotImplemented { op: "matmul", dtype: out.dtype });
-        };
-        let (a, b, bias) = ((matrix(&a), steps.0), (matrix(&b), steps.1), bias.map(elements::<bf16>));
-        pairs::batched_gemm(kernels, batch, pairs::Sizes { m, n, k }, a, b, bias, &mut results::<bf16>(out)?);
+    if out.dtype.is_half() {
+        let sizes = pairs::Sizes { m, n, k };
+        with_dtype!(half out.dtype, T => {
+            let (a, b, bias) = ((matrix::<T>(&a), steps.0), (matrix(&b), steps.1), bias.map(elements));
+            pairs::batched_gemm(isa(), batch, sizes, a, b, bias, &mut results::<T>(out)?);
+        });
         return Ok(());
     }
     with_dtype!(float out.dtype, T => {

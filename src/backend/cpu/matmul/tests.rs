@@ -1,6 +1,7 @@
 //! Compares products with a naive product in float64 and with the `gemm` crate, on each instruction set.
 
 use super::*;
+use crate::backend::cpu::microkernel::Half;
 use crate::backend::cpu::parallel::with_threads;
 use crate::backend::cpu::simd::{Isa, best_isa};
 
@@ -32,6 +33,13 @@ enum Strides {
 
 use Strides::*;
 const STRIDES: [Strides; 7] = [Rows, Columns, PaddedRows, PaddedColumns, Neither, SameRow, SameColumn];
+
+impl Strides {
+    /// Whether it is that of a dense matrix or its transpose.
+    fn is_common(self) -> bool {
+        matches!(self, Rows | Columns)
+    }
+}
 
 struct Matrix<T> {
     data: Vec<T>,
@@ -415,13 +423,12 @@ fn products_of_a_shared_left_operand_agree_with_single_products() {
     }
 }
 
-#[test]
-fn products_of_bfloat16_are_rounded_once() {
-    use half::bf16;
-    let bits = |x: &[f32]| x.iter().map(|&v| bf16::from_f32(v)).collect::<Vec<_>>();
+/// Compares products of a half type with the naive product of its elements.
+fn check_halves<H: Half>(round: fn(f32) -> H, widen: fn(H) -> f32, digits: f64) {
+    let bits = |x: &[f32]| x.iter().map(|&v| round(v)).collect::<Vec<H>>();
     let rounded = |rows, cols, strides, seed| {
         let mut x = Matrix::<f32>::new(rows, cols, strides, seed);
-        x.data.iter_mut().for_each(|v| *v = bf16::from_f32(*v).to_f32());
+        x.data.iter_mut().for_each(|v| *v = widen(round(*v)));
         x
     };
     let sizes = [
@@ -431,32 +438,35 @@ fn products_of_bfloat16_are_rounded_once() {
         (28, 64, 33),
         (2, 70, 300),
         (40, 5, 258),
-        (70, 90, 129),
-        (1100, 4, 5),
+        (300, 4, 5),
+        (1, 50, 9),
     ];
-    for (m, n, k) in sizes.into_iter().chain([(30, 2100, 2), (20, 40, 2 * K_BLOCK + 3)]) {
-        for (sa, sb) in STRIDES.into_iter().flat_map(|sa| STRIDES.map(|sb| (sa, sb))) {
+    let large = [(30, N_BLOCK + 50, 2), (20, 40, 2 * K_BLOCK + 3), (1100, 3, 6)];
+    for (m, n, k) in sizes.into_iter().chain(large) {
+        let all = STRIDES.into_iter().flat_map(|sa| STRIDES.map(|sb| (sa, sb)));
+        for (sa, sb) in all.filter(|(sa, sb)| m * n * k < 20_000 || sa.is_common() && sb.is_common()) {
             let (a, b) = (rounded(m, k, sa, 1), rounded(k, n, sb, 2));
             let bias = bits(&random::<f32>(n, 3));
-            let row: Vec<f32> = bias.iter().map(|v| v.to_f32()).collect();
-            for isa in ISAS {
-                let Some(kernels) = pairs::bf16_pairs(isa) else { continue };
-                for with_bias in [false, true] {
-                    let ep = Epilogue {
-                        bias: if with_bias { Bias::Row(&row) } else { Bias::None },
-                        ..Default::default()
-                    };
-                    let expected = naive((m, n, k), &a, &b, &[], &ep);
-                    let (x, y) = (bits(&a.data), bits(&b.data));
-                    let x = MatRef { data: &x, rs: a.rs as isize, cs: a.cs as isize };
-                    let y = MatRef { data: &y, rs: b.rs as isize, cs: b.cs as isize };
-                    let mut c = vec![bf16::NAN; m * n];
-                    let bias = with_bias.then_some(&bias[..]);
-                    pairs::batched_gemm(kernels, 1, pairs::Sizes { m, n, k }, (x, 0), (y, 0), bias, &mut c);
-                    for (i, (c, v)) in c.iter().zip(&expected).enumerate() {
-                        let tolerance = v.abs() / 256.0 + 1e-6 * k as f64;
-                        let error = (c.to_f64() - v).abs();
-                        assert!(error <= tolerance, "{m}x{n}x{k} {sa:?} {sb:?} {isa:?} at {i}: {c}, not {v}");
+            let row: Vec<f32> = bias.iter().map(|&v| widen(v)).collect();
+            for with_bias in [false, true] {
+                let bias_row = if with_bias { Bias::Row(&row[..]) } else { Bias::None };
+                let expected =
+                    naive((m, n, k), &a, &b, &[], &Epilogue { bias: bias_row, ..Default::default() });
+                let (x, y) = (bits(&a.data), bits(&b.data));
+                let x = MatRef { data: &x, rs: a.rs as isize, cs: a.cs as isize };
+                let y = MatRef { data: &y, rs: b.rs as isize, cs: b.cs as isize };
+                for isa in ISAS {
+                    let mut c = vec![round(f32::NAN); m * n];
+                    let (bias, sizes) = (with_bias.then_some(&bias[..]), pairs::Sizes { m, n, k });
+                    pairs::batched_gemm(isa, 1, sizes, (x, 0), (y, 0), bias, &mut c);
+                    for (i, (&c, v)) in c.iter().zip(&expected).enumerate() {
+                        let error = (f64::from(widen(c)) - v).abs();
+                        let most = v.abs() / digits + 1e-6 * k as f64;
+                        assert!(
+                            error <= most,
+                            "{m}x{n}x{k} {sa:?} {sb:?} {isa:?} at {i}: {}, not {v}",
+                            widen(c)
+                        );
                     }
                 }
             }
@@ -465,19 +475,24 @@ fn products_of_bfloat16_are_rounded_once() {
 }
 
 #[test]
-fn batches_of_bfloat16_products_are_those_of_their_parts() {
+fn products_of_half_types_are_rounded_once() {
+    check_halves(half::bf16::from_f32, half::bf16::to_f32, 256.0);
+    check_halves(half::f16::from_f32, half::f16::to_f32, 2048.0);
+}
+
+#[test]
+fn batches_of_products_of_half_types_are_those_of_their_parts() {
     use half::bf16;
     let (batch, m, n, k) = (5, 17, 40, 66);
     let part =
         |len: usize, seed| random::<f32>(len, seed).iter().map(|&v| bf16::from_f32(v)).collect::<Vec<_>>();
     let (a, b) = (part(batch * m * k, 1), part(batch * k * n, 2));
     for isa in ISAS {
-        let Some(kernels) = pairs::bf16_pairs(isa) else { continue };
         for step in [0, k * n] {
             let product = |batch: usize, first: usize, c: &mut [bf16]| {
                 let (a, b) = (&a[first * m * k..], &b[first * step..]);
                 let (a, b) = ((MatRef::row_major(a, k), m * k), (MatRef::row_major(b, n), step));
-                pairs::batched_gemm(kernels, batch, pairs::Sizes { m, n, k }, a, b, None, c);
+                pairs::batched_gemm(isa, batch, pairs::Sizes { m, n, k }, a, b, None, c);
             };
             let mut all = vec![bf16::ZERO; batch * m * n];
             product(batch, 0, &mut all);

@@ -126,7 +126,7 @@ _mm256_loadu_pd load_part_f64x4 _mm256_storeu_pd store_part_f64x4 _mm256_set1_pd
 _mm256_add_pd _mm256_mul_pd _mm256_max_pd _mm256_setzero_pd,
 sum |v| sum_f64x4(v) }
 
-// Pairs of bfloat16; see Note [Pairs of bfloat16]. Only `mul_add` is of pairs: the other functions are of the sums, or move 32 bits.
+// Pairs of bfloat16; see Note [Pairs of halves]. Only `mul_add` is of pairs: the other functions are of the sums, or move 32 bits.
 x86_vector! { Bf16Pairs16, f32, __m512, 16, 8, transpose_8x8,
 mask __mmask16 = |n: usize| ((1u32 << n) - 1) as u16,
 _mm512_loadu_ps load_part_f32x16 _mm512_storeu_ps _mm512_mask_storeu_ps _mm512_set1_ps add_pairs_f32x16
@@ -136,6 +136,29 @@ mask Lanes = |n: usize| Lanes { mask: _mm256_loadu_si256(LANES_32[8 - n..].as_pt
 _mm256_loadu_ps load_part_f32x8 _mm256_storeu_ps store_part_f32x8 _mm256_set1_ps add_pairs_f32x8
 _mm256_add_ps _mm256_mul_ps _mm256_max_ps _mm256_setzero_ps,
 sum |v| sum_f32x8(v) }
+
+// As those of bfloat16, of float16; for dot products alone, as products leave their lanes.
+x86_vector! { F16Pairs8, f32, __m256, 8, 8, transpose_8x8,
+mask Lanes = |n: usize| Lanes { mask: _mm256_loadu_si256(LANES_32[8 - n..].as_ptr().cast()), all: n == 8 },
+_mm256_loadu_ps load_part_f32x8 _mm256_storeu_ps store_part_f32x8 _mm256_set1_ps add_f16_pairs_f32x8
+_mm256_add_ps _mm256_mul_ps _mm256_max_ps _mm256_setzero_ps,
+sum |v| sum_f32x8(v) }
+
+/// The sums plus the products of sixteen elements of float16, two to each sum.
+///
+/// # Safety
+/// The machine has AVX2 with fused products and conversions of float16.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn add_f16_pairs_f32x8(a: __m256, b: __m256, sums: __m256) -> __m256 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let low = |v: __m256| _mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_castps_si256(v)));
+        let high = |v: __m256| _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(_mm256_castps_si256(v)));
+        let sums = _mm256_fmadd_ps(low(a), low(b), sums);
+        _mm256_fmadd_ps(high(a), high(b), sums)
+    }
+}
 
 /// The sums plus both products of each lane's pairs.
 ///

@@ -1,11 +1,12 @@
 """Times layers and networks beside PyTorch and keeps the ratios in benches/record/limits.json.
 
-    PEER_PYTHON=... python benches/limits.py [--avx2] [rows]    # all rows, or those whose names contain one of the words
+    PEER_PYTHON=... python benches/limits.py [--avx2] [words]   # all rows, or those whose names contain a word
     python benches/limits.py --one torch ROW SECONDS            # one side of one row, seconds as JSON
 
-PEER_PYTHON names an interpreter that has PyTorch, torchvision and onnxruntime. The record has rows for each instruction set;
---avx2 forces that one on a processor that has more, in both packages (onnxruntime has no such switch). A time is the median of the calls of a
-process, with two threads. Processes of each side alternate, and a ratio is the mean of those of two rounds.
+PEER_PYTHON names an interpreter that has PyTorch, torchvision and onnxruntime. The record has rows for each
+instruction set; --avx2 forces that one on a processor that has more, in both packages (onnxruntime has no such
+switch). A time is the median of the calls of a process, with two threads. Processes of each side alternate, and a
+ratio is the mean of those of two rounds.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ BOUNDS: dict[str, tuple[float | None, float | None]] = {
 
 # What limits each package to AVX2.
 AVX2 = {
-    "RGRAD_CPU_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "RGRAD_CPU_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
 }  # fmt: skip
 
 

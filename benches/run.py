@@ -3,8 +3,8 @@
     python benches/run.py [--avx2] [arguments of the driver]
 
 The driver (`peers.py`) and its workloads lie beside the project or where WORKLOADS says; PEER_PYTHON names an
-interpreter that has PyTorch. --avx2 limits both packages to that instruction set, for a record of its own. Also measures what the driver does not: import, a long chain, memory over many training
-steps.
+interpreter that has PyTorch. --avx2 limits both packages to that instruction set, for a record of its own. Also
+measures what the driver does not: import, a long chain, memory over many training steps.
 """
 
 from __future__ import annotations

@@ -147,7 +147,10 @@ def test_gradients_of_bfloat16_products_are_products():
     bias = torch.randn(50).bfloat16().requires_grad_()
     g = torch.randn(24, 50).bfloat16()
     F.linear(x, w, bias).backward(g)
-    for found, wanted in [(x.grad, g.double() @ w.double()), (w.grad, g.double().t() @ x.double()), (bias.grad, g.double().sum(0))]:
+    exact = g.double()
+    for found, wanted in [
+        (x.grad, exact @ w.double()), (w.grad, exact.t() @ x.double()), (bias.grad, exact.sum(0)),
+    ]:  # fmt: skip
         assert ((found.double() - wanted).abs() <= wanted.abs() / 250 + 1e-4).all()
 
 

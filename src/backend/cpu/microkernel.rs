@@ -684,10 +684,12 @@ impl Half for bf16 {
         #[cfg(target_arch = "x86_64")]
         {
             static DOTS: Kernels<f32> = kernels!(avx2, Bf16Pairs8, dot_cols 2, rows);
-            return Self::tile_kernels(isa).or((isa.min(best_isa()) >= Isa::Avx2).then_some(&DOTS));
+            Self::tile_kernels(isa).or((isa.min(best_isa()) >= Isa::Avx2).then_some(&DOTS))
         }
         #[cfg(not(target_arch = "x86_64"))]
-        None
+        {
+            None
+        }
     }
 
     fn tile_kernels(isa: Isa) -> Option<&'static Kernels<f32>> {
@@ -695,10 +697,12 @@ impl Half for bf16 {
         {
             static TILES: Kernels<f32> =
                 kernels!(avx512_bf16, Bf16Pairs16, dot_cols 4, rows 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-            return multiplies_bf16_pairs(isa).then_some(&TILES);
+            multiplies_bf16_pairs(isa).then_some(&TILES)
         }
         #[cfg(not(target_arch = "x86_64"))]
-        None
+        {
+            None
+        }
     }
 }
 
@@ -708,10 +712,12 @@ impl Half for f16 {
         #[cfg(target_arch = "x86_64")]
         {
             static DOTS: Kernels<f32> = kernels!(avx2, F16Pairs8, dot_cols 2, rows);
-            return (isa.min(best_isa()) >= Isa::Avx2).then_some(&DOTS);
+            (isa.min(best_isa()) >= Isa::Avx2).then_some(&DOTS)
         }
         #[cfg(not(target_arch = "x86_64"))]
-        None
+        {
+            None
+        }
     }
 
     fn tile_kernels(_: Isa) -> Option<&'static Kernels<f32>> {

@@ -306,7 +306,7 @@ impl Backend for Deferred {
         }
         if let ReduceOp::Norm(p) = op {
             let pushed = self.norm(p, x, d, out);
-            return pushed.map_or_else(|| self.free(&[x], out)?.reduce(op, x, d, out), |done| done);
+            return pushed.unwrap_or_else(|| self.free(&[x], out)?.reduce(op, x, d, out));
         }
         self.push("reduction", Work::Reduce(op, d), x.dtype, smallvec![held(x)], out)
     }

@@ -288,25 +288,24 @@ trait Monoid: Copy + Sync {
     }
 }
 
-/// Reduces a run with `LANES` independent accumulators, which the compiler keeps in vector registers.
+/// Accumulators of the elements that fill no vector of all of them.
+const REST: usize = 8;
+
+/// Reduces a run of at least [`REST`] elements with `LANES` independent accumulators, which the compiler keeps in vector registers.
 #[inline(always)]
 fn fold_lanes<M: Monoid, const LANES: usize>(m: M, x: &[M::In]) -> M::Acc {
     let mut acc = [m.identity(); LANES];
-    let mut at = 0;
-    while at + LANES <= x.len() {
-        let chunk = &x[at..at + LANES];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for chunk in chunks {
         for l in 0..LANES {
             acc[l] = m.combine(acc[l], m.lift(chunk[l]));
         }
-        at += LANES;
     }
-    // The remainder uses whole vectors as far as possible.
-    while at < x.len() {
-        let chunk = &x[at..x.len().min(at + VECTOR.min(LANES))];
-        for (a, &v) in acc.iter_mut().zip(chunk) {
-            *a = m.combine(*a, m.lift(v));
+    if !rest.is_empty() {
+        let rest = fold_rest(m, x, rest);
+        for l in 0..REST {
+            acc[l] = m.combine(acc[l], rest[l]);
         }
-        at += chunk.len();
     }
     let mut width = LANES / 2;
     while width > 0 {
@@ -318,9 +317,29 @@ fn fold_lanes<M: Monoid, const LANES: usize>(m: M, x: &[M::In]) -> M::Acc {
     acc[0]
 }
 
+/// The accumulators of the elements `rest` at the end of `x`. Those that fill no vector are read with elements before them, which
+/// count as identities: a loop over fewer lanes would have the accumulators in memory.
+#[inline(always)]
+fn fold_rest<M: Monoid>(m: M, x: &[M::In], rest: &[M::In]) -> [M::Acc; REST] {
+    let mut acc = [m.identity(); REST];
+    let (chunks, last) = rest.as_chunks::<REST>();
+    for chunk in chunks {
+        for l in 0..REST {
+            acc[l] = m.combine(acc[l], m.lift(chunk[l]));
+        }
+    }
+    if let (1.., Some(end)) = (last.len(), x.last_chunk::<REST>()) {
+        for l in 0..REST {
+            let value = m.lift(end[l]);
+            acc[l] = m.combine(acc[l], if l + last.len() >= REST { value } else { m.identity() });
+        }
+    }
+    acc
+}
+
 #[inline(always)]
 fn fold<M: Monoid>(m: M, x: &[M::In]) -> M::Acc {
-    if x.len() < 8 {
+    if x.len() < REST {
         return x.iter().fold(m.identity(), |a, &v| m.combine(a, m.lift(v)));
     }
     if M::RARE || x.len() < 64 { fold_lanes::<M, 8>(m, x) } else { fold_lanes::<M, 64>(m, x) }

@@ -2,12 +2,15 @@
 
 use std::marker::PhantomData as P;
 
+use half::bf16;
 use smallvec::SmallVec;
 
 use super::computed::{Compute, Converted, Elements, Reader, Widened};
 use super::extremum::greatest;
 use super::moments::logsumexp_of;
-use super::{All, Any, Finish, Ordered, Product, ProductInt, ReduceOp as Each, Sum, SumInt, norm_of, reduce};
+use super::{
+    All, Any, Finish, Monoid, Ordered, Product, ProductInt, ReduceOp as Each, Sum, SumInt, norm_of, reduce,
+};
 use crate::backend::cpu::copy::View;
 use crate::backend::cpu::interpret::{Interpreted, Interpreter, Plan};
 use crate::backend::cpu::math::Math;
@@ -60,8 +63,36 @@ fn of_floats<T: Interpreted<Stored = T> + Math + Ordered>(fold: &Fold, out: View
     of_elements(fold.op, x, d, finish, out)
 }
 
+/// A sum that widens each element, which for bfloat16 is a shift in the loop.
+#[derive(Clone, Copy)]
+struct SumOfBf16;
+
+impl Monoid for SumOfBf16 {
+    type In = bf16;
+    type Acc = f32;
+    #[inline(always)]
+    fn identity(self) -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    fn lift(self, x: bf16) -> f32 {
+        f32::from_bits(u32::from(x.to_bits()) << 16)
+    }
+    #[inline(always)]
+    fn combine(self, a: f32, b: f32) -> f32 {
+        a + b
+    }
+}
+
 /// Reduces elements of a half type, which are dense, in float32.
 pub fn of_halves<T: Element>(op: ReduceOp, x: &[T], d: ReduceDims, out: View) -> Result<bool> {
+    if op == ReduceOp::Sum
+        && let Ok(x) = bytemuck::try_cast_slice::<T, bf16>(x)
+        && T::DTYPE == DType::BF16
+    {
+        reduce(&Each(SumOfBf16), Elements::Slice(x), d, None, &mut Output::<f32>::of(out)?);
+        return Ok(true);
+    }
     of_elements::<f32>(op, Elements::Computed(&Widened(x)), d, None, out)
 }
 

@@ -62,7 +62,7 @@ impl<T: Ordered> Monoid for Greatest<T> {
     fn fold(self, x: &[T]) -> T {
         let (chunks, rest) = x.as_chunks::<{ 2 * LANES }>();
         if chunks.is_empty() {
-            return self.of_few(x);
+            return fold(self, x);
         }
         let (mut best, mut odd) = ([T::LEAST; LANES], [0u32; LANES]);
         for chunk in chunks {
@@ -83,40 +83,7 @@ impl<T: Ordered> Monoid for Greatest<T> {
             }
             width /= 2;
         }
-        max_nan(self.of_few(rest), best[0])
-    }
-}
-
-impl<T: Ordered> Greatest<T> {
-    /// The extremum of a row of fewer elements than a loop of [`LANES`] takes.
-    #[inline(always)]
-    #[allow(clippy::eq_op)] // only NaN differs from itself
-    fn of_few(self, x: &[T]) -> T {
-        const FEW: usize = 8;
-        let (chunks, _) = x.as_chunks::<FEW>();
-        let Some(last) = x.last_chunk::<FEW>() else { return fold(self, x) };
-        let (mut best, mut odd) = ([T::LEAST; FEW], [0u32; FEW]);
-        let mut take = |chunk: &[T; FEW]| {
-            for l in 0..FEW {
-                let v = self.lift(chunk[l]);
-                best[l] = if v > best[l] { v } else { best[l] };
-                odd[l] |= (v != v) as u32;
-            }
-        };
-        chunks.iter().for_each(&mut take);
-        // Elements that were taken already change nothing.
-        take(last);
-        if odd.iter().fold(0, |any, &o| any | o) != 0 {
-            return x.iter().fold(T::LEAST, |a, &v| max_nan(a, self.lift(v)));
-        }
-        let mut width = FEW / 2;
-        while width > 0 {
-            for l in 0..width {
-                best[l] = if best[l + width] > best[l] { best[l + width] } else { best[l] };
-            }
-            width /= 2;
-        }
-        best[0]
+        max_nan(fold(self, rest), best[0])
     }
 }
 

@@ -15,15 +15,13 @@
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::marker::PhantomData;
 
-use half::{bf16, f16};
-
-use crate::backend::cpu::simd::{Isa, best_isa, multiplies_bf16_pairs};
-use crate::dtype::{Element, Real};
+use crate::backend::cpu::simd::{Isa, best_isa};
+use crate::dtype::Real;
 
 mod vector;
 
 #[cfg(target_arch = "x86_64")]
-use vector::{Bf16Pairs8, Bf16Pairs16, F16Pairs8, F32x8, F32x16, F64x4, F64x8};
+use vector::{F32x8, F32x16, F64x4, F64x8};
 use vector::{Plain, Vector};
 
 /// An element type with kernels.
@@ -669,58 +667,5 @@ gemm_elem!(f32, F32x16 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], F32x8, Plain<f32, 4>)
 // Sixteen accumulators keep the units busy; larger tiles would only save loads.
 gemm_elem!(f64, F64x8 [1 2 3 4 5 6 7 8], F64x4, Plain<f64, 2>);
 
-/// A half type. Its kernels multiply elements of 32 bits, each a pair; see Note [Pairs of halves]. Their results are float32, and their
-/// epilogue may only store or add.
-pub trait Half: Element {
-    /// Those for `isa`, or for the best instruction set of this machine if that is lower, of which the dot products may be used.
-    fn dot_kernels(isa: Isa) -> Option<&'static Kernels<f32>>;
-    /// As `dot_kernels`, with tiles.
-    fn tile_kernels(isa: Isa) -> Option<&'static Kernels<f32>>;
-}
-
-#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-impl Half for bf16 {
-    fn dot_kernels(isa: Isa) -> Option<&'static Kernels<f32>> {
-        #[cfg(target_arch = "x86_64")]
-        {
-            static DOTS: Kernels<f32> = kernels!(avx2, Bf16Pairs8, dot_cols 2, rows);
-            Self::tile_kernels(isa).or((isa.min(best_isa()) >= Isa::Avx2).then_some(&DOTS))
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            None
-        }
-    }
-
-    fn tile_kernels(isa: Isa) -> Option<&'static Kernels<f32>> {
-        #[cfg(target_arch = "x86_64")]
-        {
-            static TILES: Kernels<f32> =
-                kernels!(avx512_bf16, Bf16Pairs16, dot_cols 4, rows 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-            multiplies_bf16_pairs(isa).then_some(&TILES)
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            None
-        }
-    }
-}
-
-#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-impl Half for f16 {
-    fn dot_kernels(isa: Isa) -> Option<&'static Kernels<f32>> {
-        #[cfg(target_arch = "x86_64")]
-        {
-            static DOTS: Kernels<f32> = kernels!(avx2, F16Pairs8, dot_cols 2, rows);
-            (isa.min(best_isa()) >= Isa::Avx2).then_some(&DOTS)
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            None
-        }
-    }
-
-    fn tile_kernels(_: Isa) -> Option<&'static Kernels<f32>> {
-        None
-    }
-}
+mod halves;
+pub use halves::Half;

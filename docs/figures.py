@@ -52,7 +52,8 @@ def summary(record: dict[str, Any], size: dict[str, Any], limits: dict[str, Any]
     for title, rows in groups.items():
         slower = [pair for pair in reversed(rows) if pair[1]["ratio"] > 1]
         lines.append(f"| {title} | {len(rows)} | {mean(rows):.2f} | {named(rows[:2])} | {named(slower)} |")
-    lines += ["", f"Measured on {record['date']}, the networks on {limits['AVX2']['networks']['date']}."]
+    lines += ["", f"Measured on {record['date']} on {record['machine']}; the networks on "]
+    lines[-1] += f"{limits['AVX2']['networks']['date']} on {limits['AVX2']['networks']['machine']}."
     numpy = "and" if record["imports_numpy"] else "without"
     lines += [
         "",

@@ -128,6 +128,8 @@ impl Backend for Checked {
         fn truth_dtype(dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
         fn product_dtype(a: View, b: View) -> DType;
+        fn reduces_halves() -> bool;
+        fn takes_halves() -> bool;
         fn attends(dtype: DType) -> bool;
         fn recurs(dtype: DType) -> bool;
     }
@@ -242,14 +244,14 @@ impl Backend for Checked {
         fn softmax_backward(kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> =
             [[g, y].map(|v| dense(v).of(out.dtype).count(d.len())), result(out).count(d.len())];
         fn nll(logp: View, d: ReduceDims, targets: Targets, losses: View) -> Result<TotalWeight> = [
-            dense(logp).count(d.len()), selected(&targets, d, logp.dtype),
-            result(losses).of(logp.dtype).count(d.lanes()),
+            dense(logp).count(d.len()), selected(&targets, d, beside(logp.dtype)),
+            result(losses).of(beside(logp.dtype)).count(d.lanes()),
         ];
         fn nll_backward(
             g: View, logp: View, d: ReduceDims, targets: Targets, logits: bool, out: View,
         ) -> Result<()> = [
-            dense(g).of(out.dtype).count(if g.layout.numel() == 1 { 1 } else { d.lanes() }),
-            logits.then(|| dense(logp).of(out.dtype).count(d.len())), selected(&targets, d, out.dtype),
+            dense(g).of(beside(out.dtype)).count(if g.layout.numel() == 1 { 1 } else { d.lanes() }),
+            logits.then(|| dense(logp).of(out.dtype).count(d.len())), selected(&targets, d, beside(out.dtype)),
             result(out).count(d.len()),
         ];
 
@@ -398,23 +400,23 @@ impl Backend for Checked {
             kind: Norm, x: View, affine: [Option<View>; 2], eps: f64, out: View, stats: Stats,
         ) -> Result<bool> = [
             dense(x).of(out.dtype).shaped(out),
-            affine.into_iter().flatten().map(|v| dense(v).of(x.dtype).count(channels(kind, x).1)),
+            affine.into_iter().flatten().map(|v| dense(v).of(beside(x.dtype)).count(channels(kind, x).1)),
             // Statistics of a batch are made in training, else given.
             [Some(stats.mean), stats.var].into_iter().flatten().map(|v| match kind {
                 Norm::Batch { training: false, .. } => dense(v),
                 _ => result(v),
-            }.of(x.dtype).count(channels(kind, x).0)),
-            result(stats.rstd).of(x.dtype).count(channels(kind, x).0),
+            }.of(beside(x.dtype)).count(channels(kind, x).0)),
+            result(stats.rstd).of(beside(x.dtype)).count(channels(kind, x).0),
             result(out),
         ];
         fn norm_backward(
             kind: Norm, g: View, x: View, stats: [View; 2], weight: Option<View>, out: [View; 3],
         ) -> Result<Made> = [
             [g, x].map(|v| dense(v).of(x.dtype).count(x.layout.numel())),
-            stats.map(|v| dense(v).of(x.dtype).count(channels(kind, x).0)),
-            weight.map(|v| dense(v).of(x.dtype).count(channels(kind, x).1)),
+            stats.map(|v| dense(v).of(beside(x.dtype)).count(channels(kind, x).0)),
+            weight.map(|v| dense(v).of(beside(x.dtype)).count(channels(kind, x).1)),
             result(out[0]).of(x.dtype).count(x.layout.numel()),
-            [out[1], out[2]].map(|v| result(v).of(x.dtype).count(channels(kind, x).1)),
+            [out[1], out[2]].map(|v| result(v).of(beside(x.dtype)).count(channels(kind, x).1)),
         ];
         fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> =
             [[old, new].map(|v| strided(v).count(out.layout.numel()).or_output()), strided_result(out)];
@@ -445,7 +447,16 @@ fn reduced(op: ReduceOp, x: View<'_>) -> Seen<'_> {
 
 /// The dtype of the result of a reduction, truth aside.
 fn sum_of(op: ReduceOp, x: View) -> DType {
-    if op == ReduceOp::Sum && x.dtype == DType::Bool { DType::I64 } else { x.dtype }
+    match op {
+        ReduceOp::Sum if x.dtype == DType::Bool => DType::I64,
+        ReduceOp::Max | ReduceOp::Min => x.dtype,
+        _ => beside(x.dtype),
+    }
+}
+
+/// The dtype of sums, statistics and parameters beside elements of a floating point dtype.
+fn beside(dtype: DType) -> DType {
+    if dtype.is_half() { DType::F32 } else { dtype }
 }
 
 fn rows(x: View, n: usize) -> usize {

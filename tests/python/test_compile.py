@@ -363,3 +363,51 @@ def test_cheap_values_that_parts_use_are_those_of_whole_rows():
         eager, compiled = program(x), torch.compile(program)(x)
         pairs = zip(eager, compiled, strict=True) if isinstance(eager, tuple) else [(eager, compiled)]
         assert all(same(a, b) for a, b in pairs)
+
+
+REDUCED = {
+    "rows divided by their norms": lambda x: x / x.norm(dim=-1, keepdim=True),
+    "sums of magnitudes": lambda x: x.norm(1, dim=-1) * 2,
+    "logsumexp beside a mean": lambda x: x.logsumexp(-1) - x.mean(-1),
+    "norm of all": lambda x: (x * 2).norm(),
+}
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("program", REDUCED.values(), ids=REDUCED)
+def test_norms_and_logsumexp_are_one_group_and_have_the_eager_bits(program, dtype):
+    wide = data(300, 128).to(dtype)
+    # The second begins within its memory.
+    for x in (wide, wide[7:263], data(20_000, 3).to(dtype), data(8, 8192).to(dtype)):
+        kept = []
+        lines = groups(log_of(lambda x=x, kept=kept: kept.append(program(x))))
+        assert same(kept[0], program(x)), x.shape
+        if x is wide:
+            # The root of a norm of all is computed alone, from one number.
+            large = [line for line in lines if "| 1 float" not in line]
+            assert len(large) == 1 and large[0].startswith("fused: "), lines
+    wide[3] = -torch.inf
+    assert torch.equal(torch.compile(program)(wide).isnan(), program(wide).isnan())
+
+
+@pytest.mark.own_region
+def test_norms_of_columns_and_of_other_degrees_are_the_eager_ones():
+    x = data(300, 200)
+    for program in (lambda x: x.norm(dim=0), lambda x: x.norm(3, dim=-1), lambda x: x.logsumexp(0)):
+        assert same(torch.compile(program)(x), program(x))
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("side", [16, 61, 200])
+def test_slices_with_long_runs_are_read_in_place_with_the_eager_bits(side):
+    pictures = data(5, 3, side, side)
+
+    def weighted(p):
+        return p[:, 0] * 0.3 + p[:, 1] * 0.6 + p[:, 2] * 0.1
+
+    def steps(p):
+        return (p[..., 1:, :] - p[..., :-1, :]).abs().sum() + (p[..., 1:] - p[..., :-1]).abs().sum()
+
+    for program in (weighted, steps):
+        assert same(torch.compile(program)(pictures), program(pictures))

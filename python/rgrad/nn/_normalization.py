@@ -72,7 +72,7 @@ def rms_norm(
     dims = tuple(range(-len(shape), 0))
     # Half types keep too few digits for a mean of squares.
     is_half = input.dtype in (rgrad.float16, rgrad.bfloat16)
-    # Its steps wait for each other's end, so that one loop computes them.
+    # Deferred, so that a large input is read once, by one fused kernel.
     with _C._Region():
         wide = input.float() if is_half else input
         result = wide * ((wide * wide).mean(dims, keepdim=True) + eps).rsqrt()

@@ -1,12 +1,20 @@
 //! The CPU [`Backend`]: turns views into slices and selects the kernel for the dtype.
 
+/// Instantiates a block for the dtype of a view, which is float32 or float64.
+macro_rules! real {
+    ($op:literal, $v:expr, $T:ident => $body:expr) => {
+        with_dtype!(float $v.dtype, $T => $body, else bail!(Error::DtypeNotImplemented { op: $op, dtype: $v.dtype }))
+    };
+}
+
+mod likelihoods;
 mod norms;
 mod products;
 
 use super::parallel::for_chunks_mut;
 use super::{
     Cpu, attention, choice, conv, copy, ctc, fused, index, inspect, interpret, norm, optim, order, pointwise,
-    pool, random, recurrent, reduce, sampling, scan, softmax, sort, svd, triangular,
+    pool, random, recurrent, reduce, sampling, scan, sort, svd, triangular,
 };
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
@@ -25,24 +33,17 @@ use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp, in_turn};
 use crate::backend::sampling::Sampling;
 use crate::backend::scan::Running;
-use crate::backend::softmax::{Kind, Targets, TotalWeight, out_of_bounds};
+use crate::backend::softmax::{Kind, Targets, TotalWeight};
 use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
 use crate::backend::svd::Matrices;
 use crate::backend::{View, elements, results};
 use crate::device::Device;
-use crate::dtype::{Bool8, DType, Element, Real, Scalar};
+use crate::dtype::{Bool8, DType, Real, Scalar};
 use crate::error::{Error, Result};
 use crate::formula::Formula;
 use crate::layout::Layout;
 use crate::storage::Storage;
 use crate::{bail, ensure, with_dtype};
-
-/// Instantiates a block for the dtype of a view, which is float32 or float64.
-macro_rules! real {
-    ($op:literal, $v:expr, $T:ident => $body:expr) => {
-        with_dtype!(float $v.dtype, $T => $body, else bail!(Error::DtypeNotImplemented { op: $op, dtype: $v.dtype }))
-    };
-}
 
 impl Backend for Cpu {
     // ---- memory
@@ -398,50 +399,15 @@ impl Backend for Cpu {
     }
 
     fn softmax(&self, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
-        if x.dtype.is_half() {
-            with_dtype!(half x.dtype, T => {
-                softmax::rows_of_halves::<T>(kind, elements(x), d.n, &mut results(out)?);
-            });
-            return Ok(());
-        }
-        real!("softmax", x, T => match kind {
-            Kind::Softmax => softmax::softmax::<T>(elements(x), d, &mut results(out)?),
-            Kind::LogSoftmax => softmax::log_softmax::<T>(elements(x), d, &mut results(out)?),
-        });
-        Ok(())
+        likelihoods::softmax(kind, x, d, out)
     }
 
     fn softmax_backward(&self, kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
-        if y.dtype.is_half() {
-            with_dtype!(half y.dtype, T => {
-                let operands = [g, y].map(elements::<T>);
-                softmax::rows_of_halves_backward(kind, operands, d.n, &mut results(out)?);
-            });
-            return Ok(());
-        }
-        real!("softmax", y, T => {
-            let (g, y, out) = (elements::<T>(g), elements(y), &mut *results(out)?);
-            match kind {
-                Kind::Softmax => softmax::softmax_backward::<T>(g, y, d, out),
-                Kind::LogSoftmax => softmax::log_softmax_backward::<T>(g, y, d, out),
-            }
-        });
-        Ok(())
+        likelihoods::softmax_backward(kind, g, y, d, out)
     }
 
     fn nll(&self, logp: View, d: ReduceDims, targets: Targets, losses: View) -> Result<TotalWeight> {
-        if logp.dtype.is_half() {
-            return with_dtype!(half logp.dtype, T => {
-                let (x, targets) = (elements::<T>(logp), host_targets(&targets));
-                let total = softmax::nll_forward::<f32>(|i| x[i].to_f32(), d, targets, &mut results(losses)?);
-                Ok(TotalWeight::Known(total.map_err(out_of_bounds)?.to_f64()))
-            });
-        }
-        real!("softmax", logp, T => {
-            let (x, targets) = (elements::<T>(logp), host_targets(&targets));
-            let total = softmax::nll_forward::<T>(|i| x[i], d, targets, &mut results(losses)?);
-            Ok(TotalWeight::Known(total.map_err(out_of_bounds)?.to_f64()))
-        })
+        likelihoods::nll(logp, d, targets, losses)
     }
 
     fn nll_backward(
@@ -453,22 +419,7 @@ impl Backend for Cpu {
         logits: bool,
         out: View,
     ) -> Result<()> {
-        if out.dtype.is_half() {
-            let (g, t) = (elements::<f32>(g), host_targets(&targets));
-            return with_dtype!(half out.dtype, T => {
-                let (x, mut dx) = (elements::<T>(logp), results(out)?);
-                softmax::cross_entropy_backward_of_halves(g, x, d, t, &mut dx).map_err(out_of_bounds)
-            });
-        }
-        real!("softmax", out, T => {
-            let (g, t, dx) = (elements::<T>(g), host_targets(&targets), &mut *results(out)?);
-            if logits {
-                softmax::cross_entropy_backward(g, elements(logp), d, t, dx).map_err(out_of_bounds)?;
-            } else {
-                softmax::nll_backward(g, d, t, dx).map_err(out_of_bounds)?;
-            }
-        });
-        Ok(())
+        likelihoods::nll_backward(g, logp, d, targets, logits, out)
     }
 
     // ---- indexing
@@ -826,13 +777,5 @@ impl Backend for Cpu {
 
     fn scale(&self, tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
         optim::scale(tensors, factor, found)
-    }
-}
-
-fn host_targets<'a, T: Element>(t: &Targets<'a>) -> softmax::Targets<'a, T> {
-    softmax::Targets {
-        class: elements(t.class),
-        weight: t.weight.map(elements),
-        ignore_index: t.ignore_index,
     }
 }

@@ -8,8 +8,8 @@ use crate::dtype::Element;
 /// Elements that are widened at a time, which stay in the L1 cache with those of other operands.
 const WIDENED: usize = 1 << 11;
 
-/// Calls `f` with rows of `n` elements of all operands, widened to float32, and the results that it makes of them, which are rounded
-/// to `out`; first with their numbers.
+/// Widens a few rows of `n` elements of each operand at a time, calls `f(row numbers, rows of the operands, rows of the result)`, and
+/// rounds the result to `out`.
 pub fn in_float32<H: Element, const N: usize>(
     operands: [&[H]; N],
     n: usize,

@@ -427,7 +427,8 @@ impl<T: Real> Targets<'_, T> {
     }
 }
 
-/// The negative log likelihoods `[n, inner]` of `logp`, which returns an element of what is viewed as `[n, classes, inner]`; 0 where ignored.
+/// The negative log likelihoods `[n, inner]` of log-probabilities `[n, classes, inner]`; 0 where ignored. `logp` returns the element at a
+/// row-major position.
 ///
 /// Returns the total weight, by which the caller divides a mean. `Err` contains the first class out of range.
 pub fn nll_forward<T: Real>(

@@ -160,7 +160,7 @@ fn of_block(
     }
 }
 
-/// The sums of the first block of the depth replace what is there.
+/// The epilogue that overwrites C.
 const PLAIN: Store<'static, f32> = Store { alpha: 1.0, beta: 0.0, row: None, col: None, relu: false };
 
 /// Calls `compute` with memory for the sums of all rows of `c` in the columns from `j` on, then rounds them into `c`, whose
@@ -225,7 +225,7 @@ fn in_scratch<H: Half>(
         return f(pairs);
     }
     let depth = form.depth(k);
-    // What lies together in memory stays together.
+    // A copy has the operand's contiguous dimension innermost.
     let inner = if x.rs == 1 { width } else { depth };
     with_scratch(scratch, depth * width, |out: &mut [f32]| {
         let rows = MOVED.div_ceil(inner);

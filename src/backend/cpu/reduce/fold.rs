@@ -86,9 +86,9 @@ impl Monoid for SumOfBf16 {
 
 /// Reduces elements of a half type, which are dense, in float32.
 pub fn of_halves<T: Element>(op: ReduceOp, x: &[T], d: ReduceDims, out: View) -> Result<bool> {
-    if op == ReduceOp::Sum
+    if T::DTYPE == DType::BF16
+        && op == ReduceOp::Sum
         && let Ok(x) = bytemuck::try_cast_slice::<T, bf16>(x)
-        && T::DTYPE == DType::BF16
     {
         reduce(&Each(SumOfBf16), Elements::Slice(x), d, None, &mut Output::<f32>::of(out)?);
         return Ok(true);

@@ -3018,6 +3018,7 @@ _DisableFuncTorch: Any
 _DisablePythonDispatcher: Any
 _DisableTorchDispatch: Any
 _EnablePythonDispatcher: Any
+_ExcludeDispatchKeyGuard: Any
 _InputMetadata: Any
 _LinAlgError: Any
 _Region: Any
@@ -3030,6 +3031,7 @@ _announce_vmap_fallback: Any
 _are_functorch_transforms_active: Any
 _autograd: Any
 _backward: Any
+_batch_entered: Any
 _batch_everywhere: Any
 _batch_value: Any
 _batched: Any

@@ -143,6 +143,34 @@ class _DisablePythonDispatcher:
     """The opposite of `_EnablePythonDispatcher`."""
 
 
+def enable_python_dispatcher() -> Any:
+    """A block in which implementations in Python come before others, in PyTorch; operations have none of these here."""
+    from contextlib import nullcontext
+
+    return nullcontext()
+
+
+def no_python_dispatcher() -> Any:
+    """The opposite of `enable_python_dispatcher`."""
+    return enable_python_dispatcher()
+
+
+def _of_core(name: str) -> Any:
+    """What PyTorch has in `torch._C` and rgrad elsewhere."""
+    if name == "_functorch":
+        from rgrad import _vmap
+
+        return _vmap
+    if name in ("DispatchKey", "DispatchKeySet"):
+        import rgrad
+
+        return getattr(rgrad, name)
+    raise AttributeError(f"module 'rgrad._C' has no attribute '{name}'")
+
+
+ShapeEnv = absent_class("torch.fx.experimental.symbolic_shapes.ShapeEnv", "sizes of tensors are numbers, not symbols")
+
+
 class _KindOfStorage(type):
     """The type of `StorageBase`: every storage of bytes is one."""
 
@@ -233,6 +261,9 @@ def install() -> None:
     _C._nn.__getattr__ = _of_networks  # type: ignore[attr-defined, method-assign]
     _C.Generator.__reduce__ = _reduce_generator  # type: ignore[method-assign, assignment]
     _C.Generator.__setstate__ = _set_generator  # type: ignore[attr-defined]
+    guard = "_ExcludeDispatchKeyGuard"
+    setattr(_C, guard, absent_class(f"torch._C.{guard}", "rgrad has no dispatcher with keys"))
+    _C.__getattr__ = _of_core  # type: ignore[attr-defined, method-assign]
     for made in (_DisableFuncTorch, _DisablePythonDispatcher, _EnablePythonDispatcher, StorageBase):
         setattr(_C, made.__name__, made)
     for function in (

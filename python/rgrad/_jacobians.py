@@ -29,6 +29,11 @@ from rgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 _Function = Callable[..., Any]
 
 
+def _recordable(t: Any) -> Any:
+    """A tensor that takes part in autograd: a copy of one that was made in inference mode; others as they are."""
+    return t.clone() if isinstance(t, Tensor) and t.is_inference() else t
+
+
 def _leaves_of(values: Any) -> tuple[list[Tensor], Any]:
     """Tensors by which derivatives are taken, which keep what history they have, and what a function gets for them.
 
@@ -42,7 +47,7 @@ def _leaves_of(values: Any) -> tuple[list[Tensor], Any]:
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
         # In `vmap`, each slice has a derivative of its own.
         value, levels = everywhere(t) if running else (t, [])
-        value = value.view_as(value) if value.requires_grad else _C._require_grad(value.detach())
+        value = value.view_as(value) if value.requires_grad else _C._require_grad(_recordable(value).detach())
         leaves.append(_C._batched(value, levels) if levels else value)
         given = _C._unsafe_view(value, value.shape)
         return _C._batched(given, levels) if levels else given
@@ -125,8 +130,9 @@ class _Recorded:
     """
 
     def __init__(self, func: _Function, primals: tuple[Any, ...], has_aux: bool, named: str) -> None:
-        _expect_floating_point(tree_flatten(primals)[0])
-        with transforming(hooks=named.startswith("linearize")), rgrad.enable_grad():
+        if named.startswith("linearize"):
+            _expect_floating_point(tree_flatten(primals)[0])
+        with transforming(hooks=named.startswith("linearize")):
             self.inputs, self.arguments = _leaves_of(primals)
             made = func(*self.arguments)
         value, aux = _split(made, has_aux, named)
@@ -227,9 +233,10 @@ def jvp(func: _Function, primals: Any, tangents: Any, *, strict: bool = False, h
         raise RuntimeError(
             f"{named}: Expected primals and tangents to have the same python structure, got {spec} and {other}"
         )
-    for t in (*points, *directions):
-        if not isinstance(t, Tensor):
-            raise RuntimeError(f"{named}: Expected primals and tangents to only contain Tensors, got {type(t)}")
+    for what, leaves in (("primals", points), ("tangents", directions)):
+        for t in leaves:
+            if not isinstance(t, Tensor):
+                raise RuntimeError(f"{named}: Expected {what} to only contain Tensors, got {type(t)}")
     _check_shapes(points, directions)
     value, derivative, aux = _pushed(func, points, directions, spec, has_aux, strict, _C.is_grad_enabled())
     return (value, derivative, aux) if has_aux else (value, derivative)
@@ -259,7 +266,8 @@ def _pushed(
     """
     named = "jvp(f, primals, tangents)"
     _expect_floating_point(points)
-    with transforming(hooks=True), transform_level() as level, rgrad.enable_grad():
+    with transforming(hooks=True), transform_level() as level:
+        points, directions = [*map(_recordable, points)], [*map(_recordable, directions)]
         duals = [_made(level, p, t) if isinstance(p, Tensor) else p for p, t in zip(points, directions, strict=True)]
         value, aux = _split(func(*tree_unflatten(duals, spec)), has_aux, named)
         outputs, of_value = tree_flatten(value)

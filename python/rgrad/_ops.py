@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["OpOverload", "OpOverloadPacket", "OperatorBase"]
+from rgrad._absent import absent_class
+
+__all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "OperatorBase"]
 
 
 class OperatorBase:
@@ -41,3 +43,10 @@ class OpOverload(OperatorBase):
 
 class OpOverloadPacket(OperatorBase):
     """An operation with all its forms: `torch.ops.aten.add`."""
+
+
+HigherOrderOperator = absent_class(
+    "torch._ops.HigherOrderOperator",
+    "functions that call functions are ordinary ones, of which the transforms see the steps",
+    OperatorBase,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rgrad import _C
 
@@ -53,11 +53,22 @@ def refuse_hooks(transforms: int = 0) -> None:
 
 
 @contextmanager
-def transforming(hooks: bool = False) -> Iterator[int]:
+def _recording() -> Iterator[None]:
+    """A block in which operations are recorded, also in inference mode."""
+    from rgrad.autograd.grad_mode import enable_grad, inference_mode
+
+    with inference_mode(False) if _C.is_inference_mode_enabled() else nullcontext(), enable_grad():
+        yield
+
+
+@contextmanager
+def transforming(hooks: bool = False, derivative: bool = True) -> Iterator[int]:
     """A block in which a function is called to transform it; gives how many such blocks there are around it.
 
     Args:
         hooks: whether saved tensor hooks may be used. Those of checkpoints always may.
+        derivative: whether its operations are recorded, also in inference mode, and it may not write to tensors that
+            were made outside of the block.
 
     Raises:
         RuntimeError: if such hooks are used around the block, as they are by `saved_tensors_hooks` in it.
@@ -68,11 +79,12 @@ def transforming(hooks: bool = False) -> Iterator[int]:
         if hooks_of_programs():
             refuse_hooks(1)
     _refusing.count += not hooks
-    _C._enter_transform()
+    _C._enter_transform(derivative)
     try:
-        yield _C._transforms() - 1
+        with _recording() if derivative else nullcontext():
+            yield _C._transforms() - 1
     finally:
-        _C._exit_transform()
+        _C._exit_transform(derivative)
         _refusing.count -= not hooks
 
 

@@ -93,6 +93,18 @@ def whole(t: Any, level: int) -> Any:
     return _C._batched(value, levels[:-1])
 
 
+def as_given(t: Any, level: int) -> tuple[Any, int | None]:
+    """The tensor whose slices at a level `t` stands for, and their dimension; others as they are, with None.
+
+    The dimension of an argument of `vmap` is where the caller had it.
+    """
+    if innermost(t) != level:
+        return t, None
+    dim = _C._batch_entered(t)
+    found = whole(t, level)
+    return (found.movedim(0, dim) if dim else found), dim
+
+
 def by_slices(name: str, func: Callable[..., Tensor], *given: Any) -> Tensor:
     """What a function written in Python makes of batched tensors where its steps depend on their values.
 

@@ -64,7 +64,7 @@ def grad_and_value(func: _Function, argnums: int | tuple[int, ...] = 0, has_aux:
     def derived(*args: Any, **kwargs: Any) -> Any:
         numbers = _argument_numbers(args, argnums)
         recording = rgrad.is_grad_enabled()
-        with transforming() as outer, rgrad.enable_grad():
+        with transforming() as outer:
             inputs, given = _leaves_of([args[n] for n in numbers])
             chosen = dict(zip(numbers, given, strict=True))
             made = func(*(chosen.get(i, a) for i, a in enumerate(args)), **kwargs)
@@ -126,7 +126,7 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
         `autograd.grad` whether the graph is kept and its result recorded; it returns a tuple of what the arguments look
         like.
     """
-    with transforming(), rgrad.enable_grad():
+    with transforming():
         leaves, inputs = _leaves_of(primals)
         made = func(*inputs)
     value, _ = _split(made, has_aux, "vjp(f, *primals)")
@@ -200,7 +200,7 @@ def functionalize(func: _Function, *, remove: str = "mutations") -> _Function:
 
     @functools.wraps(func)
     def called(*args: Any, **kwargs: Any) -> Any:
-        with transforming():
+        with transforming(derivative=False):
             return func(*args, **kwargs)
 
     return called

@@ -30,8 +30,9 @@ pub use held::{GcVisitor, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};
 pub use meta::{AutogradMeta, HostData, LeafHooks};
 pub use mode::{
-    BelowAutograd, INTERPRETERS, ModeGuard, ThreadState, grad_enabled, grad_mode, inference_enabled,
-    is_interpreted, set_grad_enabled, set_inference_enabled, set_interpreted,
+    BelowAutograd, INTERPRETERS, ModeGuard, Origin, ThreadState, enter_derivative, exit_derivative,
+    grad_enabled, grad_mode, inference_enabled, is_captured, is_interpreted, origin, set_grad_enabled,
+    set_inference_enabled, set_interpreted,
 };
 pub use recompute::{Operands, Recipe, keep};
 pub use saved::{

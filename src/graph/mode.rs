@@ -1,4 +1,4 @@
-//! Per-thread modes: grad mode and inference mode.
+//! Per-thread modes: grad mode, inference mode, and the derivatives of functions that are being taken.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,9 +16,20 @@ struct Modes {
     suspended: u8,
     /// Whether the thread has interpreters.
     interpreted: bool,
+    /// The number of functions of which a derivative is being taken, each called in the one before.
+    depth: u32,
 }
 
-const START: Modes = Modes { grad: true, suspended: 0, interpreted: false };
+const START: Modes = Modes { grad: true, suspended: 0, interpreted: false, depth: 0 };
+
+/// What a tensor keeps of the modes in which it was made.
+#[derive(Clone, Copy, Default)]
+pub struct Origin {
+    /// Made in inference mode: excluded from autograd.
+    pub inference: bool,
+    /// In how many functions of which a derivative was being taken: see [`is_captured`].
+    pub depth: u8,
+}
 
 /// Inference mode.
 const INFERENCE: u8 = 1;
@@ -80,19 +91,57 @@ pub fn set_grad_enabled(on: bool) -> bool {
     before
 }
 
-/// The number of threads in inference mode; while it is 0, a new tensor skips the thread-local check.
-static INFERRING: AtomicUsize = AtomicUsize::new(0);
+/// The number of threads in inference mode and of derivatives being taken; while it is 0, a new tensor skips the
+/// thread-local check.
+static MARKING: AtomicUsize = AtomicUsize::new(0);
 
 #[inline(always)]
 pub fn inference_enabled() -> bool {
-    INFERRING.load(Ordering::Relaxed) != 0 && MODES.with(|m| m.get().suspended & INFERENCE != 0)
+    MARKING.load(Ordering::Relaxed) != 0 && MODES.with(|m| m.get().suspended & INFERENCE != 0)
+}
+
+/// What a tensor that is made now keeps of this thread's modes.
+#[inline(always)]
+pub fn origin() -> Origin {
+    if MARKING.load(Ordering::Relaxed) == 0 { Origin::default() } else { marked_origin() }
+}
+
+#[inline(never)]
+fn marked_origin() -> Origin {
+    MODES.with(|m| {
+        let m = m.get();
+        Origin { inference: m.suspended & INFERENCE != 0, depth: depth_mark(m.depth) }
+    })
+}
+
+fn depth_mark(depth: u32) -> u8 {
+    u8::try_from(depth).unwrap_or(u8::MAX)
+}
+
+/// Begins a derivative of a function on this thread.
+pub fn enter_derivative() {
+    MARKING.fetch_add(1, Ordering::Relaxed);
+    change(|m| m.depth += 1);
+}
+
+/// Ends the innermost derivative.
+pub fn exit_derivative() {
+    if MODES.with(|m| m.get().depth) > 0 {
+        MARKING.fetch_sub(1, Ordering::Relaxed);
+        change(|m| m.depth -= 1);
+    }
+}
+
+/// Whether a tensor of this origin was made outside of the function of which the innermost derivative is being taken.
+pub fn is_captured(origin: Origin) -> bool {
+    MARKING.load(Ordering::Relaxed) != 0 && MODES.with(|m| origin.depth < depth_mark(m.get().depth))
 }
 
 pub fn set_inference_enabled(on: bool) -> bool {
     let before = inference_enabled();
     match (before, on) {
-        (false, true) => INFERRING.fetch_add(1, Ordering::Relaxed),
-        (true, false) => INFERRING.fetch_sub(1, Ordering::Relaxed),
+        (false, true) => MARKING.fetch_add(1, Ordering::Relaxed),
+        (true, false) => MARKING.fetch_sub(1, Ordering::Relaxed),
         _ => 0,
     };
     suspend(INFERENCE, on);

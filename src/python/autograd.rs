@@ -18,7 +18,7 @@ use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::DType;
 use crate::engine::{self, Options, Target};
 use crate::error::{WARN_ALWAYS, interruptible};
-use crate::graph::{Edge, keep};
+use crate::graph::{self, Edge, keep};
 use crate::ops::{batching, interpreter};
 use crate::tensor::Tensor;
 
@@ -27,16 +27,22 @@ thread_local! {
     static TRANSFORMS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Begins a derivative or another transform of a function.
+/// Begins a transform of a function, which is a derivative or another.
 #[pyfunction(name = "_enter_transform")]
-pub fn enter_transform() {
+pub fn enter_transform(derivative: bool) {
     TRANSFORMS.set(TRANSFORMS.get() + 1);
+    if derivative {
+        graph::enter_derivative();
+    }
 }
 
 /// Ends the innermost one.
 #[pyfunction(name = "_exit_transform")]
-pub fn exit_transform() {
+pub fn exit_transform(derivative: bool) {
     TRANSFORMS.set(TRANSFORMS.get().saturating_sub(1));
+    if derivative {
+        graph::exit_derivative();
+    }
 }
 
 /// The number of running transforms, `vmap` aside.

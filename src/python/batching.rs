@@ -74,7 +74,7 @@ pub fn add_batch_dim(py: Python<'_>, t: &Bound<'_, PyTensor>, dim: i64, level: u
     let n = levels.len();
     let value = if dim == 0 { Ok(value) } else { view::movedim(&value, &[(n + dim) as i64], &[n as i64]) };
     levels.push(level);
-    wrap(py, Tensor::batched_over(value.py()?, levels).py()?)
+    wrap(py, Tensor::batched_at(value.py()?, levels, dim).py()?)
 }
 
 /// The tensor whose slices at a level `t` stands for, in dimension `dim`; `t` in each of `size` slices if it stands for none.
@@ -113,6 +113,12 @@ pub fn remove_batch_dim(
 pub fn value_of(py: Python<'_>, t: &Bound<'_, PyTensor>) -> PyResult<(Py<PyAny>, Vec<u32>)> {
     let (value, levels) = batching::parts_of(&t.tensor());
     Ok((wrap(py, value)?, levels.to_vec()))
+}
+
+/// Where the innermost mapped dimension of a tensor was in the one that was given to `vmap`; 0 for results of operations.
+#[pyfunction(name = "_batch_entered")]
+pub fn entered(t: &Bound<'_, PyTensor>) -> usize {
+    t.tensor().batch().map_or(0, |batch| batch.entered())
 }
 
 /// The value of a tensor with the dimensions of all running levels, and these.

@@ -7,7 +7,7 @@ use super::convert::scalar;
 use super::error::IntoPy;
 use super::object::{PyTensor, TensorObject, is_exact};
 use crate::device::Device;
-use crate::ops;
+use crate::ops::{self, view};
 use crate::tensor::Tensor;
 use crate::tensor::display::{self, PrintOptions};
 
@@ -65,9 +65,15 @@ pub fn get_printoptions() -> (usize, f64, usize, usize, Option<bool>) {
 /// The text of a tensor; of one that stands for the slices of another, that of the other by levels, the innermost first.
 fn repr_of(t: &Tensor, class: &str) -> String {
     let Some(batch) = t.batch() else { return display::repr(t, class, ops::default_dtype()) };
-    let mut text = repr_of(batch.value(), class);
-    for level in batch.levels() {
-        text = format!("BatchedTensor(lvl={level}, bdim=0, value=\n    {}\n)", text.replace('\n', "\n    "));
+    let (levels, innermost) = (batch.levels(), batch.levels().len() - 1);
+    // As `vmap` was given it. A tensor that was moved has a history of its own, which is not shown.
+    let moved = |to: usize| view::movedim(&batch.value().detach(), &[innermost as i64], &[to as i64]);
+    let given = (batch.entered() != 0).then(|| moved(innermost + batch.entered())).transpose();
+    let mut text = repr_of(given.ok().flatten().as_ref().unwrap_or(batch.value()), class);
+    for (i, level) in levels.iter().enumerate() {
+        let dim = if i == innermost { batch.entered() } else { 0 };
+        text =
+            format!("BatchedTensor(lvl={level}, bdim={dim}, value=\n    {}\n)", text.replace('\n', "\n    "));
     }
     text
 }

@@ -8,6 +8,7 @@ use pyo3::types::{PyInt, PyList, PyString, PyTuple};
 
 use super::arrays::{has, is_array, is_ndarray, share_array, share_writable_array};
 use super::convert::{dtype_argument, integer, number, numpy_bool, scalar};
+use super::dispatch::shown_device;
 use super::dtype::type_name;
 use super::error::{IntoPy, warn};
 use super::storage::PyStorage;
@@ -15,7 +16,7 @@ use super::subclass::made_by_mode;
 use super::tensor::{PyTensor, TensorObject, detach_for, wrap};
 use crate::dtype::{DType, Element, Scalar, promote};
 use crate::layout::{Dims, Layout, checked_numel};
-use crate::ops;
+use crate::ops::{self, arith};
 use crate::storage::{Storage, empty_vec, expect_room};
 use crate::tensor::Tensor;
 
@@ -23,6 +24,10 @@ use crate::tensor::Tensor;
 pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if let Ok(t) = data.cast::<PyTensor>() {
         let t = t.tensor();
+        if let Some(batch) = t.batch() {
+            let value = batch.value().copied(dtype.unwrap_or(t.dtype())).py()?;
+            return Tensor::batched_over(value, batch.levels().into()).py();
+        }
         return detach_for(data.py(), &t, t.device(), || t.copied(dtype.unwrap_or(t.dtype()))).py();
     }
     if !is_array(data)
@@ -293,6 +298,7 @@ pub fn tensor(
     }
     let device = match (device, data.cast::<PyTensor>()) {
         (Some(d), _) => super::dtype::device_of(d)?,
+        (None, Ok(t)) if t.tensor().is_batched() => shown_device(&t.tensor()),
         (None, Ok(t)) => t.tensor().device(),
         (None, Err(_)) => ops::default_device(),
     };
@@ -309,7 +315,11 @@ pub fn tensor(
             "Only Tensors of floating point and complex dtype can require gradients",
         ));
     }
-    let t = detach_for(py, &t, device, || t.on_device(device)).py()?;
+    let t = match t.is_batched() {
+        true => arith::to(&t, device, t.dtype()),
+        false => detach_for(py, &t, device, || t.on_device(device)),
+    }
+    .py()?;
     t.set_requires_grad(requires_grad).py()?;
     wrap(py, t)
 }
@@ -336,7 +346,7 @@ pub fn as_tensor<'py>(
             if device == t.device() && dtype == t.dtype() {
                 return Ok(data.clone().unbind());
             }
-            let moved = detach_for(data.py(), &t, device, || ops::arith::to(&t, device, dtype));
+            let moved = detach_for(data.py(), &t, device, || arith::to(&t, device, dtype));
             return wrap(data.py(), moved.py()?);
         }
         Err(_) if is_ndarray(data) => {

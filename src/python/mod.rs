@@ -52,9 +52,9 @@ mod _C {
     };
     #[pymodule_export]
     use super::batching::{
-        add_batch_dim, announce_fallback, batched, enter_vmap, everywhere, exit_vmap, fallback_enabled,
-        fallback_warning, is_batched, outside_vmap, randomness, refusing_random, remove_batch_dim,
-        running_levels, set_fallback_enabled, set_fallback_warning, value_of,
+        add_batch_dim, announce_fallback, batched, enter_vmap, entered, everywhere, exit_vmap,
+        fallback_enabled, fallback_warning, is_batched, outside_vmap, randomness, refusing_random,
+        remove_batch_dim, running_levels, set_fallback_enabled, set_fallback_warning, value_of,
     };
     #[pymodule_export]
     use super::dispatch::{

@@ -347,6 +347,11 @@ impl PyTensor {
     /// The storage of this tensor, shared with its views.
     fn untyped_storage(&self, py: Python<'_>) -> PyResult<Py<PyStorage>> {
         let t = self.inner(py);
+        if t.is_batched() {
+            return Err(PyNotImplementedError::new_err(
+                "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap stands for slices and has no memory",
+            ));
+        }
         let object = object_of(py, t.storage())?;
         if is_wrapper(&t) {
             object.get().of_wrapper.store(true, Ordering::Relaxed);

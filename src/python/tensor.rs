@@ -19,9 +19,10 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::interruptible;
 use crate::graph::grad_enabled;
+use crate::layout::MemoryFormat;
 use crate::ops::arith::refuse_bools;
 use crate::ops::pointwise::{Arg, PointwiseOp};
-use crate::ops::{self, interpreter, rows};
+use crate::ops::{self, batching, interpreter, rows};
 use crate::tensor::Tensor;
 
 /// A tensor, or a number used as an operand.
@@ -285,7 +286,11 @@ impl PyTensor {
                 type_name(format)
             )));
         };
-        Ok(self.inner(py).layout().is_in(format.get().0))
+        let (t, format) = (self.inner(py), format.get().0);
+        if t.is_batched() && !matches!(format, MemoryFormat::Contiguous | MemoryFormat::Preserve) {
+            return Err(PyRuntimeError::new_err(batching::NO_FORMAT));
+        }
+        Ok(t.layout().is_in(format))
     }
 
     fn is_floating_point(&self, py: Python<'_>) -> bool {

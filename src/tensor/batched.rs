@@ -29,6 +29,8 @@ pub type Levels = SmallVec<[u32; 2]>;
 pub struct Batched {
     value: Tensor,
     levels: Levels,
+    /// Where the innermost mapped dimension was in the tensor that was given to `vmap`; 0 for results of operations.
+    entered: usize,
 }
 
 /// The number of batched tensors.
@@ -54,11 +56,20 @@ impl Batched {
     pub fn levels(&self) -> &[u32] {
         &self.levels
     }
+
+    pub fn entered(&self) -> usize {
+        self.entered
+    }
 }
 
 impl Tensor {
     /// The tensor that stands for the slices of `value`, whose first dimensions are mapped; `value` itself if none is.
     pub fn batched_over(value: Tensor, levels: Levels) -> Result<Tensor> {
+        Tensor::batched_at(value, levels, 0)
+    }
+
+    /// As [`Tensor::batched_over`], for a tensor whose innermost mapped dimension was moved from `entered` to the front.
+    pub fn batched_at(value: Tensor, levels: Levels, entered: usize) -> Result<Tensor> {
         if levels.is_empty() {
             return Ok(value);
         }
@@ -78,7 +89,7 @@ impl Tensor {
         let t = Tensor::from_parts(storage, layout, value.dtype());
         ALIVE.fetch_add(1, Ordering::Relaxed);
         INTERPRETERS.fetch_add(1, Ordering::Relaxed);
-        t.become_hosted(Arc::new(Batched { value, levels }));
+        t.become_hosted(Arc::new(Batched { value, levels, entered }));
         Ok(t)
     }
 

@@ -6,7 +6,7 @@ use super::view::{clear_view, gather_view, regenerate_grad_fn};
 use super::{Tensor, ViewKind};
 use crate::backend::copy;
 use crate::error::{Error, Result};
-use crate::graph::{self, Cx, Edge, Edges, Function, Grads, grad_enabled, inference_enabled};
+use crate::graph::{self, Cx, Edge, Edges, Function, Grads, grad_enabled, inference_enabled, is_captured};
 use crate::layout::Layout;
 use crate::{bail, ensure};
 
@@ -37,6 +37,12 @@ fn regenerate_if(t: &Tensor, through_base: bool) -> Result<()> {
 }
 
 fn check_writable(t: &Tensor, others: bool) -> Result<bool> {
+    ensure!(
+        !is_captured(t.origin()),
+        Runtime,
+        "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation that would \
+         mutate a captured Tensor: write to a clone of it, or pass it as an argument and return it"
+    );
     check_memory(t)?;
     check_history(t, others)
 }

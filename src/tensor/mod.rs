@@ -27,7 +27,7 @@ use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{AutogradMeta, Edge, GradFn, inference_enabled};
+use crate::graph::{AutogradMeta, Edge, GradFn, Origin, inference_enabled, origin};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::shared::{OnceShared, shared, shared_strongly};
 use crate::storage::{Storage, vec_of};
@@ -46,8 +46,7 @@ struct Inner {
     /// Version counter of tensors made by `.data`, of tensors whose storage was replaced, and of views of either;
     /// others use the storage's.
     counter: Option<Arc<AtomicU32>>,
-    /// Made in inference mode: excluded from autograd.
-    inference: bool,
+    origin: Origin,
     /// Whether an operation may write its result over the elements: Note [Targets].
     target: bool,
     view: Option<ViewOf>,
@@ -134,7 +133,7 @@ impl Tensor {
             dtype,
             contiguous,
             counter: None,
-            inference: inference_enabled(),
+            origin: origin(),
             target: false,
             view: None,
             meta: OnceShared::empty(),
@@ -152,7 +151,7 @@ impl Tensor {
             dtype: self.0.dtype,
             contiguous,
             counter: self.0.counter.clone(),
-            inference: self.0.inference,
+            origin: Origin { inference: self.0.origin.inference, ..origin() },
             target: false,
             view: view(),
             meta: OnceShared::empty(),
@@ -167,7 +166,7 @@ impl Tensor {
             dtype: self.0.dtype,
             contiguous: self.0.contiguous,
             counter: self.0.counter.clone(),
-            inference: self.0.inference,
+            origin: self.0.origin,
             target: false,
             view: None,
             meta: OnceShared::empty(),
@@ -358,7 +357,19 @@ impl Tensor {
 
     /// All elements in row-major order as numbers, from any device.
     pub fn scalars(&self) -> Result<Vec<Scalar>> {
+        self.expect_one_value()?;
         memory::scalars(self.raw())
+    }
+
+    /// Errors when the elements differ between the slices of a `vmap`.
+    fn expect_one_value(&self) -> Result<()> {
+        ensure!(
+            !self.is_batched(),
+            Runtime,
+            "vmap: It looks like you're calling .item() on a Tensor, whose value differs between the slices. Use \
+             operations of tensors instead"
+        );
+        Ok(())
     }
 
     /// The value of a tensor of one element.
@@ -369,12 +380,7 @@ impl Tensor {
             "a Tensor with {} elements cannot be converted to Scalar",
             self.numel()
         );
-        ensure!(
-            !self.is_batched(),
-            Runtime,
-            "vmap: It looks like you're calling .item() on a Tensor, whose value differs between the slices. Use \
-             operations of tensors instead"
-        );
+        self.expect_one_value()?;
         ensure!(self.device() != Device::Meta, Runtime, "Tensor.item() cannot be called on meta tensors");
         if !self.device().is_host_readable() {
             let (host, layout) = memory::download(self.raw())?;
@@ -431,7 +437,7 @@ impl Tensor {
         match &self.0.view {
             None => false,
             // Views of tensors of inference mode have no history.
-            Some(v) => !self.0.inference && v.base.meta().is_some_and(|m| m.is_tracked()),
+            Some(v) => !self.0.origin.inference && v.base.meta().is_some_and(|m| m.is_tracked()),
         }
     }
 
@@ -557,7 +563,12 @@ impl Tensor {
     /// Whether the tensor was made in inference mode.
     #[inline(always)]
     pub fn is_inference(&self) -> bool {
-        self.0.inference
+        self.0.origin.inference
+    }
+
+    /// The modes in which the tensor was made.
+    pub fn origin(&self) -> Origin {
+        self.0.origin
     }
 
     pub fn view_kind(&self) -> Option<ViewKind> {

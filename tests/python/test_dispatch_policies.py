@@ -70,7 +70,7 @@ def test_a_class_that_must_answer_and_does_not_is_an_error(made_by):
     with pytest.raises(TypeError, match=failed):
         cls(made_by).is_contiguous()
     assert cls(made_by).shape == (3, 2)
-    with pytest.raises(RuntimeError, match="Unknown dispatch_sizes_strides_policy: all"):
+    with pytest.raises(ValueError, match="Unknown sizes_strides_policy: all"):
         answering({}, dispatch_sizes_strides_policy="all")[0](made_by)
 
 

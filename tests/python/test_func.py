@@ -9,6 +9,7 @@ import pytest
 import rgrad as torch
 from rgrad.func import (
     functional_call,
+    functionalize,
     grad,
     grad_and_value,
     hessian,
@@ -494,3 +495,49 @@ def test_dimensions_merge_and_results_of_slices_keep_theirs():
     assert reshape_dim_outof(0, 0, torch.ones(0, 3)).shape == (0, 0, 3)
     found, dims = restore_vmap(lambda a, b, n: {"a": a + 1, "b": b, "n": n}, (1, None, None), 3, "error")(x, x, 5)
     assert torch.equal(found["a"], x.movedim(1, 0) + 1) and found["b"] is x and dims == {"a": 0, "b": None, "n": None}
+
+
+def test_a_derivative_is_taken_in_inference_mode_too():
+    x = torch.arange(3.0)
+    with torch.inference_mode():
+        made = torch.arange(3.0)
+        for given in (x, made):
+            assert grad(lambda t: (t**2).sum())(given).tolist() == [0, 2, 4]
+            assert jvp(lambda t: t**2, (given,), (torch.ones(3),))[1].tolist() == [0, 2, 4]
+            assert jacrev(lambda t: t**2)(given).diag().tolist() == [0, 2, 4]
+            assert torch.is_inference_mode_enabled()
+        assert (x * 2).is_inference()
+
+
+def test_a_function_writes_in_place_to_what_it_made_and_not_to_what_it_captured():
+    x, captured = torch.arange(3.0), torch.ones(3)
+
+    def of_own(t):
+        made = torch.ones(3)
+        made.copy_(t)
+        return made.mul_(t).sum()
+
+    def of_captured(t):
+        captured.add_(1)
+        return (t * captured).sum()
+
+    def pushed(f):
+        return lambda t: jvp(f, (t,), (t,))
+
+    def pulled(f):
+        return lambda t: vjp(f, t)
+
+    for transform in (grad, jacrev, jacfwd, hessian, pushed, pulled):
+        transform(of_own)(x)
+        with pytest.raises(RuntimeError, match="would mutate a captured Tensor"):
+            transform(of_captured)(x)
+    assert grad(of_own)(x).tolist() == [0, 2, 4] and captured.tolist() == [1, 1, 1]
+
+    def nested(t):
+        outer = t * 1
+        return grad(lambda s: (s * outer.mul_(2)).sum())(t).sum()
+
+    with pytest.raises(RuntimeError, match="would mutate a captured Tensor"):
+        grad(nested)(x)
+    functionalize(of_captured)(x)
+    assert captured.tolist() == [2, 2, 2]

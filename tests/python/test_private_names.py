@@ -357,3 +357,66 @@ def test_jacobians_of_older_programs_come_with_what_was_found_out_about_them():
     assert torch.equal(analytical, expected) and agree and sizes and dtypes
     with pytest.warns(FutureWarning), pytest.raises(ValueError, match="Expected grad_out to be 1.0"):
         get_analytical_jacobian((x,), x**2, grad_out=2.0)
+
+
+def test_what_programs_import_from_inside_the_dispatcher_is_there_and_says_what_it_cannot_do():
+    from rgrad._core_names import ShapeEnv, enable_python_dispatcher, no_python_dispatcher
+    from rgrad._ops import HigherOrderOperator
+    from rgrad.functorch._internal import enable_single_level_autograd_function, exposed_in
+
+    with enable_python_dispatcher(), no_python_dispatcher(), enable_single_level_autograd_function():
+        assert (torch.ones(1) + 1).item() == 2
+    assert exposed_in("torch.func")(lambda: None).__module__ == "torch.func"
+    assert torch._C._functorch.is_batchedtensor(torch.ones(1)) is False
+    assert torch._C.DispatchKey is torch.DispatchKey and torch._C.DispatchKeySet is torch.DispatchKeySet
+    with pytest.raises(AttributeError, match="has no attribute '_nothing'"):
+        torch._C._nothing  # noqa: B018
+
+    class Mine(HigherOrderOperator):
+        pass
+
+    for absent in (Mine, ShapeEnv, torch._C._ExcludeDispatchKeyGuard, torch._C.DispatchKeySet):
+        with pytest.raises(NotImplementedError, match="is not in rgrad"):
+            absent()
+
+
+def test_modes_are_pushed_and_popped_and_wrapped_tensors_replaced():
+    from rgrad.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode, transform_subclass
+
+    class Names(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    names = Names()
+    _push_mode(names)
+    torch.ones(1).neg()
+    assert _pop_mode() is names and names.seen == ["aten.ones.default", "aten.neg.default"]
+
+    class Pair(torch.Tensor):
+        @staticmethod
+        def __new__(cls, a, b):
+            made = torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+            made.a, made.b = a, b
+            return made
+
+        def __tensor_flatten__(self):
+            return ["a", "b"], None
+
+        @staticmethod
+        def __tensor_unflatten__(inner, context, size, stride):
+            return Pair(inner["a"], inner["b"])
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            raise AssertionError
+
+    pair = Pair(torch.ones(2), torch.zeros(2))
+    found = transform_subclass(pair, lambda name, t: t + (5 if name == "b" else 1))
+    assert found.a.tolist() == [2, 2] and found.b.tolist() == [5, 5]
+    with pytest.raises(AssertionError, match="were asked for"):
+        transform_subclass(pair, lambda name, t: t, (3,), (1,))

@@ -134,3 +134,14 @@ def test_leaves_are_repeated_over_the_leaves_of_a_larger_tree():
     assert pytree._broadcast_to_and_flatten([1, (2, 3), {"a": Pair(4, 5)}], whole) == [1, 2, 3, 4, 5]
     for other in ((1, 2, 3), [1, 2], [1, [2, 3], 4], [1, 2, {"b": 3}], [[1], 2, 3]):
         assert pytree._broadcast_to_and_flatten(other, whole) is None
+
+
+def test_the_former_name_of_a_registration_warns_and_a_leaf_is_no_container():
+    class Box:
+        def __init__(self, value):
+            self.value = value
+
+    with pytest.warns(FutureWarning, match="register_pytree_node"):
+        pytree._register_pytree_node(Box, lambda box: ([box.value], None), lambda values, _: Box(*values))
+    assert pytree.tree_leaves(Box([1, 2])) == [1, 2]
+    assert pytree.tree_is_leaf(3) and not pytree.tree_is_leaf([3]) and pytree.tree_is_leaf([3], lambda tree: True)

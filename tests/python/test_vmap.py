@@ -88,7 +88,7 @@ def test_writes_in_place_reach_the_mapped_tensor():
 
 
 def test_a_write_of_slices_to_what_all_share_is_refused():
-    with pytest.raises(RuntimeError, match=r"vmap: aten::add_\(self, \*extra_args\) is not possible"):
+    with pytest.raises(RuntimeError, match=r"vmap: inplace arithmetic\(self, \*extra_args\) is not possible"):
         vmap(lambda x: torch.zeros(3).add_(x))(X)
 
 
@@ -644,3 +644,52 @@ def test_a_tensor_of_slices_is_not_used_after_its_vmap_nor_given_other_memory():
         vmap(lambda x: x.resize_(7))(X.clone())
     kept.clear()
     close(X + 1, 1 + X)
+
+
+def test_copies_of_a_tensor_of_slices_are_copies_of_its_slices():
+    x = X.clone()
+    with pytest.warns(UserWarning, match="copy construct"):
+        found = vmap(lambda row: torch.tensor(row, dtype=torch.float64).mul_(2))(x)
+    close(found, X.double() * 2)
+    close(x, X)
+    with pytest.raises(RuntimeError, match="calling .item"):
+        vmap(lambda row: torch.tensor([row[0], 1.0]))(X)
+    with pytest.raises(NotImplementedError, match="Cannot access storage of BatchedTensorImpl"):
+        vmap(lambda row: row.untyped_storage())(X)
+
+
+def test_slices_have_no_format_of_whole_tensors():
+    pictures = torch.ones(2, 1, 2, 3, 4)
+    last = torch.channels_last
+    for call in (lambda x: x.contiguous(memory_format=last), lambda x: x.is_contiguous(memory_format=last)):
+        with pytest.raises(RuntimeError, match="querying is_contiguous inside of vmap for memory_format other than"):
+            vmap(call)(pictures)
+    with pytest.raises(RuntimeError, match="only supported with memory_format torch.preserve_format"):
+        vmap(lambda x: x.clone(memory_format=last))(pictures)
+    close(vmap(lambda x: x.contiguous(memory_format=torch.contiguous_format))(pictures), pictures)
+
+
+def test_the_rule_of_a_custom_function_gets_arguments_as_vmap_got_them():
+    class Seen(torch.autograd.Function):
+        calls = []
+
+        @staticmethod
+        def forward(x, y):
+            raise AssertionError
+
+        @staticmethod
+        def setup_context(ctx, inputs, output): ...
+
+        @staticmethod
+        def vmap(info, in_dims, x, y):
+            Seen.calls.append((info.batch_size, in_dims, tuple(x.shape)))
+            return x, in_dims[0]
+
+    x = torch.arange(6.0).view(2, 3)
+    close(vmap(Seen.apply, (1, None))(x, x), x.t())
+    close(vmap(Seen.apply, (-1, 0))(x, x.t()), x.t())
+    close(vmap(lambda row: Seen.apply(row * 1, 2))(x), x)
+    assert Seen.calls == [(3, (1, None), (2, 3)), (3, (1, 0), (2, 3)), (2, (0, None), (2, 3))]
+    shown = []
+    vmap(lambda row: shown.append(repr(row)) or row, 1)(x)
+    assert "bdim=1" in shown[0] and "[[0., 1., 2.]" in shown[0]

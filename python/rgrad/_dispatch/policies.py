@@ -126,10 +126,10 @@ def ask_for(t: Tensor, sizes_strides: str | None, device: bool, layout: bool) ->
         layout: whether it answers for the layout.
 
     Raises:
-        RuntimeError: if there is no such policy.
+        ValueError: if there is no such policy.
     """
     if sizes_strides not in _POLICIES:
-        raise RuntimeError(f"Unknown dispatch_sizes_strides_policy: {sizes_strides}")
+        raise ValueError(f"Unknown sizes_strides_policy: {sizes_strides}; expected 'strides' or 'sizes'")
     names = {*_POLICIES[sizes_strides], *(["device"] if device else []), *(["layout"] if layout else [])}
     if not names:
         return

@@ -17,8 +17,14 @@ _ROWS = {
         "maybe_get_level reshape_dim_into reshape_dim_outof",
     ),
     "_C._profiler": ("_tracebacks", "gather_traceback symbolize_tracebacks"),
-    "_functorch.apis": ("func", "grad grad_and_value vmap"),
-    "_functorch.eager_transforms": ("_jacobians", "_slice_argnums hessian jacfwd jacrev jvp linearize"),
+    "_dispatch.python": ("_core_names", "enable_python_dispatcher no_python_dispatcher"),
+    "_functorch.apis": ("functorch._internal", "chunk_vmap grad grad_and_value vmap"),
+    "_functorch.batch_norm_replacement": ("functorch._internal", "replace_all_batch_norm_modules_"),
+    "_functorch.eager_transforms": (
+        "functorch._internal",
+        "_slice_argnums argnums_t functionalize grad_and_value hessian jacfwd jacrev jvp linearize vjp",
+    ),
+    "_functorch.utils": ("functorch._internal", "argnums_t enable_single_level_autograd_function exposed_in"),
     "_functorch.functional_call": ("func", "functional_call stack_module_state"),
     "_functorch.make_functional": (
         "functorch._modules",
@@ -135,6 +141,7 @@ _ROWS = {
         "RowwiseParallel SequenceParallel loss_parallel parallelize_module",
     ),
     "func": ("nn.utils.stateless", "functional_call"),
+    "fx.experimental.symbolic_shapes": ("_core_names", "ShapeEnv"),
     "jit.annotations": ("jit", "Dict List Optional Tuple"),
     "nn.modules.activation": (_NN, "MultiheadAttention"),
     "nn.modules.batchnorm": (_NN, "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm"),
@@ -186,6 +193,7 @@ _ROWS = {
     "testing._comparison": ("testing._comparison", "assert_allclose assert_close default_tolerances get_tolerances"),
     "testing._creation": ("testing._creation", "make_tensor"),
     "testing._utils": ("testing._utils", "freeze_rng_state wrapper_set_seed"),
+    "utils._exposed_in": ("functorch._internal", "exposed_in"),
     "utils.checkpoint": ("utils._recompute", "CheckpointError"),
     "utils.data._utils": ("utils.data._workers", "MP_STATUS_CHECK_INTERVAL"),
     "utils.data._utils.collate": (

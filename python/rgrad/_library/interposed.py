@@ -101,15 +101,14 @@ def by_vmap(operation: Operation, call: Callable[..., Any], positional: list[Any
         positional: its arguments by position.
         by_name: its arguments by name.
     """
-    from rgrad._vmap import innermost, running, whole
+    from rgrad._vmap import as_given, innermost, running
     from rgrad.autograd._vmapped import VmapInfo, with_dims
 
     leaves, spec = tree_flatten((positional, by_name))
     level = max(innermost(v) for v in leaves)
-    dims = [0 if innermost(v) == level else None for v in leaves]
-    values = [whole(v, level) for v in leaves]
+    values, dims = map(list, zip(*(as_given(v, level) for v in leaves), strict=True))
     randomness = dict(running())[level]
-    size = next(v.shape[0] for v, d in zip(values, dims, strict=True) if d is not None)
+    size = next(v.shape[d] for v, d in zip(values, dims, strict=True) if d is not None)
     if operation.vmap is not None:
         args, kwargs = _trimmed(operation.schema, *tree_unflatten(values, spec))
         in_dims = tree_unflatten(dims, spec)[0][: len(args)]
@@ -121,7 +120,7 @@ def by_vmap(operation: Operation, call: Callable[..., Any], positional: list[Any
     )
     made = []
     for i in range(size):
-        own = [v if d is None else v[i] for v, d in zip(values, dims, strict=True)]
+        own = [v if d is None else v.select(d, i) for v, d in zip(values, dims, strict=True)]
         args, kwargs = tree_unflatten(own, spec)
         made.append(call(*args, **kwargs))
     first, of_results = tree_flatten(made[0])

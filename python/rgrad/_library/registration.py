@@ -168,7 +168,7 @@ class Library:
             raise ValueError(f"Unsupported kind: {kind}")
         if ns == "prim":
             raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
-        if kind == "DEF" and ns in _spaces:
+        if kind == "DEF" and (ns in _spaces or ns == "aten"):
             raise RuntimeError(f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._defined: list[str] = []

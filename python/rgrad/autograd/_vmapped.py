@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rgrad import _C
 from rgrad._C import Tensor
-from rgrad._vmap import broadcast_dims, innermost, is_dim, level_of, running, whole
+from rgrad._vmap import as_given, broadcast_dims, innermost, is_dim, level_of, running, whole
 from rgrad.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from . import _dual
@@ -81,6 +81,8 @@ def apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement "
             "the vmap staticmethod or set generate_vmap_rule=True."
         )
+    values, dims = zip(*(as_given(a, level) for a in leaves), strict=True)
+    in_dims, own = tree_unflatten(list(dims), spec), tree_unflatten(list(values), spec)
     return with_dims(cls.vmap(VmapInfo(size, randomness), in_dims, *own, **kwargs), level)
 
 

@@ -210,7 +210,9 @@ def _same_layout(one: Tensor, other: Tensor) -> bool:
         return True
     strides = zip(one.shape, one.stride(), other.stride(), strict=True)
     same_strides = all(size == 1 or a == b for size, a, b in strides)
-    return same_strides and one.untyped_storage().nbytes() == other.untyped_storage().nbytes()
+    # Those of slices are parts of other memory, whatever its size.
+    batched = _C._is_batched(one) or _C._is_batched(other)
+    return same_strides and (batched or one.untyped_storage().nbytes() == other.untyped_storage().nbytes())
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

@@ -207,7 +207,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         return rgrad.zeros((*tensor.shape, num_classes), dtype=rgrad.int64, device=tensor.device)
     if _C._vmap_levels() and _C._is_batched(tensor):
         if num_classes <= 0:
-            raise RuntimeError("one_hot under vmap: please provide an explicit positive num_classes argument")
+            raise RuntimeError("one_hot inside vmap: please provide an explicit positive num_classes argument")
         # Their values differ between the slices, so that they are not looked at.
         return (tensor.unsqueeze(-1) == rgrad.arange(num_classes, device=tensor.device)).to(rgrad.int64)
     if tensor.min().item() < 0:

@@ -17,6 +17,7 @@ __all__ = [
     "is_traceable_wrapper_subclass",
     "is_traceable_wrapper_subclass_type",
     "return_and_correct_aliasing",
+    "transform_subclass",
 ]
 
 
@@ -167,3 +168,35 @@ def _disable_current_modes() -> Iterator[list[Any]]:
     finally:
         for mode in modes:
             _C._push_on_torch_dispatch_stack(mode)
+
+
+def _push_mode(mode: TorchDispatchMode) -> None:
+    """Makes a mode the innermost one of this thread, until `_pop_mode` ends it."""
+    _C._push_on_torch_dispatch_stack(mode)
+
+
+def _pop_mode(k: Any = None) -> Any:
+    """Ends the innermost mode, and returns it."""
+    return _C._pop_torch_dispatch_stack()
+
+
+def transform_subclass(t: Any, callback: Any, outer_size: Any = None, outer_stride: Any = None) -> Any:
+    """A tensor of a class that wraps others, with something else in place of each of these.
+
+    Args:
+        t: a tensor of a class that has `__tensor_flatten__` and `__tensor_unflatten__`.
+        callback: called with the name of each wrapped tensor and the tensor; returns what takes its place.
+        outer_size: the size of the result; that of `t` by default.
+        outer_stride: its strides; those of `t` by default.
+    """
+    names, context = t.__tensor_flatten__()
+    inner = {name: callback(name, getattr(t, name)) for name in names}
+    size = t.size() if outer_size is None else outer_size
+    stride = t.stride() if outer_stride is None else outer_stride
+    found = type(t).__tensor_unflatten__(inner, context, size, stride)
+    if found.shape != size or found.stride() != tuple(stride):
+        raise AssertionError(
+            f"{type(t).__name__}.__tensor_unflatten__ has made a tensor of shape {tuple(found.shape)} and strides "
+            f"{found.stride()}, where {tuple(size)} and {tuple(stride)} were asked for"
+        )
+    return found

@@ -64,6 +64,24 @@ register_pytree_node(
 )
 
 
+def _register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, **others: Any) -> None:
+    """The former name of `register_pytree_node`."""
+    import warnings
+
+    warnings.warn(
+        "`torch.utils._pytree._register_pytree_node` is deprecated. Please use "
+        "`torch.utils._pytree.register_pytree_node` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    register_pytree_node(cls, flatten_fn, unflatten_fn, **others)
+
+
+def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether a value is no container, or one that `is_leaf` takes for a whole."""
+    return _is_leaf(tree, is_leaf)
+
+
 class MappingKey(namedtuple("MappingKey", ("key",))):
     """A path component: from a dictionary to one of its values."""
 

@@ -12,7 +12,7 @@ use crate::ops::schema::{Op, Out, Overload, Value};
 use crate::ops::{mirror, view};
 use crate::tensor::Tensor;
 use crate::tensor::batched::Levels;
-use crate::{bail, ensure, ops};
+use crate::{bail, ops};
 
 pub type Values = SmallVec<[Value; 6]>;
 
@@ -99,15 +99,21 @@ impl<'a> BatchCall<'a> {
 
     /// Fails for a write of batched values to a tensor that is not batched by all of their levels.
     pub fn expect_writable(&self) -> Result<()> {
+        let first = self.first()?;
+        if parts_of(first).1 == self.levels {
+            return Ok(());
+        }
         let name = self.call.op.name.trim_end_matches('_');
-        ensure!(
-            parts_of(self.first()?).1 == self.levels,
+        let called = if name == "index_put" { "index_put_" } else { "inplace arithmetic" };
+        let shape = first.shape().to_vec();
+        let all: Vec<usize> = self.sizes.iter().chain(&shape).copied().collect();
+        bail!(
             Runtime,
-            "vmap: aten::{name}_(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args \
-             that has more elements than `self`: `other` is mapped by vmap and `self` is not, so that an inplace operation \
-             cannot hold all results. Use the out-of-place one, or make `self` from a mapped tensor, as by `new_zeros`"
+            "vmap: {called}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has \
+             more elements than `self`: `other` is mapped by vmap and `self` is not (output with shape {shape:?} doesn't \
+             match the broadcast shape {all:?}). Use {name}() in place of {name}_(), or make `self` from a mapped tensor, \
+             as by `new_zeros`"
         );
-        Ok(())
     }
 
     // ---- values

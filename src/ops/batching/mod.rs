@@ -296,6 +296,10 @@ impl BatchCall<'_> {
     }
 }
 
+/// Why there is no other format than the dense one in a `vmap`.
+pub const NO_FORMAT: &str = "NYI: querying is_contiguous inside of vmap for memory_format other than \
+                             torch.contiguous_format";
+
 /// The value and the levels of a tensor; a plain tensor has none.
 pub fn parts_of(t: &Tensor) -> (Tensor, Levels) {
     match t.batch() {

@@ -180,9 +180,11 @@ pub fn as_strided(c: &BatchCall) -> Result<Out> {
         size.contains(&0) || (first >= own.offset as i64 && wanted <= last),
         Runtime,
         "result = tensor.as_strided({size:?}, {stride:?}, {first}) can access memory outside of `tensor`. `result` can access \
-         some memory in range [{first}, {wanted}], but `tensor` can only access some memory in range [{}, {last}]. This is not \
+         some memory in range [{first}, {}], but `tensor` can only access some memory in range [{}, {}]. This is not \
          supported inside of vmap, please try to rewrite the `as_strided` call as a sequence of PyTorch view operations",
-        own.offset
+        wanted + 1,
+        own.offset,
+        last + 1
     );
     let expanded = (0..c.n()).any(|d| own.strides[d] == 0 && own.shape[d] > 1);
     if expanded && !c.writes() {

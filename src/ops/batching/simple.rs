@@ -5,7 +5,7 @@ use super::call::{Values, operation};
 use super::plan::Param;
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
-use crate::layout::{Dims, wrap_dim};
+use crate::layout::{Dims, MemoryFormat, wrap_dim};
 use crate::ops::pointwise::{Arg, result_type};
 use crate::ops::schema::{Exposure, Out, Overload, Value};
 use crate::ops::{arith, mirror, view};
@@ -49,6 +49,22 @@ fn common_dtype(c: &BatchCall, rank: usize) -> Result<Option<crate::dtype::DType
 
 /// Passes values with all mapped dimensions, those of batched tensors with equal ranks.
 pub fn leading(c: &BatchCall) -> Result<Out> {
+    if let Some(format) = c.values.iter().find_map(|v| match v {
+        Value::MemoryFormat(f @ (MemoryFormat::ChannelsLast | MemoryFormat::ChannelsLast3d)) => Some(f),
+        _ => None,
+    }) {
+        // A format is one of whole tensors, which have more dimensions than their slices.
+        if c.op_name() == "contiguous" {
+            bail!(Error::Runtime(super::NO_FORMAT.into()));
+        }
+        bail!(
+            Runtime,
+            "vmap: Tensor.{}(memory_format) inside vmap is only supported with memory_format torch.preserve_format or \
+             torch.contiguous_format (got torch.{})",
+            c.op_name(),
+            format.name()
+        );
+    }
     let batched = mirror::tensors(c.values).into_iter().filter(Tensor::is_batched);
     let rank = batched.map(|t| t.rank()).max().unwrap_or(0);
     let values = c.map(|t| if t.is_batched() { c.with_all(t, rank) } else { Ok(t.clone()) })?;

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::copy::{GRAIN, StridedCursor, Writer};
 use super::lines::Aligned;
-use super::machine::{In, Kernel, LANES, Out, Pool};
+use super::machine::{In, Kernel, Out, Pool};
 use super::output::{Cells, Output, Rows, write_one};
 use super::parallel::{for_chunks_mut, parallel_for};
 use super::pointwise::{OperandAccess, OperandCursor};
@@ -168,9 +168,14 @@ struct Worker<'p, 'a, T: Grouped> {
 /// Buffers that a thread keeps for its next chunk of blocks: their elements are in its cache, and need no clearing.
 const SPARE: usize = 16;
 
-/// A buffer of at least so many elements, which have any values.
+/// A buffer of at least so many elements, which have any values: the shortest that is long enough, or else the longest.
 fn spare<T: Grouped>(length: usize) -> Aligned<T> {
-    let mut buffer = T::with_spare(Vec::pop).flatten().unwrap_or_default();
+    let fitting = |spare: &mut Vec<Aligned<T>>| {
+        let key = |b: &Aligned<T>| (b.len() < length, b.len().abs_diff(length));
+        let best = (0..spare.len()).min_by_key(|&at| key(&spare[at]))?;
+        Some(spare.swap_remove(best))
+    };
+    let mut buffer = T::with_spare(fitting).flatten().unwrap_or_default();
     buffer.grow(length);
     buffer
 }
@@ -385,7 +390,9 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             _ => In::Elements(self.value(*place, from, count)),
         };
         let ins: SmallVec<[In<T>; 8]> = instruction.args.iter().enumerate().map(of).collect();
-        let (rows, n) = if kernel.has_rows() { (block.rows, self.program.width(extent)) } else { (1, count) };
+        let rows = if kernel.has_rows() { block.rows } else { 1 };
+        // The last run of a total is shorter than a row.
+        let n = if rows == 1 { count } else { self.program.width(extent) };
         if kernel.run(&ins, &mut outs, pool, rows, n) {
             return Ok(());
         }
@@ -447,8 +454,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let mut truth = std::mem::take(&mut self.truth);
         let extent = match instruction.code {
             Code::Reduce(_) | Code::Run(_) | Code::Part(_) => Extent::Elements,
-            Code::Sum(_) => Extent::Lanes,
-            Code::Repeat => Extent::Rows,
+            Code::Repeat | Code::Keep(_) => Extent::Rows,
             _ => instruction.extent,
         };
         let (from, taken) = self.span(block, extent);
@@ -476,9 +482,9 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                     part.copy_from_slice(&row[from..from + part.len()]);
                 }
             }
-            Code::Sum(r) => r.rows(ins[0], LANES, out),
             Code::Reduce(r) => r.rows(ins[0], program.n, out),
             Code::Run(k) => runs[*k] = program.totals[*k].1.run(ins[0]),
+            Code::Keep(k) => runs[*k] = ins[0][0],
             Code::Softmax(rows) => rows([ins[0]], program.n, out),
             Code::SoftmaxBackward(rows) => rows([ins[0], ins[1]], program.n, out),
             Code::Round(_, round) => round(ins[0], out),

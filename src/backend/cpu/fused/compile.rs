@@ -4,8 +4,8 @@
 //! kernel computes what it can, then the interpreter what needs that, such as a reduction. An instruction is in the first
 //! stage in which its arguments are there; a compiled one then moves to the last stage that computes them in time for its users, since
 //! a value that stays within a kernel needs no buffer. Values per row are broadcast within kernels, in place of blocks that repeat
-//! them. Sums of rows that consist of whole blocks of accumulators are made by the kernel that makes the elements. Calls on parts
-//! of rows have a kernel of their own in each stage.
+//! them. Sums of rows, and of the runs of a total, that consist of whole blocks of accumulators are made by the kernel that makes the
+//! elements. Calls on parts of rows have a kernel of their own in each stage.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -14,9 +14,14 @@ use crate::backend::cpu::machine::{self, LANES, Recipe, Source, Work, type_of};
 use crate::dtype::{DType, Element};
 use crate::formula::Formula;
 
-/// Replaces pointwise instructions; `formulas` has theirs by instruction, `kept` the places of results that are stored.
-/// Each buffer is written by one instruction still.
-pub(super) fn compile<T: Grouped>(program: &mut Program<T>, formulas: &[Option<&Formula>], kept: &[Place]) {
+/// Replaces pointwise instructions, and sums of what they compute. `formulas` has their formulas by instruction, `kept` the
+/// places of results that are stored; the group has `numel` elements. Each buffer is written by one instruction still.
+pub(super) fn compile<T: Grouped>(
+    program: &mut Program<T>,
+    formulas: &[Option<&Formula>],
+    kept: &[Place],
+    numel: usize,
+) {
     if !machine::is_enabled() {
         return;
     }
@@ -40,18 +45,10 @@ pub(super) fn compile<T: Grouped>(program: &mut Program<T>, formulas: &[Option<&
             }
         }
     }
-    // Where kernels may accumulate the sums of rows.
-    let mut lanes: Vec<Option<Place>> = vec![None; joins.len()];
-    for (i, instruction) in program.instructions.iter().enumerate() {
-        let summed = |d: usize| joins[d] && program.n.is_multiple_of(LANES);
-        if let (Code::Reduce(r), [Place::Buffer(of)]) = (&instruction.code, &instruction.args[..])
-            && r.is_sum()
-            && made_by[*of].is_some_and(summed)
-        {
-            program.buffers.push(Buffer { extent: Extent::Lanes, fill: Fill::Nothing });
-            lanes[i] = Some(Place::Buffer(program.buffers.len() - 1));
-        }
-    }
+    let sums = summed(program, numel, |place| {
+        let Place::Buffer(of) = place else { return false };
+        made_by[*of].is_some_and(|d| joins[d])
+    });
     made_by.resize(program.buffers.len(), None);
     let source = |place: &Place| if let Place::Buffer(b) = place { made_by[*b] } else { None };
     let stages = &stages(program, &joins, kept, source);
@@ -62,7 +59,7 @@ pub(super) fn compile<T: Grouped>(program: &mut Program<T>, formulas: &[Option<&
         for extent in EXTENTS {
             let has = |i: &usize| joins[*i] && program.instructions[*i].extent == extent;
             let members = members(s).filter(has).collect();
-            kernels.push(Fusion { program, formulas, kept, lanes: &lanes, members }.compiled(source));
+            kernels.push(Fusion { program, formulas, kept, sums: &sums, members }.compiled(source));
         }
     }
     let mut old: Vec<Option<Instruction<T>>> = program.instructions.drain(..).map(Some).collect();
@@ -81,7 +78,7 @@ pub(super) fn compile<T: Grouped>(program: &mut Program<T>, formulas: &[Option<&
                     }
                     program.instructions.push(compiled.instruction);
                     for i in compiled.sums {
-                        finish_sum(old[i].as_mut(), lanes[i]);
+                        old[i] = old[i].take().and_then(|reduction| kept_run(reduction, sums[i]));
                     }
                 }
                 None => program.instructions.extend(replaced.into_iter().filter_map(|i| old[i].take())),
@@ -103,12 +100,49 @@ const WHOLE_VECTORS: usize = 16;
 /// Those that kernels compute.
 const EXTENTS: [Extent; 3] = [Extent::Rows, Extent::Elements, Extent::Parts];
 
-/// Makes a reduction the end of a sum whose accumulators a kernel has.
-fn finish_sum<T: Grouped>(reduction: Option<&mut Instruction<T>>, lanes: Option<Place>) {
-    let (Some(instruction), Some(lanes)) = (reduction, lanes) else { return };
-    let code = std::mem::replace(&mut instruction.code, Code::Repeat);
-    instruction.code = if let Code::Reduce(r) = code { Code::Sum(r) } else { code };
-    instruction.args = smallvec![lanes];
+/// The most bytes of accumulators in a kernel: they may be on its stack.
+const ACCUMULATORS: usize = 2048;
+
+/// By instruction, where kernels may store its result: those that sum the rows, or the runs of a total, that a kernel computes.
+fn summed<T: Grouped>(
+    program: &mut Program<T>,
+    numel: usize,
+    is_computed: impl Fn(&Place) -> bool,
+) -> Vec<Option<Place>> {
+    let mut left = ACCUMULATORS / (LANES * size_of::<T>());
+    let mut sums = Vec::with_capacity(program.instructions.len());
+    for instruction in &program.instructions {
+        let whole = program.n.is_multiple_of(LANES);
+        let is_sum = match &instruction.code {
+            Code::Reduce(r) => whole && r.is_sum(),
+            Code::Run(k) => {
+                whole && numel.is_multiple_of(LANES) && program.rows == 1 && program.totals[*k].1.is_sum()
+            }
+            _ => false,
+        };
+        if !is_sum || left == 0 || !instruction.args.iter().all(&is_computed) {
+            sums.push(None);
+            continue;
+        }
+        left -= 1;
+        // A run is kept by its instruction, which has a place of its own.
+        sums.push(Some(match instruction.code {
+            Code::Run(_) => {
+                program.buffers.push(Buffer { extent: Extent::Rows, fill: Fill::Nothing });
+                Place::Buffer(program.buffers.len() - 1)
+            }
+            _ => instruction.outs[0],
+        }));
+    }
+    sums
+}
+
+/// What is left of a reduction of which a kernel has stored the sum.
+fn kept_run<T: Grouped>(mut reduction: Instruction<T>, sum: Option<Place>) -> Option<Instruction<T>> {
+    let Code::Run(k) = reduction.code else { return None };
+    reduction.code = Code::Keep(k);
+    reduction.args = smallvec![sum?];
+    Some(reduction)
 }
 
 /// By instruction, its stage. See Note [Stages of a group].
@@ -143,12 +177,12 @@ struct Fusion<'p, T: Grouped> {
     program: &'p Program<T>,
     formulas: &'p [Option<&'p Formula>],
     kept: &'p [Place],
-    /// By reduction, where a kernel may accumulate it.
-    lanes: &'p [Option<Place>],
+    /// By reduction, where a kernel may store its sums.
+    sums: &'p [Option<Place>],
     members: Vec<usize>,
 }
 
-/// The machine code of some instructions, and the reductions whose accumulators it has.
+/// The machine code of some instructions, and the reductions whose sums it stores.
 struct Compiled<T: Grouped> {
     instruction: Instruction<T>,
     sums: Vec<usize>,
@@ -301,7 +335,7 @@ impl<T: Grouped> Fusion<'_, T> {
         }
         let maker = |i: &usize| source(instructions[*i].args.first()?).filter(|d| self.members.contains(d));
         let sums: Vec<usize> =
-            (0..instructions.len()).filter(|i| self.lanes[*i].is_some() && maker(i).is_some()).collect();
+            (0..instructions.len()).filter(|i| self.sums[*i].is_some() && maker(i).is_some()).collect();
         let is_needed = |i: &usize| {
             let out = &instructions[*i].outs[0];
             let outside = |(j, other): (usize, &Instruction<T>)| {
@@ -337,7 +371,7 @@ impl<T: Grouped> Fusion<'_, T> {
         (recipe.args, recipe.numbers) = (places.len(), numbers.len());
         let kernel = T::machine(&recipe)?;
         let pool = kernel.pool(&numbers)?;
-        outs.extend(sums.iter().filter_map(|i| self.lanes[*i]));
+        outs.extend(sums.iter().filter_map(|i| self.sums[*i]));
         let code = Code::Machine(kernel, pool);
         Some(Compiled {
             instruction: Instruction { code, args: places, params: smallvec![], outs, extent },

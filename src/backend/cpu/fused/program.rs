@@ -266,10 +266,10 @@ pub(super) enum Code<T: Grouped> {
     /// A part of each row.
     Part(usize),
     Reduce(Reduction<T>),
-    /// The end of a sum of rows, from the accumulators of machine code.
-    Sum(Reduction<T>),
     /// Into the list of runs of a total.
     Run(usize),
+    /// As `Run`, of a run that machine code has summed.
+    Keep(usize),
     Softmax(Rows<T, 1>),
     SoftmaxBackward(Rows<T, 2>),
     /// To the values of a half type.
@@ -303,8 +303,6 @@ pub(super) enum Extent {
     Parts,
     /// One.
     Rows,
-    /// The accumulators of a sum.
-    Lanes,
 }
 
 impl Extent {
@@ -566,7 +564,7 @@ impl<T: Grouped> Program<T> {
         }
         let (mut program, formulas) = (builder.program, builder.formulas);
         let kept: Vec<Place> = group.results.iter().map(|(call, _)| program.places[*call]).collect();
-        compile(&mut program, &formulas, &kept);
+        compile(&mut program, &formulas, &kept, group.numel);
         for (k, (call, _)) in group.results.iter().enumerate() {
             if !matches!(program.places[*call], Place::Result(_)) {
                 (program.spread[k], program.halves[k]) = (None, None);
@@ -718,7 +716,6 @@ impl<T: Grouped> Program<T> {
             Extent::Elements => self.n,
             Extent::Parts => self.part,
             Extent::Rows => 1,
-            Extent::Lanes => machine::LANES,
         }
     }
 }

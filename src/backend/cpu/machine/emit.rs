@@ -1,17 +1,11 @@
 //! Instructions to bytes: the frame and the loops of a kernel.
-//!
-//! Note [Sums of a kernel] A sum of a row has the accumulators of the compiled reduction, 64, of which each vector of the row
-//! takes the next, so the caller finishes it with the same bits. Rows are whole multiples of 64 elements, so the loop computes
-//! as many vectors as there are vectors of accumulators, and these stay in registers. Where that leaves too few registers for
-//! the rest, a loop over one vector has them in memory: the processor forwards a store to the load that follows it four
-//! vectors later (eight with AVX2) in about ten cycles.
 
 use std::collections::BTreeSet;
 
 use iced_x86::{Code as Op, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::code::{Code, Index, Inst, Shift, Two};
-use super::opcodes::{LOAD, STORE, STORE_SOME, Target, shift_codes, two_codes};
+use super::code::{Code, Index, Inst, Shift};
+use super::opcodes::{STORE, STORE_SOME, Target, shift_codes};
 use super::recipe::{LANES, Recipe, type_of};
 use super::registers::{Body, Place};
 use crate::dtype::DType;
@@ -23,7 +17,7 @@ pub const HEAD: usize = 6;
 pub const HALVES: usize = 8;
 /// The most bytes of the stack that a kernel reserves. A frame of a page or more could step over the guard page below the stack of
 /// a thread, as nothing probes it.
-const FRAME: usize = 3072;
+const FRAME: usize = 3840;
 /// Registers that accumulators leave to other values.
 const FOR_VALUES: usize = 6;
 /// The vectors that a loop computes side by side.
@@ -51,8 +45,6 @@ pub(super) const AT: Register = Register::RAX;
 pub(super) const ROW: Register = Register::RDX;
 const END: Register = Register::RCX;
 pub(super) const SCRATCH: Register = Register::R11;
-/// Bytes of the current accumulators in those of a row.
-const LANE: Register = Register::R15;
 /// The current element, for what has narrower ones.
 pub(super) const ELEMENT: Register = Register::R14;
 
@@ -68,6 +60,7 @@ pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Ve
     let unrolls = accumulators > 0
         && accumulators + FOR_VALUES <= target.vectors()
         && vectors * code.insts.len() <= LONGEST;
+    let lanes = code.sums.len() * LANES * target.size();
     let wide = code.side_by_side(SIDE_BY_SIDE);
     let wide = Some(&wide).filter(|wide| wide.insts.len() <= LONGEST);
     let made = |main: &Code, accumulators| {
@@ -79,7 +72,7 @@ pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Ve
     let mut in_memory = both().filter_map(|main| made(main, 0));
     let kernel = in_registers
         .find(|(_, stack)| *stack == 0)
-        .or_else(|| in_memory.find(|(_, stack)| *stack <= SPILLED * target.width()))
+        .or_else(|| in_memory.find(|(_, stack)| *stack <= lanes + SPILLED * target.width()))
         .or_else(|| made(code, 0))?
         .0;
     Some((kernel, literals))
@@ -186,10 +179,13 @@ impl<'c> Emitter<'c> {
             self.put(Instruction::with1(Op::Push_r64, r))?;
         }
         if self.stack > 0 {
-            self.put(Instruction::with2(Op::Sub_rm64_imm32, Register::RSP, self.stack as i32))?;
+            // At a cache line, with the old pointer above.
+            self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, Register::RSP))?;
+            self.put(Instruction::with2(Op::Sub_rm64_imm32, Register::RSP, self.stack as i32 + 8))?;
+            self.put(Instruction::with2(Op::And_rm64_imm8, Register::RSP, -64i32))?;
+            self.put(Instruction::with2(Op::Mov_rm64_r64, self.old_stack(), SCRATCH))?;
         }
-        let sums = self.recipe.args + self.recipe.results.len();
-        let pointers = sums + self.recipe.sums.len();
+        let pointers = self.recipe.args + self.recipe.results.len() + self.recipe.sums.len();
         for (k, r) in POINTERS.into_iter().enumerate().take(pointers) {
             self.put(Instruction::with2(Op::Mov_r64_rm64, r, word(HEAD + k)))?;
         }
@@ -199,6 +195,7 @@ impl<'c> Emitter<'c> {
             self.put(Instruction::with2(Op::VEX_Kmovq_kr_km64, Register::K1, word(3)))?;
         }
         self.label(Label::Row);
+        self.clear_sums()?;
         self.put(Instruction::with2(Op::Mov_r64_rm64, END, word(1)))?;
         self.put(Instruction::with2(Op::Add_r64_rm64, END, AT))?;
         // Rows with sums are whole multiples of a main loop.
@@ -214,7 +211,6 @@ impl<'c> Emitter<'c> {
         }
         self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
         self.jump(Op::Jge_rel32_64, Label::Few)?;
-        self.move_accumulators(Self::load_accumulator)?;
         self.label(Label::Main);
         let mut values = 0;
         for vector in (0..vectors).step_by(self.main.vectors) {
@@ -223,7 +219,6 @@ impl<'c> Emitter<'c> {
         self.put(Instruction::with2(Op::Add_rm64_imm32, AT, (vectors * width) as i32))?;
         self.put(Instruction::with2(Op::Cmp_r64_rm64, AT, END))?;
         self.jump(Op::Jl_rel32_64, Label::Main)?;
-        self.move_accumulators(Self::store_accumulator)?;
         self.label(Label::Few);
         if left > 0 {
             self.put(Instruction::with2(Op::Add_rm64_imm32, END, left))?;
@@ -242,6 +237,7 @@ impl<'c> Emitter<'c> {
             self.put(Instruction::with2(Op::Add_r64_rm64, AT, word(2)))?;
         }
         self.label(Label::Next);
+        self.store_sums()?;
         self.put(Instruction::with2(Op::Add_rm64_imm32, ROW, self.target.size() as i32))?;
         let is = |bits: u64, k: usize| bits >> k & 1 == 1;
         let strided = (0..self.recipe.args).filter(|k| is(self.recipe.strided, *k));
@@ -256,24 +252,22 @@ impl<'c> Emitter<'c> {
                 }
             }
         }
-        for k in sums..pointers {
-            let step = self.lanes() as i32;
-            match POINTERS.get(k) {
-                Some(r) => self.put(Instruction::with2(Op::Add_rm64_imm32, *r, step))?,
-                None => self.put(Instruction::with2(Op::Add_rm64_imm32, word(HEAD + k), step))?,
-            }
-        }
         self.put(Instruction::with2(Op::Sub_rm64_imm8, word(0), 1))?;
         self.jump(Op::Jne_rel32_64, Label::Row)?;
         if self.stack > 0 {
-            self.put(Instruction::with2(Op::Add_rm64_imm32, Register::RSP, self.stack as i32))?;
+            self.put(Instruction::with2(Op::Mov_r64_rm64, Register::RSP, self.old_stack()))?;
         }
         for r in SAVED.into_iter().rev() {
             self.put(Instruction::with1(Op::Pop_r64, r))?;
         }
         self.put(Ok(Instruction::with(Op::VEX_Vzeroupper)))?;
         self.put(Ok(Instruction::with(Op::Retnq)))?;
-        Some(values * width)
+        Some(values * width + self.lanes_on_stack())
+    }
+
+    /// Where the pointer to the stack of the caller is kept.
+    fn old_stack(&self) -> MemoryOperand {
+        memory(Register::RSP, Register::None, self.stack)
     }
 
     /// All instructions of a code, for elements `vector` vectors after the current ones; returns the number of values on the stack.
@@ -315,10 +309,7 @@ impl<'c> Emitter<'c> {
             self.put(Instruction::with2(Op::Mov_r64_rm64, ELEMENT, AT))?;
             self.put(Instruction::with2(Op::Shr_rm64_imm8, ELEMENT, shift))?;
         }
-        if !self.code.sums.is_empty() && self.accumulators == 0 {
-            self.put(Instruction::with2(Op::Mov_r64_rm64, LANE, AT))?;
-            self.put(Instruction::with2(Op::And_rm64_imm32, LANE, self.lanes() as i32 - 1))?;
-        }
+        self.find_lane()?;
         for i in 0..count {
             let inst = self.code.insts[i];
             if !inst.is_in_memory() {
@@ -353,77 +344,14 @@ impl<'c> Emitter<'c> {
         Some(())
     }
 
-    /// The bytes of the accumulators of a row.
-    fn lanes(&self) -> usize {
-        LANES * self.target.size()
-    }
-
-    /// Adds value `v` to the sums that it is an element of. See Note [Sums of a kernel].
-    fn add_to_sums(&mut self, b: &mut Body, v: usize) -> Option<()> {
-        let count = self.recipe.sums.len();
-        for s in 0..self.code.sums.len() {
-            if usize::from(self.code.sums[s]) != v {
-                continue;
-            }
-            let value = self.vector(b, v)?;
-            let add = self.target.pick(two_codes(Two::Add));
-            if self.accumulators > 0 {
-                b.held.clear();
-                let sum = self.accumulator(s % count, b.vector + s / count);
-                let value = self.register(value);
-                self.put(Instruction::with3(add, sum, sum, value))?;
-                continue;
-            }
-            let sum = self.spare(b)?;
-            b.held.clear();
-            let value = self.register(value);
-            let base = self.pointer(self.recipe.args + self.recipe.results.len() + s % count)?;
-            let at = memory(base, LANE, s / count * self.target.width());
-            self.put(Instruction::with2(self.target.pick(LOAD), sum, at))?;
-            self.put(Instruction::with3(add, sum, sum, value))?;
-            self.put(Instruction::with2(self.target.pick(STORE), at, sum))?;
-        }
-        Some(())
-    }
-
     /// A register without a value.
-    fn spare(&mut self, b: &mut Body) -> Option<Register> {
+    pub(super) fn spare(&mut self, b: &mut Body) -> Option<Register> {
         let r = match b.vectors.iter().position(Option::is_none) {
             Some(r) => r,
             None => self.evict(b)?,
         };
         b.vectors[r] = None;
         Some(self.register(r as u8))
-    }
-
-    /// The register of a vector of the accumulators of a sum.
-    fn accumulator(&self, sum: usize, vector: usize) -> Register {
-        let each = self.accumulators / self.recipe.sums.len();
-        self.register((self.target.vectors() - self.accumulators + sum * each + vector) as u8)
-    }
-
-    /// Loads or stores the accumulators of the current row that are in registers.
-    fn move_accumulators(
-        &mut self,
-        one: impl Fn(&mut Self, Register, MemoryOperand) -> Option<()>,
-    ) -> Option<()> {
-        let each = self.accumulators / self.recipe.sums.len().max(1);
-        for sum in 0..self.recipe.sums.len() {
-            for vector in 0..each {
-                let base = self.pointer(self.recipe.args + self.recipe.results.len() + sum)?;
-                let register = self.accumulator(sum, vector);
-                one(self, register, memory(base, Register::None, vector * self.target.width()))?;
-            }
-        }
-        Some(())
-    }
-
-    fn load_accumulator(&mut self, register: Register, at: MemoryOperand) -> Option<()> {
-        self.put(Instruction::with2(self.target.pick(LOAD), register, at))
-    }
-
-    fn store_accumulator(&mut self, register: Register, at: MemoryOperand) -> Option<()> {
-        self.put(Instruction::with2(self.target.pick(STORE), at, register))
     }
 
     /// Stores a result as the half type to which it is rounded.

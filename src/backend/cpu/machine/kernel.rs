@@ -115,7 +115,7 @@ impl Kernel {
         match out {
             Out::Elements(x) => {
                 let (is_sum, is_spread) = (k >= self.results, self.spread >> k & 1 == 1);
-                let len = if is_sum { rows * LANES } else { rows * n };
+                let len = if is_sum { rows } else { rows * n };
                 let fits = !is_spread && type_of(&self.halves, k).is_none() && x.len() >= len;
                 fits.then_some((x.as_mut_ptr(), n))
             }
@@ -146,8 +146,8 @@ impl Kernel {
         Some(Pool(given.chain(self.literals.iter().copied()).map(repeated).collect()))
     }
 
-    /// Computes `rows` rows of `n` elements; false, and nothing done, if operands do not fit. The last outputs are the
-    /// accumulators of sums: [`LANES`] per row.
+    /// Computes `rows` rows of `n` elements; false, and nothing done, if operands do not fit. The last outputs are the sums of
+    /// the rows, which are then multiples of [`LANES`] elements.
     pub fn run<T: Pod>(
         &self,
         ins: &[In<T>],
@@ -167,11 +167,6 @@ impl Kernel {
             && ins.iter().enumerate().all(|(k, x)| self.accepts(k, x, rows, n));
         if !fits || len == 0 {
             return fits;
-        }
-        for sum in outs.iter_mut().skip(self.results) {
-            if let Out::Elements(lanes) = sum {
-                lanes.fill(T::zeroed());
-            }
         }
         let pointers = outs.iter_mut().enumerate().map(|(k, x)| self.pointer(k, x, rows, n));
         let Some(results) = pointers.collect::<Option<SmallVec<[(*mut T, usize); 8]>>>() else {
@@ -205,7 +200,7 @@ impl Kernel {
         // SAFETY: the pages hold a function of this signature, made for this target, which the processor supports (`kernel`
         // asks `isa`). It reads `len` elements of a dense argument, one per row of others, `n` from each multiple of the
         // stride of strided ones, with AVX2 up to a vector of narrow ones, which `padded_from` has, and writes `len` elements of each result, or `n` from each multiple of the stride of spread ones,
-        // and 64 per row of each sum: `accepts` and `pointer` say that they have them. As dense results are exclusive and the caller gives no spread result that
+        // and one per row of each sum: `accepts` and `pointer` say that they have them. As dense results are exclusive and the caller gives no spread result that
         // overlaps an argument (`spread_of`), no argument is written but those that say `Replaced`: they are read through
         // the pointer of their result, and before it is written. The function reads numbers and literals, which the pool
         // has, through the fifth word eight lanes of `MASK`, which follow the offset of at most eight, and writes a vector of

@@ -19,6 +19,7 @@ mod opcodes;
 mod recipe;
 mod registers;
 mod steps;
+mod sums;
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 

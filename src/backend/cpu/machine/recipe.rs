@@ -34,7 +34,7 @@ pub const LANES: usize = 64;
 pub struct Recipe<'f> {
     pub steps: Vec<(Work<'f>, SmallVec<[Source; 4]>)>,
     pub results: SmallVec<[usize; 4]>,
-    /// The steps whose values are summed per row, in [`LANES`] accumulators.
+    /// The steps whose values are summed per row. Rows are then multiples of [`LANES`] elements.
     pub sums: SmallVec<[usize; 2]>,
     pub args: usize,
     /// The arguments that have a value per row, as bits.

@@ -86,12 +86,17 @@ impl Emitter<'_> {
         b.places[v].register = None;
         if !self.code.insts[v].is_in_memory() && b.places[v].slot.is_none() {
             b.places[v].slot = Some(b.slots);
-            let to = memory(Register::RSP, Register::None, b.slots * self.target.width());
+            let to = self.slot(b.slots);
             b.slots += 1;
             let from = self.register(r as u8);
             self.put(Instruction::with2(self.target.pick(STORE), to, from))?;
         }
         Some(r)
+    }
+
+    /// The memory of a value that has left its register.
+    fn slot(&self, slot: usize) -> MemoryOperand {
+        memory(Register::RSP, Register::None, self.lanes_on_stack() + slot * self.target.width())
     }
 
     /// The memory of a number or literal.
@@ -125,7 +130,7 @@ impl Emitter<'_> {
             }
             _ => {
                 let slot = b.places[v].slot?;
-                Some(memory(Register::RSP, Register::None, slot * self.target.width()))
+                Some(self.slot(slot))
             }
         }
     }
@@ -179,7 +184,7 @@ impl Emitter<'_> {
                 self.put(Instruction::with2(load, register, at))?;
             }
             _ => {
-                let at = memory(Register::RSP, Register::None, slot? * self.target.width());
+                let at = self.slot(slot?);
                 self.put(Instruction::with2(load, register, at))?;
             }
         }

@@ -31,6 +31,8 @@ pub struct Fusion {
     pub totals: bool,
     /// Pointwise operations that compute in int32 or int64.
     pub integers: bool,
+    /// Whether large calls that have no value in common are better computed apart: see Note [Plans].
+    pub apart: bool,
 }
 
 /// How many results a call has.

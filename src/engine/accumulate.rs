@@ -178,7 +178,8 @@ fn own(leaf: &Tensor, g: Tensor) -> Result<Tensor> {
         let mut dims = g.shape().iter().zip(g.strides().iter().zip(leaf.strides().iter()));
         dims.all(|(&n, (a, b))| n == 1 || a == b)
     };
-    if g.is_sole_owner() && alike() {
+    // Deferred operations that make the gradient, or read it before, come before whatever writes `.grad`.
+    if g.is_sole_owner_but_for_deferred() && alike() {
         return Ok(g);
     }
     if !dense || g.shape() != leaf.shape() {

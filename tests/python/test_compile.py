@@ -411,3 +411,43 @@ def test_slices_with_long_runs_are_read_in_place_with_the_eager_bits(side):
 
     for program in (weighted, steps):
         assert same(torch.compile(program)(pictures), program(pictures))
+
+
+@pytest.mark.own_region
+def test_large_operations_without_a_value_in_common_are_apart():
+    def variation(x):
+        return (x[..., 1:, :] - x[..., :-1, :]).abs().sum() + (x[..., 1:] - x[..., :-1]).abs().sum()
+
+    large, small = data(8, 256, 256), data(2, 160, 160)
+    for x, count in ((large, 3), (small, 2)):
+        kept = []
+        # The last is the sum of both numbers.
+        lines = groups(log_of(lambda x=x, kept=kept: kept.append(variation(x))))
+        assert len(lines) == count and all(line.startswith("fused: ") for line in lines[:-1]), lines
+        assert same(kept[0], variation(x))
+    # Chains that read one tensor, or end in one result, are together.
+    kept = []
+    lines = groups(log_of(lambda: kept.extend([large.exp() * 2, large.abs() + 1])))
+    assert len(lines) == 1, lines
+    lines = groups(log_of(lambda: kept.append((large * 2).exp() + (large.flip(0) * 3).abs())))
+    assert len(lines) == 1 and "exp" in lines[0] and "abs" in lines[0], lines
+
+
+@pytest.mark.own_region
+def test_a_gradient_that_is_made_in_a_region_becomes_that_of_the_leaf():
+    x = data(300, 200).requires_grad_()
+
+    def step():
+        (x * 2).exp().sum().backward()
+
+    lines = groups(log_of(step))
+    assert not any("copy_" in line for line in lines), lines
+    wanted = x.grad.clone()
+    x.grad = None
+    step()
+    assert same(wanted, x.grad)
+    # In a second step it is added to.
+    kept = x.grad
+    with torch.defer():
+        step()
+    assert kept is x.grad and same(kept, wanted * 2)

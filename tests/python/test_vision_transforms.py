@@ -62,3 +62,33 @@ def test_crops_draw_their_rectangle_by_a_function_that_programs_call_for_pairs_o
             return 0, 0, *output_size
 
     assert torch.equal(Corner(3)(image), image[:, :3, :3])
+
+
+def test_numbers_per_channel_are_kept_for_later_images_and_stay_what_they_are():
+    image, normalize = torch.rand(3, 4, 4), transforms.Normalize([0.1, 0.2, 0.3], (0.5, 1, 2.0))
+    with torch.inference_mode():
+        first = normalize(image)
+    leaf = image.clone().requires_grad_()
+    normalize(leaf).sum().backward()
+    assert torch.equal(normalize(image), first) and not normalize(image).is_inference()
+    assert leaf.grad[:, 0, 0].tolist() == [2, 1, 0.5]
+    means = torch.tensor([0.1, 0.2, 0.3])
+    before = transforms.functional.normalize(image, means, [1.0])
+    means.mul_(2)
+    assert not torch.equal(transforms.functional.normalize(image, means, [1.0]), before)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="std evaluated to zero"):
+            transforms.functional.normalize(image, [0.0], [0.0])
+    assert torch.func.vmap(normalize)(image[None].expand(2, 3, 4, 4)).shape == (2, 3, 4, 4)
+
+
+def test_the_bytes_of_a_picture_are_copied_where_the_tensor_is_its_own():
+    from PIL import Image
+
+    picture = Image.new("L", (3, 2), 7)
+    own = transforms.functional.pil_to_tensor(picture)
+    own.add_(1)
+    assert own.tolist() == [[[8, 8, 8], [8, 8, 8]]] and picture.getpixel((0, 0)) == 7
+    wide = transforms.functional.to_tensor(Image.new("I", (2, 1), 70000))
+    wide.add_(1)
+    assert wide.tolist() == [[[70001, 70001]]]

@@ -110,7 +110,7 @@ impl Backend for Cpu {
     }
 
     fn fusion(&self) -> Fusion {
-        Fusion { reductions: true, softmax: true, parts: true, totals: false, integers: true }
+        Fusion { reductions: true, softmax: true, parts: true, totals: false, integers: true, apart: true }
     }
 
     fn known(&self, question: Question, x: View) -> Result<Option<bool>> {

@@ -6,6 +6,10 @@
 //! mean is the order in which a view is walked, so shapes need not agree, and a view of other memory order, an
 //! offset, or a slice is read from memory after its group, but for a part of each row (Note [Groups]). A result is stored if somebody outside still has its
 //! storage, or an entry reads it from memory.
+//!
+//! Entries without a value in common gain little by one group, the start of a loop, and lose by it where they are large: they
+//! share the cache, and the rows of some are not those of others. So on the CPU large ones are taken apart at the end. On a
+//! GPU a dispatch costs more.
 
 use std::ops::Range;
 
@@ -65,6 +69,9 @@ pub struct Plan {
 /// The most entries of a group: its buffers have to stay in the cache, and a GPU binds few of them.
 const MOST: usize = 48;
 
+/// The elements from which on entries without a value in common are apart.
+const LARGE: usize = 1 << 18;
+
 /// The number of last groups that an entry may join.
 const REACH: usize = 12;
 
@@ -104,6 +111,16 @@ pub fn plan(entries: &[Entry], fusion: impl Fn(Device) -> Fusion) -> Plan {
         planner.place(at, fusion(e.out.storage.device()));
     }
     planner.store_what_is_kept();
+    let mut groups = Vec::with_capacity(planner.plan.groups.len());
+    for group in std::mem::take(&mut planner.plan.groups) {
+        let apart = || fusion(entries[group.entries[0]].out.storage.device()).apart;
+        if group.numel >= LARGE && group.entries.len() > 1 && apart() {
+            planner.separate(group, &mut groups);
+        } else {
+            groups.push(group);
+        }
+    }
+    planner.plan.groups = groups;
     planner.plan
 }
 
@@ -267,6 +284,68 @@ impl Planner<'_> {
             }
         }
         self.uses.entry(id(&e.out)).or_default().push(Use { entry: at, writes: true, operand: 0 });
+    }
+
+    /// Takes the entries of a large group apart that have no value in common.
+    fn separate(&self, group: Planned, all: &mut Vec<Planned>) {
+        let parts = self.parts_of(&group);
+        for part in 0..group.entries.len() {
+            let members: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == part).collect();
+            if members.len() == parts.len() {
+                return all.push(group);
+            }
+            if members.is_empty() {
+                continue;
+            }
+            let entries: Vec<usize> = members.iter().map(|&i| group.entries[i]).collect();
+            let levels: Vec<Level> = members.iter().map(|&i| group.levels[i]).collect();
+            let n = entries.iter().zip(&levels).map(|(&at, &level)| self.row_length(at, level)).max();
+            let part = if levels.contains(&Level::Parts) { group.part } else { 0 };
+            let n = if part > 0 { group.n } else { n.unwrap_or(0) };
+            all.push(Planned {
+                has_total: levels.contains(&Level::Total),
+                entries,
+                levels,
+                n,
+                part,
+                ..group
+            });
+        }
+    }
+
+    /// By position in a group, the first entry with which an entry has a value in common, through others or not.
+    fn parts_of(&self, group: &Planned) -> Vec<usize> {
+        fn join(parts: &mut [usize], a: usize, b: usize) {
+            let (first, other) = (parts[a].min(parts[b]), parts[a].max(parts[b]));
+            parts.iter_mut().filter(|p| **p == other).for_each(|p| *p = first);
+        }
+        let mut parts: Vec<usize> = (0..group.entries.len()).collect();
+        for (i, at) in group.entries.iter().enumerate() {
+            for writer in self.plan.passed[*at].iter().flatten() {
+                if let Some(j) = group.entries.iter().position(|other| other == writer) {
+                    join(&mut parts, i, j);
+                }
+            }
+        }
+        for i in 0..parts.len() {
+            for j in 0..i {
+                if parts[i] != parts[j] && self.are_linked(group.entries[i], group.entries[j]) {
+                    join(&mut parts, i, j);
+                }
+            }
+        }
+        parts
+    }
+
+    /// Whether two entries read the same elements, or one writes a storage that the other uses.
+    fn are_linked(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (&self.entries[a], &self.entries[b]);
+        let reads = |e: &Entry, v: &Held| {
+            let mut ins = e.ins.iter().filter_map(In::held);
+            ins.any(|own| own.storage.same(&v.storage) && same_walk(&own.layout, &v.layout))
+        };
+        let uses = |e: &Entry, v: &Held| e.uses().any(|(s, _)| s.same(&v.storage));
+        uses(a, &b.out) || uses(b, &a.out) || a.ins.iter().filter_map(In::held).any(|v| reads(b, v))
     }
 
     /// The length of the rows that an entry at a level needs.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
 import rgrad
-from rgrad import _C
+from rgrad import _C, _transforms
 from rgrad.vision.transforms._color import (
     adjust_brightness,
     adjust_contrast,
@@ -113,21 +114,31 @@ def pil_to_tensor(img: Any) -> Any:
     """A tensor of shape (C, H, W) with the values of a Pillow image."""
     if not is_pil(img):
         raise TypeError(f"pic should be PIL Image. Got {type(img)}")
+    return _planes_of(img, bytearray)
+
+
+def _planes_of(img: Any, held: Callable[[bytes], Any]) -> Any:
+    """The values of a Pillow image as a tensor of shape (C, H, W).
+
+    Args:
+        img: the image.
+        held: makes of its bytes what a tensor with one channel reads.
+    """
     if img.mode == "1":
         img = img.convert("L")
     dtype = getattr(rgrad, _PIL_DTYPES.get(img.mode, "uint8"))
-    data = bytearray(img.tobytes())
-    channels = len(img.getbands())
-    tensor = _C._tensor_from_buffer(data, dtype, 0, img.height * img.width * channels)
+    (width, height), channels = img.size, len(img.getbands())
+    tensor = _C._tensor_from_buffer(held(img.tobytes()), dtype, 0, height * width * channels)
     if channels == 1:
-        return tensor.view(1, img.height, img.width)
-    return tensor.view(img.height, img.width, channels).permute(2, 0, 1).contiguous()
+        return tensor.view(1, height, width)
+    return tensor.view(height, width, channels).permute(2, 0, 1).contiguous()
 
 
 def to_tensor(img: Any) -> Any:
     """A tensor of shape (C, H, W), scaled to [0, 1] if the image's values are bytes."""
     if is_pil(img):
-        tensor = pil_to_tensor(img)
+        # Bytes are converted below, and others may be written by the caller.
+        tensor = _planes_of(img, bytearray if img.mode in _PIL_DTYPES else bytes)
     elif _is_numpy(img):
         if img.ndim not in (2, 3):
             raise ValueError(f"pic should be 2/3 dimensional. Got {img.ndim} dimensions.")
@@ -177,16 +188,36 @@ def normalize(img: Any, mean: Sequence[float], std: Sequence[float], inplace: bo
         raise ValueError(
             f"Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = {tuple(img.shape)}"
         )
-    means, stds = (_per_channel(values, img) for values in (mean, std))
-    if not all(stds.flatten().tolist()):
-        raise ValueError(f"std evaluated to zero after conversion to {img.dtype}, leading to division by zero.")
+    means, stds = _per_channel(mean, img), _per_channel(std, img, divides=True)
     return (img.sub_(means) if inplace else img.sub(means)).div_(stds)
 
 
-def _per_channel(values: Sequence[float], img: Any) -> Any:
-    """Numbers that broadcast with the planes of an image."""
-    tensor = rgrad.as_tensor(values, dtype=img.dtype, device=img.device)
+def _per_channel(values: Any, img: Any, divides: bool = False) -> Any:
+    """Numbers that broadcast with the planes of an image.
+
+    Args:
+        values: a number for each channel, or for all.
+        img: the image.
+        divides: whether none may be zero.
+    """
+    of_numbers = type(values) in (list, tuple) and {*map(type, values)} <= {int, float}
+    if of_numbers and not (_C._torch_dispatch_stack() or _transforms.running()):
+        return _kept_per_channel(tuple(values), img.dtype, img.device, divides)
+    return _made_per_channel(values, img.dtype, img.device, divides)
+
+
+def _made_per_channel(values: Any, dtype: Any, device: Any, divides: bool) -> Any:
+    tensor = rgrad.as_tensor(values, dtype=dtype, device=device)
+    if divides and not all(tensor.flatten().tolist()):
+        raise ValueError(f"std evaluated to zero after conversion to {dtype}, leading to division by zero.")
     return tensor.view(-1, 1, 1) if tensor.dim() == 1 else tensor
+
+
+@functools.lru_cache(maxsize=64)
+def _kept_per_channel(values: tuple[float, ...], dtype: Any, device: Any, divides: bool) -> Any:
+    """As `_made_per_channel`, once for all images. A tensor of inference mode would be of no use outside of it."""
+    with rgrad.inference_mode(False):
+        return _made_per_channel(values, dtype, device, divides)
 
 
 def hflip(img: Any) -> Any:

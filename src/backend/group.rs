@@ -1,7 +1,7 @@
 //! Groups of deferred operations that are computed together, block by block: the form between `defer` and a backend.
 //!
 //! Note [Groups] The elements of a group are viewed as rows of `n`. A call computes one value per element, per row
-//! ([`Level::Rows`]), or one for the group ([`Level::Total`]), from operands in memory and from results of earlier calls,
+//! ([`Level::Rows`]), or one for the group or for each of several rows of many runs ([`Level::Total`]), from operands in memory and from results of earlier calls,
 //! element by element: a result in a group is used at the position where it was computed, and a result per row by all
 //! elements of the row. A call may go over a part of each row alone ([`Level::Parts`]), as what follows `chunk` does: it takes
 //! that part of a result of whole rows. Results that nobody needs outside of the group are never stored. Every call is the loop of the
@@ -31,6 +31,8 @@ pub struct Fusion {
     pub totals: bool,
     /// Pointwise operations that compute in int32 or int64.
     pub integers: bool,
+    /// Sums and the like of each of several rows of whole runs of [`LONGEST_ROW`] elements, as those of all elements.
+    pub long_rows: bool,
     /// Whether large calls that have no value in common are better computed apart: see Note [Plans].
     pub apart: bool,
 }

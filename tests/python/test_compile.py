@@ -451,3 +451,26 @@ def test_a_gradient_that_is_made_in_a_region_becomes_that_of_the_leaf():
     with torch.defer():
         step()
     assert kept is x.grad and same(kept, wanted * 2)
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_of_rows_of_many_runs_are_one_group_and_have_the_eager_bits(dtype):
+    def overlap(x, y):
+        return (x * y).sum((1, 2)) / (x.sum((1, 2), keepdim=True) + 1).flatten(), (x - y).abs().amax((1, 2))
+
+    for shape in ((5, 3, 8192), (2, 4, 16384), (3, 7, 1171), (4, 2, 8192)):
+        x, y = data(*shape).to(dtype), data(*shape, seed=1).to(dtype)
+        kept = []
+        lines = groups(log_of(lambda x=x, y=y, kept=kept: kept.extend(overlap(x, y))))
+        for got, wanted in zip(kept, overlap(x, y), strict=True):
+            assert same(got, wanted), shape
+        if shape[1] * shape[2] % 8192 == 0:
+            large = [line for line in lines if "mul" in line]
+            assert len(large) == 1 and all(name in large[0] for name in ("sub", "abs", "reduction")), lines
+    x = data(3, 2, 8192).to(dtype).requires_grad_()
+    ((x**2).mean((1, 2)) * x.norm(dim=(1, 2))).sum().backward()
+    wanted, x.grad = x.grad, None
+    with torch.defer():
+        ((x**2).mean((1, 2)) * x.norm(dim=(1, 2))).sum().backward()
+    assert same(x.grad, wanted)

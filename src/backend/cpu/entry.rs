@@ -110,7 +110,15 @@ impl Backend for Cpu {
     }
 
     fn fusion(&self) -> Fusion {
-        Fusion { reductions: true, softmax: true, parts: true, totals: false, integers: true, apart: true }
+        Fusion {
+            reductions: true,
+            softmax: true,
+            parts: true,
+            totals: false,
+            integers: true,
+            long_rows: true,
+            apart: true,
+        }
     }
 
     fn known(&self, question: Question, x: View) -> Result<Option<bool>> {

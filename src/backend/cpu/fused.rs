@@ -87,8 +87,17 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     for (call, view) in group.results.iter().filter(|(call, _)| group.calls[*call].level == Level::Total) {
         if let Some(k) = program.totals.iter().position(|(at, _)| at == call) {
             let mut of: Vec<T> = runs.iter().skip(k).step_by(count).copied().collect();
-            let total = program.totals[k].1.total(&mut of);
-            write_one::<T::Stored>(*view, bytemuck::cast(total))?;
+            let totals = view.layout.numel();
+            // The rows of several are whole runs.
+            let each = of.len() / totals.max(1);
+            if totals == 1 {
+                write_one::<T::Stored>(*view, bytemuck::cast(program.totals[k].1.total(&mut of)))?;
+                continue;
+            }
+            let mut out = Output::<T::Stored>::part(*view, 0..totals)?;
+            for (total, of) in out.iter_mut().zip(of.chunks_mut(each.max(1))) {
+                *total = bytemuck::cast(program.totals[k].1.total(of));
+            }
         }
     }
     Ok(true)

@@ -292,10 +292,12 @@ impl Backend for Deferred {
 
     fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
         let rows = d.inner == 1 && (2..=LONGEST_ROW).contains(&d.n);
+        let totals =
+            d.inner == 1 && (d.outer == 1 || d.n.is_multiple_of(LONGEST_ROW) && self.now.fusion().long_rows);
         let groups = match op {
             ReduceOp::Sum | ReduceOp::Product | ReduceOp::Max | ReduceOp::Min => true,
             // The terms of others would be stored.
-            ReduceOp::Norm(p) => (p == 1.0 || p == 2.0) && (rows || d.inner == 1 && d.outer == 1),
+            ReduceOp::Norm(p) => (p == 1.0 || p == 2.0) && (rows || totals),
             // As softmax, which has the same sums.
             ReduceOp::LogSumExp => self.now.fusion().softmax && rows,
             _ => false,

@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 use super::queue::{Entry, Held, In, Work};
 use crate::backend::group::{Fusion, LONGEST_ROW, Level};
 use crate::backend::pointwise::Kernel;
+use crate::backend::reduce::ReduceDims;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::{Layout, collapse};
@@ -205,6 +206,12 @@ impl Entry {
         }
     }
 
+    /// Whether a reduction is one of all elements, or of each of several long rows.
+    fn is_total(&self, d: ReduceDims, fusion: Fusion) -> bool {
+        let of_rows = fusion.long_rows && d.n.is_multiple_of(LONGEST_ROW) && self.out.layout.is_contiguous();
+        d.inner == 1 && d.n > LONGEST_ROW && (d.outer == 1 || of_rows)
+    }
+
     /// Whether its result is what a reader of its memory would find.
     fn is_exact(&self) -> bool {
         let truth = matches!(self.work, Work::Map { kernel: Kernel::Truth { .. }, .. });
@@ -383,7 +390,7 @@ impl Planner<'_> {
                 if !fusion.reductions || d.inner != 1 || positions != group.numel {
                     return None;
                 }
-                if d.outer == 1 && d.n > LONGEST_ROW {
+                if e.is_total(d, fusion) {
                     if group.n > 0 {
                         return None;
                     }
@@ -446,9 +453,7 @@ impl Planner<'_> {
         let e = &self.entries[at];
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy => (Level::Elements, false),
-            Work::Reduce(_, d) if d.inner == 1 && d.outer == 1 && d.n > LONGEST_ROW => {
-                (Level::Total, !fusion.reductions)
-            }
+            Work::Reduce(_, d) if e.is_total(d, fusion) => (Level::Total, !fusion.reductions),
             Work::Reduce(_, d) => {
                 (Level::Rows, !fusion.reductions || d.inner != 1 || !(2..=LONGEST_ROW).contains(&d.n))
             }

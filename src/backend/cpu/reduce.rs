@@ -245,6 +245,9 @@ fn reduce_narrow<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I
     let w = acc.len();
     // Enough rows that the wide row consists of whole vectors.
     let rows = if w <= TILE / 32 { 32 } else { TILE / NARROW };
+    if x.len() < rows * w {
+        return r.columns(x, x.len() / w, w, 0, acc);
+    }
     let mut wide = [r.identity(); TILE];
     let wide = &mut wide[..rows * w];
     let (groups, rest) = x.split_at(x.len() - x.len() % wide.len());

@@ -27,6 +27,12 @@ fn period(layout: &Layout) -> Option<usize> {
     }
 }
 
+/// Whether a period is a dense row of the compute type that is worth a call of a loop for each.
+fn is_long_row<T: Lane>(v: &View, period: usize) -> bool {
+    let dense = |layout: &Layout| matches!(collapse(&layout.shape, [&layout.strides]).1[0][..], [0, 1]);
+    period >= LONG_ROWS && v.dtype == T::Stored::DTYPE && dense(v.layout)
+}
+
 /// Rows of which all elements are one, that of a column.
 #[derive(Clone, Copy)]
 pub struct Broadcast {
@@ -137,6 +143,8 @@ pub enum OperandCursor<'a, T: Lane> {
     Number(Vec<T>),
     /// A number for a loop that repeats it.
     One(T),
+    /// A dense row of the compute type and its length, used in place: position `at` is at `at` modulo the length.
+    Row(View<'a>, usize),
     /// Whole periods: position `at` is at `at` modulo the length.
     Period(Vec<T>),
     Column(Column<'a, T>),
@@ -218,6 +226,9 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandAccess::Bands(v, _) => OperandCursor::Bands(Bands::new(*v, range.end)),
             OperandAccess::Number(s) => OperandCursor::Number(vec![T::number(*s); range.len().min(REPEATED)]),
             OperandAccess::Column(v, rows) => OperandCursor::Column(Column::new(*v, *rows, range.len())),
+            OperandAccess::Period(v, period) if is_long_row::<T>(v, *period) => {
+                OperandCursor::Row(*v, *period)
+            }
             OperandAccess::Period(v, period) => {
                 let mut block =
                     vec![T::zeroed(); REPEATED.min(range.len() / 4).max(1).next_multiple_of(*period)];
@@ -244,6 +255,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Runs(reader) => reader.run_left(),
             OperandCursor::Bands(bands) => bands.left(at),
             OperandCursor::Number(block) => block.len(),
+            OperandCursor::Row(_, n) => n - at % n,
             OperandCursor::Period(block) => block.len() - at % block.len(),
             OperandCursor::Column(c) => {
                 let most = if c.is_one { usize::MAX } else { c.block.len() };
@@ -274,6 +286,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
             OperandCursor::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
             OperandCursor::One(number) => std::slice::from_ref(number),
+            OperandCursor::Row(v, row) => dense(v, at % row, n),
             OperandCursor::Period(block) => &block[at % block.len()..][..n],
             OperandCursor::Column(column) => &column.block[..n.min(column.block.len())],
             OperandCursor::Number(block) | OperandCursor::Blocks(_, block) | OperandCursor::Given(block) => {

@@ -127,7 +127,7 @@ def _planes_of(img: Any, held: Callable[[bytes], Any]) -> Any:
     if img.mode == "1":
         img = img.convert("L")
     dtype = getattr(rgrad, _PIL_DTYPES.get(img.mode, "uint8"))
-    (width, height), channels = img.size, len(img.getbands())
+    (width, height), channels = img.size, 1 if img.mode == "L" else len(img.getbands())
     tensor = _C._tensor_from_buffer(held(img.tobytes()), dtype, 0, height * width * channels)
     if channels == 1:
         return tensor.view(1, height, width)

@@ -229,12 +229,21 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandAccess::Period(v, period) if is_long_row::<T>(v, *period) => {
                 OperandCursor::Row(*v, *period)
             }
+            OperandAccess::Period(v, 1) => {
+                let mut one = [T::zeroed()];
+                StridedCursor::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(&mut one));
+                OperandCursor::Number(vec![one[0]; range.len().min(REPEATED)])
+            }
             OperandAccess::Period(v, period) => {
                 let mut block =
                     vec![T::zeroed(); REPEATED.min(range.len() / 4).max(1).next_multiple_of(*period)];
-                let (first, others) = block.split_at_mut(*period);
-                StridedCursor::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(first));
-                others.chunks_exact_mut(*period).for_each(|copy| copy.copy_from_slice(first));
+                StridedCursor::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..*period]));
+                let mut filled = *period;
+                while filled < block.len() {
+                    let n = filled.min(block.len() - filled);
+                    block.copy_within(..n, filled);
+                    filled += n;
+                }
                 OperandCursor::Period(block)
             }
             OperandAccess::Blocks(v) => OperandCursor::Blocks(

@@ -139,8 +139,8 @@ pub enum OperandCursor<'a, T: Lane> {
     Direct(View<'a>),
     Runs(StridedCursor<'a>),
     Bands(Bands<'a, T::Stored>),
-    /// A block of one number.
-    Number(Vec<T>),
+    /// A number, and a block of it that is as long as was asked for.
+    Number(T, Vec<T>),
     /// A number for a loop that repeats it.
     One(T),
     /// A dense row of the compute type and its length, used in place: position `at` is at `at` modulo the length.
@@ -197,10 +197,10 @@ impl<'a, T: Lane> Column<'a, T> {
 pub(super) fn beside_one<T: Lane>(cursors: &mut [OperandCursor<T>]) -> bool {
     use OperandCursor::{Column, Number};
     let repeats = match cursors {
-        [Column(_) | Number(_), Column(_) | Number(_)] => false,
-        [Column(_) | Number(_), _] | [_, Column(_) | Number(_)] => true,
-        [Column(_) | Number(_), ..] | [_, Column(_), _] => false,
-        [_, _, Number(_)] => true,
+        [Column(_) | Number(..), Column(_) | Number(..)] => false,
+        [Column(_) | Number(..), _] | [_, Column(_) | Number(..)] => true,
+        [Column(_) | Number(..), ..] | [_, Column(_), _] => false,
+        [_, _, Number(..)] => true,
         _ => false,
     };
     for cursor in cursors.iter_mut().filter(|_| repeats) {
@@ -209,7 +209,7 @@ pub(super) fn beside_one<T: Lane>(cursors: &mut [OperandCursor<T>]) -> bool {
                 column.block.truncate(1);
                 column.is_one = true;
             }
-            Number(block) => *cursor = OperandCursor::One(block[0]),
+            Number(number, _) => *cursor = OperandCursor::One(*number),
             _ => {}
         }
     }
@@ -224,7 +224,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandAccess::Direct(v) => OperandCursor::Direct(*v),
             OperandAccess::Runs(v) => OperandCursor::Runs(StridedCursor::new(*v, range.start)),
             OperandAccess::Bands(v, _) => OperandCursor::Bands(Bands::new(*v, range.end)),
-            OperandAccess::Number(s) => OperandCursor::Number(vec![T::number(*s); range.len().min(REPEATED)]),
+            OperandAccess::Number(s) => OperandCursor::Number(T::number(*s), Vec::new()),
             OperandAccess::Column(v, rows) => OperandCursor::Column(Column::new(*v, *rows, range.len())),
             OperandAccess::Period(v, period) if is_long_row::<T>(v, *period) => {
                 OperandCursor::Row(*v, *period)
@@ -232,7 +232,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandAccess::Period(v, 1) => {
                 let mut one = [T::zeroed()];
                 StridedCursor::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(&mut one));
-                OperandCursor::Number(vec![one[0]; range.len().min(REPEATED)])
+                OperandCursor::Number(one[0], Vec::new())
             }
             OperandAccess::Period(v, period) => {
                 let mut block =
@@ -263,7 +263,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             | OperandCursor::Given(_) => usize::MAX,
             OperandCursor::Runs(reader) => reader.run_left(),
             OperandCursor::Bands(bands) => bands.left(at),
-            OperandCursor::Number(block) => block.len(),
+            OperandCursor::Number(..) => REPEATED,
             OperandCursor::Row(_, n) => n - at % n,
             OperandCursor::Period(block) => block.len() - at % block.len(),
             OperandCursor::Column(c) => {
@@ -280,6 +280,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
         match self {
             OperandCursor::Bands(bands) => bands.reach(at),
             OperandCursor::Column(column) => column.reach(at),
+            OperandCursor::Number(number, block) if block.len() < n => block.resize(n, *number),
             OperandCursor::Blocks(reader, block) => {
                 reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..n]));
             }
@@ -298,9 +299,9 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Row(v, row) => dense(v, at % row, n),
             OperandCursor::Period(block) => &block[at % block.len()..][..n],
             OperandCursor::Column(column) => &column.block[..n.min(column.block.len())],
-            OperandCursor::Number(block) | OperandCursor::Blocks(_, block) | OperandCursor::Given(block) => {
-                &block[..n]
-            }
+            OperandCursor::Number(_, block)
+            | OperandCursor::Blocks(_, block)
+            | OperandCursor::Given(block) => &block[..n],
         }
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C, Tensor
-from rgrad._transforms import transforming
+from rgrad._transforms import recording, transforming
 from rgrad._vmap import level_of, map_rows
 from rgrad.autograd import _dual
 from rgrad.autograd._tangent_levels import (
@@ -159,7 +159,7 @@ class _Recorded:
         roots = [o for o in self.outputs if o.requires_grad]
         if not roots:
             return [_C.zeros_like(o) for o in self.outputs]
-        with rgrad.enable_grad():
+        with recording():
             if not self._probes:
                 self._probes = [_probe(o) for o in roots]
                 self._swept = _C._grad(roots, self.inputs, self._probes, True, True, True, False)

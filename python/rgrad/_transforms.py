@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 
 from rgrad import _C
 
-__all__ = ["mapping", "refuse_hooks", "running", "transforming"]
+__all__ = ["mapping", "recording", "refuse_hooks", "running", "transforming"]
 
 
 class _Mapping(threading.local):
@@ -53,7 +53,7 @@ def refuse_hooks(transforms: int = 0) -> None:
 
 
 @contextmanager
-def _recording() -> Iterator[None]:
+def recording() -> Iterator[None]:
     """A block in which operations are recorded, also in inference mode."""
     from rgrad.autograd.grad_mode import enable_grad, inference_mode
 
@@ -81,7 +81,7 @@ def transforming(hooks: bool = False, derivative: bool = True) -> Iterator[int]:
     _refusing.count += not hooks
     _C._enter_transform(derivative)
     try:
-        with _recording() if derivative else nullcontext():
+        with recording() if derivative else nullcontext():
             yield _C._transforms() - 1
     finally:
         _C._exit_transform(derivative)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Tensor, ViewKind, ViewOf, rebase};
 use crate::error::Result;
-use crate::graph::{AutogradMeta, grad_enabled, keep};
+use crate::graph::{self, AutogradMeta, Origin, grad_enabled, keep};
 use crate::layout::Layout;
 
 impl Tensor {
@@ -144,7 +144,8 @@ impl Tensor {
 
     /// The same memory with another layout, without history or view relation.
     pub fn with_layout(&self, layout: Layout) -> Tensor {
-        self.over_same_memory(layout, || None)
+        let origin = Origin { inference: self.is_inference(), ..graph::origin() };
+        self.over_same_memory(layout, origin, || None)
     }
 
     #[inline]

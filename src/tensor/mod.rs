@@ -143,7 +143,12 @@ impl Tensor {
 
     /// The same memory and version counter with another layout, without history.
     #[inline(always)]
-    fn over_same_memory(&self, layout: Layout, view: impl FnOnce() -> Option<ViewOf>) -> Tensor {
+    fn over_same_memory(
+        &self,
+        layout: Layout,
+        origin: Origin,
+        view: impl FnOnce() -> Option<ViewOf>,
+    ) -> Tensor {
         let contiguous = is_dense(self.storage(), &layout, self.dtype());
         Tensor(shared_strongly(|| Inner {
             storage: self.0.storage.clone(),
@@ -151,7 +156,7 @@ impl Tensor {
             dtype: self.0.dtype,
             contiguous,
             counter: self.0.counter.clone(),
-            origin: Origin { inference: self.0.origin.inference, ..origin() },
+            origin,
             target: false,
             view: view(),
             meta: OnceShared::empty(),

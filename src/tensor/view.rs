@@ -33,7 +33,7 @@ pub fn multi_view(t: &Tensor, layout: Layout, number: usize) -> Tensor {
 fn plain_view(t: &Tensor, layout: Layout, kind: ViewKind) -> Tensor {
     if t.is_inference() {
         // Its version is not counted, so that nothing could follow from a base that is written to.
-        return t.over_same_memory(layout, || None);
+        return t.over_same_memory(layout, t.origin(), || None);
     }
     let base = t.base().unwrap_or(t);
     let kind = match t.view_kind() {
@@ -45,7 +45,10 @@ fn plain_view(t: &Tensor, layout: Layout, kind: ViewKind) -> Tensor {
         _ => kind,
     };
     let seen = base.version();
-    t.over_same_memory(layout, || Some(ViewOf { base: base.clone(), kind, seen: AtomicU32::new(seen) }))
+    // A view of a tensor that a function captured is one too.
+    t.over_same_memory(layout, t.origin(), || {
+        Some(ViewOf { base: base.clone(), kind, seen: AtomicU32::new(seen) })
+    })
 }
 
 /// Regenerates the `grad_fn` of a view whose memory was written in place since it was recorded.

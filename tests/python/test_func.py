@@ -505,6 +505,8 @@ def test_a_derivative_is_taken_in_inference_mode_too():
             assert grad(lambda t: (t**2).sum())(given).tolist() == [0, 2, 4]
             assert jvp(lambda t: t**2, (given,), (torch.ones(3),))[1].tolist() == [0, 2, 4]
             assert jacrev(lambda t: t**2)(given).diag().tolist() == [0, 2, 4]
+            assert vjp(lambda t: t**2, given)[1](torch.ones(3))[0].tolist() == [0, 2, 4]
+            assert linearize(lambda t: t**2, given)[1](torch.ones(3)).tolist() == [0, 2, 4]
             assert torch.is_inference_mode_enabled()
         assert (x * 2).is_inference()
 
@@ -539,5 +541,12 @@ def test_a_function_writes_in_place_to_what_it_made_and_not_to_what_it_captured(
 
     with pytest.raises(RuntimeError, match="would mutate a captured Tensor"):
         grad(nested)(x)
+    for write in (lambda: captured[0].fill_(3), lambda: captured.__setitem__(0, 3.0), lambda: captured.data.add_(1)):
+        with pytest.raises(RuntimeError, match="would mutate a captured Tensor"):
+            grad(lambda t, write=write: (write(), t.sum())[1])(x)
+    assert captured.tolist() == [1, 1, 1]
+    # Views of an argument are no captured tensors, nor is what is made of it.
+    assert jvp(lambda t: t.clone()[1:].mul_(2), (x,), (x,))[1].tolist() == [2, 4]
+    assert grad(lambda t: (t * 1)[::2].mul_(3).sum())(x).tolist() == [3, 0, 3]
     functionalize(of_captured)(x)
     assert captured.tolist() == [2, 2, 2]

@@ -6,27 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rgrad._jacobians import _slice_argnums, hessian, jacfwd, jacrev, jvp, linearize
-from rgrad._vmap import chunk_vmap, vmap
-from rgrad.func import functionalize, grad, grad_and_value, replace_all_batch_norm_modules_, vjp
+from rgrad import func
+from rgrad._jacobians import _slice_argnums
+from rgrad._vmap import chunk_vmap
+from rgrad.func import *  # noqa: F403
 
 __all__ = [
+    *func.__all__,
     "_slice_argnums",
     "argnums_t",
     "chunk_vmap",
     "enable_single_level_autograd_function",
     "exposed_in",
-    "functionalize",
-    "grad",
-    "grad_and_value",
-    "hessian",
-    "jacfwd",
-    "jacrev",
-    "jvp",
-    "linearize",
-    "replace_all_batch_norm_modules_",
-    "vjp",
-    "vmap",
 ]
 
 argnums_t = int | tuple[int, ...]  # noqa: N816 - the name that annotations of programs have

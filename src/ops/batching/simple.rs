@@ -54,15 +54,13 @@ pub fn leading(c: &BatchCall) -> Result<Out> {
         _ => None,
     }) {
         // A format is one of whole tensors, which have more dimensions than their slices.
-        if c.op_name() == "contiguous" {
-            bail!(Error::Runtime(super::NO_FORMAT.into()));
-        }
         bail!(
             Runtime,
             "vmap: Tensor.{}(memory_format) inside vmap is only supported with memory_format torch.preserve_format or \
-             torch.contiguous_format (got torch.{})",
+             torch.contiguous_format (got torch.{}). {}",
             c.op_name(),
-            format.name()
+            format.name(),
+            super::NO_FORMAT
         );
     }
     let batched = mirror::tensors(c.values).into_iter().filter(Tensor::is_batched);

@@ -14,8 +14,8 @@ use crate::backend::cpu::machine::{self, LANES, Recipe, Source, Work, type_of};
 use crate::dtype::{DType, Element};
 use crate::formula::Formula;
 
-/// Replaces pointwise instructions, and sums of what they compute. `formulas` has their formulas by instruction, `kept` the
-/// places of results that are stored; the group has `numel` elements. Each buffer is written by one instruction still.
+/// Compiles pointwise instructions to kernels, with the sums of their results. `formulas[i]` is the formula of instruction `i`,
+/// `kept` the places of the group's results, `numel` its number of elements. Each buffer is written by one instruction still.
 pub(super) fn compile<T: Grouped>(
     program: &mut Program<T>,
     formulas: &[Option<&Formula>],
@@ -137,7 +137,8 @@ fn summed<T: Grouped>(
     sums
 }
 
-/// What is left of a reduction of which a kernel has stored the sum.
+/// The instruction that remains of a reduction whose sums a kernel stores: none of rows; of a total, one that appends the sum
+/// of the run to the list of runs.
 fn kept_run<T: Grouped>(mut reduction: Instruction<T>, sum: Option<Place>) -> Option<Instruction<T>> {
     let Code::Run(k) = reduction.code else { return None };
     reduction.code = Code::Keep(k);

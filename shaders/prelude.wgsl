@@ -400,11 +400,11 @@ fn angle(x: f32) -> Angle {
 // sin r and cos r for |r| <= π/4.
 fn sin_near(r: f32) -> f32 {
     let z = r * r;
-    return r + r * z * ((GPU_SIN_NEAR_0 * z + GPU_SIN_NEAR_1) * z + GPU_SIN_NEAR_2);
+    return r + r * z * ((SIN_NEAR_0 * z + SIN_NEAR_1) * z + SIN_NEAR_2);
 }
 fn cos_near(r: f32) -> f32 {
     let z = r * r;
-    return 1.0 - (0.5 * z - z * z * ((GPU_COS_NEAR_0 * z + GPU_COS_NEAR_1) * z + GPU_COS_NEAR_2));
+    return 1.0 - (0.5 * z - z * z * ((COS_NEAR_0 * z + COS_NEAR_1) * z + COS_NEAR_2));
 }
 // sin(r + q·π/2)
 fn sin_turned(r: f32, q: u32) -> f32 {

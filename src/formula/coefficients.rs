@@ -82,9 +82,9 @@ table! { single f32:
     /// 2/π, and π/2 in four parts.
     GPU_ANGLE_NEAR of [0.63661975, 1.5703125, 0.0004837513, 7.5495336e-8, 2.563344e-12];
     /// (sin r - r) / r³ from r², in descending order.
-    GPU_SIN_NEAR of [-0.00019516978, 0.008332176, -0.16666655];
+    SIN_NEAR of [-0.00019516978, 0.008332176, -0.16666655];
     /// (cos r - 1 + r²/2) / r⁴ from r², in descending order.
-    GPU_COS_NEAR of [2.4438088e-5, -0.0013887364, 0.041666646];
+    COS_NEAR of [2.4438088e-5, -0.0013887364, 0.041666646];
     /// (asin s - s) / s³ from s², in descending order.
     GPU_ASIN_NEAR of [0.04227853, 0.024114482, 0.045483336, 0.07495196, 0.16666755];
     /// tan 3π/8 and tan π/8, then (atan t - t) / t³ from t², in descending order.

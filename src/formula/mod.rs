@@ -23,7 +23,7 @@ pub mod wgsl;
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use crate::backend::cpu::math::{Math, quick_fmod_f32};
+use crate::backend::cpu::math::{Math, QuickMath, quick_fmod_f32};
 
 pub use ir::Formula;
 
@@ -98,10 +98,11 @@ pub trait Arith:
 }
 
 macro_rules! num_functions {
-    ($($f:ident $prim:ident $m:ident),*) => {
+    ([$($f:ident $prim:ident $m:ident),*] angles [$($angle:ident $angle_prim:ident $angle_m:ident $quick:ident),*]) => {
         /// Floating point numbers: arithmetic, division and the elementary functions.
         pub trait Num: Arith + Div<Output = Self> {
             $(fn $f(self) -> Self;)*
+            $(fn $angle(self) -> Self;)*
             fn pow(self, e: Self) -> Self;
             fn atan2(self, x: Self) -> Self;
             fn sqrt(self) -> Self;
@@ -109,6 +110,7 @@ macro_rules! num_functions {
         macro_rules! num_for {
             ($t:ident) => { impl Num for $t {
                 $(#[inline(always)] fn $f(self) -> Self { Math::$m(self) })*
+                $(#[inline(always)] fn $angle(self) -> Self { Math::$angle_m(self) })*
                 #[inline(always)] fn pow(self, e: Self) -> Self { Math::m_pow(self, e) }
                 #[inline(always)] fn atan2(self, x: Self) -> Self { Math::m_atan2(self, x) }
                 #[inline(always)] fn sqrt(self) -> Self { $t::sqrt(self) }
@@ -118,20 +120,29 @@ macro_rules! num_functions {
         num_for!(f64);
         impl Num for record::Sym {
             $(fn $f(self) -> Self { record::unary(record::Prim::$prim, self) })*
+            $(fn $angle(self) -> Self { record::unary(record::Prim::$angle_prim, self) })*
             fn pow(self, e: Self) -> Self { record::binary(record::Prim::Pow, self, e) }
             fn atan2(self, x: Self) -> Self { record::binary(record::Prim::Atan2, self, x) }
             fn sqrt(self) -> Self { record::unary(record::Prim::Sqrt, self) }
+        }
+        impl<T: QuickNum> Num for Quick<T> {
+            $(#[inline(always)] fn $f(self) -> Self { self.map(Num::$f) })*
+            $(#[inline(always)] fn $angle(self) -> Self { self.checked(QuickMath::$quick) })*
+            #[inline(always)] fn pow(self, e: Self) -> Self { self.zip(e, Num::pow) }
+            #[inline(always)] fn atan2(self, x: Self) -> Self { self.zip(x, Num::atan2) }
+            #[inline(always)] fn sqrt(self) -> Self { self.map(Num::sqrt) }
         }
     };
 }
 
 num_functions! {
-    exp Exp m_exp, expm1 Expm1 m_expm1, exp2 Exp2 m_exp2, log Log m_log, log1p Log1p m_log1p, log2 Log2 m_log2,
-    log10 Log10 m_log10, sin Sin m_sin, cos Cos m_cos, tan Tan m_tan, sinh Sinh m_sinh, cosh Cosh m_cosh,
+    [exp Exp m_exp, expm1 Expm1 m_expm1, exp2 Exp2 m_exp2, log Log m_log, log1p Log1p m_log1p, log2 Log2 m_log2,
+    log10 Log10 m_log10, sinh Sinh m_sinh, cosh Cosh m_cosh,
     tanh Tanh m_tanh, asin Asin m_asin, acos Acos m_acos, atan Atan m_atan, asinh Asinh m_asinh,
     acosh Acosh m_acosh, atanh Atanh m_atanh, erf Erf m_erf, erfc Erfc m_erfc, erfinv Erfinv m_erfinv,
     normal_cdf NormalCdf m_normal_cdf, lgamma Lgamma m_lgamma, digamma Digamma m_digamma, floor Floor m_floor,
-    ceil Ceil m_ceil, trunc Trunc m_trunc, round Round m_round_even
+    ceil Ceil m_ceil, trunc Trunc m_trunc, round Round m_round_even]
+    angles [sin Sin m_sin quick_sin, cos Cos m_cos quick_cos, tan Tan m_tan quick_tan]
 }
 
 /// The quotient rounded down, given the remainder `m` with the sign of the dividend. As Python's floor division, it
@@ -189,14 +200,19 @@ macro_rules! arith_float {
 arith_float!(f32 f64);
 
 /// A number, or the outcome of a comparison, computed without the algorithms for rare arguments, and whether one of them was
-/// needed; see Note [Remainders of float32] and Note [Quotients of integers].
+/// needed; see Note [Remainders of float32], Note [Quotients of integers] and Note [Angles of common size].
 #[derive(Clone, Copy)]
 pub struct Quick<T> {
-    value: T,
-    is_wrong: bool,
+    pub value: T,
+    /// The value has to be computed anew.
+    pub is_wrong: bool,
 }
 
 impl<T> Quick<T> {
+    #[inline(always)]
+    pub fn of(value: T) -> Quick<T> {
+        Quick { value, is_wrong: false }
+    }
     #[inline(always)]
     fn map<U>(self, f: impl FnOnce(T) -> U) -> Quick<U> {
         Quick { value: f(self.value), is_wrong: self.is_wrong }
@@ -204,6 +220,12 @@ impl<T> Quick<T> {
     #[inline(always)]
     fn zip<O, U>(self, o: Quick<O>, f: impl FnOnce(T, O) -> U) -> Quick<U> {
         Quick { value: f(self.value, o.value), is_wrong: self.is_wrong | o.is_wrong }
+    }
+    /// As `map`, of a function that tells whether its value is wrong.
+    #[inline(always)]
+    fn checked(self, f: impl FnOnce(T) -> (T, bool)) -> Self {
+        let (value, is_wrong) = f(self.value);
+        Quick { value, is_wrong: self.is_wrong | is_wrong }
     }
     /// As `zip`, of a function that tells whether its value is wrong.
     #[inline(always)]
@@ -241,6 +263,29 @@ impl QuickDivision for f32 {
         quick_fmod_f32(self, o)
     }
 }
+
+impl QuickDivision for f64 {
+    #[inline(always)]
+    fn quick_floor_div(self, o: Self) -> (Self, bool) {
+        (self.floor_div(o), false)
+    }
+    #[inline(always)]
+    fn quick_trunc_div(self, o: Self) -> (Self, bool) {
+        (self.trunc_div(o), false)
+    }
+    #[inline(always)]
+    fn quick_remainder(self, o: Self) -> (Self, bool) {
+        (self.remainder(o), false)
+    }
+    #[inline(always)]
+    fn quick_fmod(self, o: Self) -> (Self, bool) {
+        (self.fmod(o), false)
+    }
+}
+
+/// Floating point numbers whose functions have values for common arguments.
+pub trait QuickNum: QuickDivision + QuickMath + Num {}
+impl<T: QuickDivision + QuickMath + Num> QuickNum for T {}
 
 // Note [Quotients of integers] No vector instruction divides integers. But a positive quotient of integers up to 2^51 that is less than an
 // integer k is at most k (1 - 2^-52), so its nearest float64 number is less than k too, and likewise for negative ones: rounded down or
@@ -316,6 +361,13 @@ macro_rules! quick_operators {
     })* };
 }
 quick_operators! { Add add; Sub sub; Mul mul; }
+impl<T: QuickNum> Div for Quick<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, o: Self) -> Self {
+        self.zip(o, Div::div)
+    }
+}
 impl<T: QuickDivision> Neg for Quick<T> {
     type Output = Self;
     #[inline(always)]
@@ -340,7 +392,7 @@ impl<T: QuickDivision> Arith for Quick<T> {
     }
     #[inline(always)]
     fn lit(v: f64) -> Self {
-        Quick { value: T::lit(v), is_wrong: false }
+        Quick::of(T::lit(v))
     }
     #[inline(always)]
     fn not(c: Quick<bool>) -> Quick<bool> {
@@ -364,29 +416,6 @@ impl<T: QuickDivision> Arith for Quick<T> {
         self.map(Arith::abs)
     }
 }
-
-/// Numbers that loops are compiled for.
-pub trait Looped: Arith {
-    /// What loops compute with first.
-    type Quick: Arith;
-    fn quick(self) -> Self::Quick;
-    /// The number, and whether it has to be computed anew.
-    fn of_quick(q: Self::Quick) -> (Self, bool);
-}
-macro_rules! looped {
-    (quick $($t:ty)*) => { $(impl Looped for $t {
-        type Quick = Quick<Self>;
-        #[inline(always)] fn quick(self) -> Quick<Self> { Quick { value: self, is_wrong: false } }
-        #[inline(always)] fn of_quick(q: Quick<Self>) -> (Self, bool) { (q.value, q.is_wrong) }
-    })* };
-    (always_right $($t:ty)*) => { $(impl Looped for $t {
-        type Quick = Self;
-        #[inline(always)] fn quick(self) -> Self { self }
-        #[inline(always)] fn of_quick(q: Self) -> (Self, bool) { (q, false) }
-    })* };
-}
-looped!(quick f32 Int<i32> Int<i64>);
-looped!(always_right f64);
 
 /// An integer in a formula: arithmetic wraps, as in PyTorch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, bytemuck::Pod, bytemuck::Zeroable)]

@@ -6,7 +6,7 @@ use super::pointwise::PointwiseOp;
 use crate::backend::pointwise::{Byte, GROUP, Lean, Loop, Whole};
 use crate::backend::simd::{Isa, IsaDispatch};
 use crate::dtype::Bool8;
-use crate::formula::{ARGS, Arith, Bits, Looped, Num, PARAMS};
+use crate::formula::{ARGS, Arith, Bits, Num, PARAMS, Quick, QuickDivision, QuickNum};
 use crate::multiversion;
 
 /// A formula on floating point numbers.
@@ -188,45 +188,49 @@ macro_rules! lean {
 lean! { float_class: FloatFormula, float_beside_one, float_in_place }
 lean! { num_class: NumFormula, num_beside_one, num_in_place }
 
-multiversion! { version = IsaDispatch::worth::<T>();
-    fn float_loop[F: FloatFormula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
-    }
-}
-multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    fn num_loop[F: NumFormula, T: Looped](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        if quick_loop::<F, T>(ins, p, out) {
-            redo::<F, T>(ins, p, out);
-        }
-    }
-}
-
-/// The values of a formula without the algorithms for rare arguments; returns whether one of them was needed. For
-/// formulas without such algorithms it is the whole loop; see Note [Remainders of float32].
-#[inline(always)]
-fn quick_loop<F: NumFormula, T: Looped>(ins: &[&[T]], p: &[T], out: &mut [T]) -> bool {
-    let mut wrong = false;
-    each!(F::N, T::zero(), ins, p, out, |a, q| {
-        let (value, is_wrong) = T::of_quick(F::f(a.map(T::quick), q.map(T::quick)));
-        wrong |= is_wrong;
-        value
-    });
-    wrong
-}
-
 /// Elements that are computed anew with one that needs it.
 const REDONE: usize = 8 * GROUP;
 
-/// Computes anew the blocks in which an element needs the algorithms for rare arguments.
-#[inline(always)]
-fn redo<F: NumFormula, T: Looped>(ins: &[&[T]], p: &[T], out: &mut [T]) {
-    for (k, out) in out.chunks_mut(REDONE).enumerate() {
-        let mut blocks: [&[T]; ARGS] = [&[]; ARGS];
-        blocks.iter_mut().zip(ins).for_each(|(block, x)| *block = &x[k * REDONE..][..out.len()]);
-        let ins = &blocks;
-        if quick_loop::<F, T>(ins, p, out) {
-            each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
+/// A loop without the algorithms for rare arguments: whether one of them was needed.
+macro_rules! each_quick {
+    ($n:expr, $ins:expr, $p:ident, $out:expr, |$a:ident, $q:ident| $value:expr) => {{
+        let (ins, out) = ($ins, &mut *$out);
+        let mut wrong = false;
+        each!($n, T::zero(), ins, $p, out, |numbers, params| {
+            let ($a, $q) = (numbers.map(Quick::of), params.map(Quick::of));
+            let result: Quick<T> = $value;
+            wrong |= result.is_wrong;
+            result.value
+        });
+        wrong
+    }};
+}
+
+/// The loop of an expression, first without the algorithms for rare arguments, then, for the blocks in which one of them was
+/// needed, with them. For expressions without such algorithms the first is all; see Note [Remainders of float32].
+macro_rules! quick_then_anew {
+    ($n:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
+        if each_quick!($n, $ins, $p, $out, |$a, $q| $value) {
+            for (k, out) in $out.chunks_mut(REDONE).enumerate() {
+                let mut blocks: [&[T]; ARGS] = [&[]; ARGS];
+                blocks.iter_mut().zip($ins).for_each(|(block, x)| *block = &x[k * REDONE..][..out.len()]);
+                let ins = &blocks;
+                if each_quick!($n, ins, $p, out, |$a, $q| $value) {
+                    each!($n, T::zero(), ins, $p, out, |$a, $q| $value);
+                }
+            }
         }
+    }};
+}
+
+multiversion! { version = IsaDispatch::worth::<T>();
+    fn float_loop[F: FloatFormula, T: QuickNum](ins: &[&[T]], p: &[T], out: &mut [T]) {
+        quick_then_anew!(F::N, ins, p, out, |a, q| F::f(a, q));
+    }
+}
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn num_loop[F: NumFormula, T: QuickDivision](ins: &[&[T]], p: &[T], out: &mut [T]) {
+        quick_then_anew!(F::N, ins, p, out, |a, q| F::f(a, q));
     }
 }
 
@@ -276,15 +280,15 @@ impl<const K: usize> Index for At<K> {
     }
 }
 multiversion! { version = IsaDispatch::worth::<T>();
-    fn grad_loop[F: Derivative, K: Index, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        each!(F::N + 2, T::zero(), ins, p, out, |a, q| K::of::<F, T>(a, q));
+    fn grad_loop[F: Derivative, K: Index, T: QuickNum](ins: &[&[T]], p: &[T], out: &mut [T]) {
+        quick_then_anew!(F::N + 2, ins, p, out, |a, q| K::of::<F, _>(a, q));
     }
 }
 
-pub const fn float<F: FloatFormula, T: Num>() -> Loop<T, T> {
+pub const fn float<F: FloatFormula, T: QuickNum>() -> Loop<T, T> {
     Loop::new(float_loop::<F, T>)
 }
-pub const fn num<F: NumFormula, T: Looped>() -> Loop<T, T> {
+pub const fn num<F: NumFormula, T: QuickDivision>() -> Loop<T, T> {
     Loop::new(num_loop::<F, T>)
 }
 pub const fn truth<F: TruthFormula, T: Compares>() -> Loop<T, Bool8> {
@@ -302,7 +306,7 @@ pub const fn truth_bytes<F: TruthFormula>() -> Loop<Byte, Bool8> {
 pub const fn bits_bytes<F: BitsFormula>() -> Loop<Byte, Byte> {
     Loop::new(bits_bytes_loop::<F>)
 }
-pub const fn grad<F: Derivative, K: Index, T: Num>() -> Loop<T, T> {
+pub const fn grad<F: Derivative, K: Index, T: QuickNum>() -> Loop<T, T> {
     Loop::new(grad_loop::<F, K, T>)
 }
 
@@ -484,8 +488,47 @@ mod tests {
         force_isa(Isa::Avx512);
     }
 
+    struct Swing;
+    impl FloatFormula for Swing {
+        const N: usize = 2;
+        #[inline(always)]
+        fn f<E: Num>([x, y, ..]: [E; ARGS], _: [E; PARAMS]) -> E {
+            x.sin() + y.cos() * E::lit(3.0)
+        }
+    }
+
+    fn expect_single_angles<T: QuickNum + std::fmt::LowerExp>(x: &[T], y: &[T]) {
+        let zero = T::zero();
+        let mut found = vec![zero; x.len()];
+        float_loop::<Swing, T>(&[x, y], &[], &mut found);
+        for ((&x, &y), &found) in x.iter().zip(y).zip(&found) {
+            let expected = Swing::f([x, y, zero, zero, zero], [zero; PARAMS]);
+            let same = found.eq(expected) || found.is_nan() && expected.is_nan();
+            assert!(same, "{x:e}, {y:e}: {found:e}, not {expected:e}");
+        }
+    }
+
+    #[test]
+    fn loops_of_angles_give_the_bits_of_single_elements() {
+        // Some blocks have large angles, infinities and NaN among small ones.
+        let rare = [4e3, 3e7, -1e30, f64::INFINITY, f64::NAN];
+        let angle =
+            |i: usize| if i % 701 == 700 { rare[i / 701 % 5] } else { (i as f64 * 0.37).sin() * 3300.0 };
+        let x: Vec<f64> = (0..40 * REDONE + GROUP).map(angle).collect();
+        let y: Vec<f64> = x.iter().rev().map(|x| x * 0.5).collect();
+        let single = |v: &[f64]| v.iter().map(|v| *v as f32).collect::<Vec<_>>();
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512] {
+            force_isa(isa);
+            expect_single_angles(&x, &y);
+            expect_single_angles(&single(&x), &single(&y));
+        }
+    }
+
     /// As `expect_single_elements`, of integers.
-    fn expect_single_integers<F: NumFormula, T: Looped + PartialEq + std::fmt::Debug>(x: &[T], y: &[T]) {
+    fn expect_single_integers<F: NumFormula, T: QuickDivision + PartialEq + std::fmt::Debug>(
+        x: &[T],
+        y: &[T],
+    ) {
         let mut found = vec![T::lit(0.0); x.len()];
         num_loop::<F, T>(&[x, y], &[], &mut found);
         for ((&x, &y), &found) in x.iter().zip(y).zip(&found) {

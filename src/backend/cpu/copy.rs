@@ -27,6 +27,8 @@ pub const GRAIN: usize = 1 << 15;
 const SHORT: usize = 128;
 /// Longer ones are worth a call that copies or fills vectors.
 const VECTORS: usize = 16;
+/// The halves of an attention head of 64 elements, which rotary embeddings exchange: copied without a call.
+const HALF_A_HEAD: usize = 32;
 /// Elements gathered at a time before a cast.
 pub(super) const STAGE: usize = 256;
 
@@ -324,6 +326,8 @@ fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T
         (2, 1.., 1) => return gather_pieces::<T, 2>(src, at, down, out),
         (3, 1.., 1) => return gather_pieces::<T, 3>(src, at, down, out),
         (4, 1.., 1) => return gather_pieces::<T, 4>(src, at, down, out),
+        (16, 1.., 1) => return gather_pieces::<T, 16>(src, at, down, out),
+        (HALF_A_HEAD, 1.., 1) => return gather_pieces::<T, HALF_A_HEAD>(src, at, down, out),
         _ => {}
     }
     for out in out.chunks_mut(plane.inner) {
@@ -562,6 +566,8 @@ impl Runs {
                         block.copy_from_slice(&from[s + i..][..block.len()]);
                         cells.write(d + i, block);
                     }
+                } else if let Ok(half) = <&[T; HALF_A_HEAD]>::try_from(&from[s..s + n]) {
+                    cells.write(d, half);
                 } else {
                     cells.write(d, &from[s..s + n]);
                 }

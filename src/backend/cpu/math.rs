@@ -75,6 +75,43 @@ pub trait Math: Real {
     fn m_fmod(self, y: Self) -> Self;
 }
 
+/// Functions whose values for common arguments take less time: the value, which is that of [`Math`] unless it is told to be wrong.
+pub trait QuickMath: Math {
+    fn quick_sin(self) -> (Self, bool);
+    fn quick_cos(self) -> (Self, bool);
+    fn quick_tan(self) -> (Self, bool);
+}
+
+impl QuickMath for f32 {
+    #[inline(always)]
+    fn quick_sin(self) -> (f32, bool) {
+        (self::single::sin_of_common(self), self::single::is_large_angle(self))
+    }
+    #[inline(always)]
+    fn quick_cos(self) -> (f32, bool) {
+        (self::single::cos_of_common(self), self::single::is_large_angle(self))
+    }
+    #[inline(always)]
+    fn quick_tan(self) -> (f32, bool) {
+        (tan_f32(self), false)
+    }
+}
+
+impl QuickMath for f64 {
+    #[inline(always)]
+    fn quick_sin(self) -> (f64, bool) {
+        (self::trig::sin_of_common(self), self::trig::is_large_angle(self))
+    }
+    #[inline(always)]
+    fn quick_cos(self) -> (f64, bool) {
+        (self::trig::cos_of_common(self), self::trig::is_large_angle(self))
+    }
+    #[inline(always)]
+    fn quick_tan(self) -> (f64, bool) {
+        (self::trig::tan_of_common(self), self::trig::is_large_angle(self))
+    }
+}
+
 // Note [Remainders of float32] In float64 a quotient of two float32 numbers below 2^28 is on the right side of every
 // integer: it differs from one by at least 2^-52 of itself, or is one. So its integer part is that of the exact
 // quotient; that times the divisor has at most 52 bits, and the rest is exact. The same steps give NaN for infinite

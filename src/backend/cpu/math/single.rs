@@ -310,11 +310,63 @@ fn flip_if_odd(v: f64, y: f64) -> f64 {
     f64::from_bits(v.to_bits() ^ integer_bits(y) << 63)
 }
 
+// Note [Angles of common size] For |x| up to 2^11·π/2 the nearest multiple n of π/2 has 11 bits, so that its products with the first two of
+// three parts of π/2, of 13 bits each, are exact, and so is the difference of x and the first. What is left is at most π/4, as a
+// number and the small rest that its rounding left. The sine and the cosine of it are polynomials of equal length, whose coefficients are
+// chosen element by element. This takes a third of the instructions of the general algorithm, and errors are below 1.4 ulp.
+// Loops compute all elements so, and anew the blocks in which an angle is larger, as Note [Remainders of float32] tells; the general
+// functions choose by the same bound, so the value of an element does not depend on its neighbours.
+
+/// Beyond it, angles are reduced by the general algorithm.
+const LARGE_ANGLE: f32 = 3216.0;
+/// π/2 in parts of 13, 13 and 24 bits.
+const HALF_PI: [f32; 3] = [1.5708008, -4.454516e-6, 6.0771006e-11];
+
+#[inline(always)]
+pub(super) fn is_large_angle(x: f32) -> bool {
+    x.abs() > LARGE_ANGLE
+}
+
+/// The sine of x plus `quarters`·π/2; see Note [Angles of common size].
+#[inline(always)]
+fn sin_of_turned(x: f32, quarters: u32) -> f32 {
+    let whole = x * std::f32::consts::FRAC_2_PI + ROUND;
+    let n = whole - ROUND;
+    let quadrant = whole.to_bits().wrapping_add(quarters);
+    let (a, b) = (x - n * HALF_PI[0], n * HALF_PI[1]);
+    let r = a - b;
+    let rest = ((a - r) - b) - n * HALF_PI[2];
+    // base·(1 + z·first + z²·…), where the base is r of a sine, and 1 of a cosine.
+    let is_cos = quadrant & 1 == 1;
+    let [s3, s2, s1] = single::SIN_NEAR;
+    let [c3, c2, c1] = single::COS_NEAR;
+    let pick = |cos: f32, sin: f32| if is_cos { cos } else { sin };
+    let (base, slope) = (pick(1.0, r), pick(-r, 1.0));
+    let z = r * r;
+    let t = base * z;
+    let rest = t * z * (pick(c1, s2) + (pick(c2, s3) + pick(c3, 0.0) * z) * z) + rest * slope;
+    let v = base + (t * pick(-0.5, s1) + rest);
+    f32::from_bits(v.to_bits() ^ (quadrant & 2) << 30)
+}
+
+#[inline(always)]
+pub(super) fn sin_of_common(x: f32) -> f32 {
+    let v = sin_of_turned(x, 0);
+    // The sum for -0 is 0.
+    if x == 0.0 { x } else { v }
+}
+
+#[inline(always)]
+pub(super) fn cos_of_common(x: f32) -> f32 {
+    sin_of_turned(x, 1)
+}
+
 #[inline(always)]
 pub fn sin_f32(x: f32) -> f32 {
     let (p0, p1, p2) = half_turns(x);
     let sum = p0 + p1;
-    flip_if_odd(sin_pi(((p0 - nearest(sum)) + p1) + p2), sum) as f32
+    let general = flip_if_odd(sin_pi(((p0 - nearest(sum)) + p1) + p2), sum) as f32;
+    if is_large_angle(x) { general } else { sin_of_common(x) }
 }
 
 #[inline(always)]
@@ -322,7 +374,8 @@ pub fn cos_f32(x: f32) -> f32 {
     // cos πu = sin π(u + 1/2)
     let (p0, p1, p2) = half_turns(x);
     let sum = p0 + p1 + 0.5;
-    flip_if_odd(sin_pi(((p0 - (nearest(sum) - 0.5)) + p1) + p2), sum) as f32
+    let general = flip_if_odd(sin_pi(((p0 - (nearest(sum) - 0.5)) + p1) + p2), sum) as f32;
+    if is_large_angle(x) { general } else { cos_of_common(x) }
 }
 
 #[inline(always)]

@@ -36,6 +36,18 @@ fn samples32() -> Vec<f32> {
     special.into_iter().chain((0..u32::MAX / 40009).map(|i| f32::from_bits(i * 40009))).collect()
 }
 
+/// Angles of both algorithms, and the neighbours of multiples of π/2, whose sines and cosines have few correct digits after a
+/// careless reduction.
+fn angles32() -> Vec<f32> {
+    let spread = (0..400_000).map(|i| (i as f32 * 0.618_034).fract() * 8000.0 - 4000.0);
+    let small = (0..100_000).map(|i| i as f32 * 1e-4 - 5.0);
+    let near = (-2600..2600i32).flat_map(|k| {
+        let multiple = (f64::from(k) * std::f64::consts::FRAC_PI_2) as f32;
+        [multiple.next_down(), multiple, multiple.next_up()]
+    });
+    spread.chain(small).chain(near).collect()
+}
+
 /// Doubles of every exponent, and more in regions where the functions change.
 fn samples64() -> Vec<f64> {
     let special =
@@ -107,8 +119,10 @@ accuracy! {
     log1p_of_floats_is_within_two_ulps: f32 samples32 ulps32 m_log1p, f64::ln_1p, 1.7;
     log2_of_floats_is_rounded_right: f32 samples32 ulps32 m_log2, f64::log2, 0.501;
     log10_of_floats_is_rounded_right: f32 samples32 ulps32 m_log10, f64::log10, 0.501;
-    sin_of_floats_is_rounded_right: f32 samples32 ulps32 m_sin, f64::sin, 0.501;
-    cos_of_floats_is_rounded_right: f32 samples32 ulps32 m_cos, f64::cos, 0.501;
+    sin_of_floats_is_within_two_ulps: f32 samples32 ulps32 m_sin, f64::sin, 1.4;
+    cos_of_floats_is_within_two_ulps: f32 samples32 ulps32 m_cos, f64::cos, 1.4;
+    sin_of_angles_is_within_two_ulps: f32 angles32 ulps32 m_sin, f64::sin, 1.4;
+    cos_of_angles_is_within_two_ulps: f32 angles32 ulps32 m_cos, f64::cos, 1.4;
     tan_of_floats_is_rounded_right: f32 samples32 ulps32 m_tan, f64::tan, 0.501;
     sinh_of_floats_is_rounded_right: f32 samples32 ulps32 m_sinh, f64::sinh, 0.501;
     cosh_of_floats_is_rounded_right: f32 samples32 ulps32 m_cosh, f64::cosh, 0.501;

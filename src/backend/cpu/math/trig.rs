@@ -9,21 +9,30 @@ const PI: Dd = Dd { hi: std::f64::consts::PI, lo: double::PI_REST };
 const FRAC_PI_2: Dd = Dd { hi: std::f64::consts::FRAC_PI_2, lo: double::HALF_PI_REST };
 const FRAC_PI_4: Dd = Dd { hi: std::f64::consts::FRAC_PI_4, lo: double::QUARTER_PI_REST };
 
-/// The angle minus the nearest multiple of π/2, and that multiple modulo 4 in the low two bits.
+/// Whether an angle needs the algorithm for large ones.
 #[inline(always)]
-fn reduce_angle(x: f64) -> (Dd, u64) {
+pub(super) fn is_large_angle(x: f64) -> bool {
+    x.abs() > 1048576.0
+}
+
+/// The angle minus the nearest multiple of π/2, and that multiple modulo 4 in the low two bits; see Note [Angles of common size].
+#[inline(always)]
+fn reduce_common_angle(x: f64) -> (Dd, u64) {
     // π/2 in parts of 33 bits, whose products with |n| < 2^20 are exact.
     const P1: f64 = 1.5707963267341256;
     const P2: f64 = 6.077100506303966e-11;
     const P3: f64 = 2.0222662487111665e-21;
     const P4: f64 = 8.4784276603689e-32;
-    if x.abs() > 1048576.0 {
-        return reduce_large_angle(x);
-    }
     let n = nearest(x * std::f64::consts::FRAC_2_PI);
     let s = two_sum(x - n * P1, -n * P2);
     let r = fast_two_sum(s.hi, s.lo - n * P3);
     (fast_two_sum(r.hi, r.lo - n * P4), integer_bits(n))
+}
+
+/// As `reduce_common_angle`, of any angle.
+#[inline(always)]
+fn reduce_angle(x: f64) -> (Dd, u64) {
+    if is_large_angle(x) { reduce_large_angle(x) } else { reduce_common_angle(x) }
 }
 
 // Note [Reduction of large angles] x = m·2^e with an integer m < 2^53. The leading bits of 2/π, whose products with x
@@ -94,21 +103,49 @@ pub(super) fn sin_of_reduced(r: Dd, quadrant: u64) -> f64 {
 }
 
 #[inline(always)]
-pub fn sin_f64(x: f64) -> f64 {
-    let (r, quadrant) = reduce_angle(x);
+fn sin_with(x: f64, (r, quadrant): (Dd, u64)) -> f64 {
     let v = sin_of_reduced(r, quadrant);
     if x == 0.0 { x } else { v }
 }
 
 #[inline(always)]
-pub fn cos_f64(x: f64) -> f64 {
-    let (r, quadrant) = reduce_angle(x);
+fn cos_with((r, quadrant): (Dd, u64)) -> f64 {
     sin_of_reduced(r, quadrant.wrapping_add(1))
+}
+
+/// `sin`, `cos` and `tan` of angles that are not large.
+#[inline(always)]
+pub(super) fn sin_of_common(x: f64) -> f64 {
+    sin_with(x, reduce_common_angle(x))
+}
+
+#[inline(always)]
+pub(super) fn cos_of_common(x: f64) -> f64 {
+    cos_with(reduce_common_angle(x))
+}
+
+#[inline(always)]
+pub(super) fn tan_of_common(x: f64) -> f64 {
+    tan_with(x, reduce_common_angle(x))
+}
+
+#[inline(always)]
+pub fn sin_f64(x: f64) -> f64 {
+    sin_with(x, reduce_angle(x))
+}
+
+#[inline(always)]
+pub fn cos_f64(x: f64) -> f64 {
+    cos_with(reduce_angle(x))
 }
 
 #[inline(always)]
 pub fn tan_f64(x: f64) -> f64 {
-    let (r, quadrant) = reduce_angle(x);
+    tan_with(x, reduce_angle(x))
+}
+
+#[inline(always)]
+fn tan_with(x: f64, (r, quadrant): (Dd, u64)) -> f64 {
     let (s, c) = (sin_parts(r), cos_parts(r));
     let (s, c) = (fast_two_sum(s.hi, s.lo), fast_two_sum(c.hi, c.lo));
     // tan(r + π/2) = -cos r / sin r

@@ -158,8 +158,8 @@ pub struct Column<'a, T: Lane> {
     view: View<'a>,
     rows: Broadcast,
     reader: StridedCursor<'a>,
-    /// The row whose element is in the block.
-    filled: usize,
+    /// The positions of the row whose element is in the block.
+    filled: Range<usize>,
     block: Vec<T>,
     /// The block has one element, and a loop repeats it.
     is_one: bool,
@@ -168,14 +168,32 @@ pub struct Column<'a, T: Lane> {
 impl<'a, T: Lane> Column<'a, T> {
     fn new(view: View<'a>, rows: Broadcast, most: usize) -> Self {
         let block = vec![T::zeroed(); most.min(rows.row).min(REPEATED)];
-        Column { view, rows, reader: StridedCursor::new(view, 0), filled: usize::MAX, block, is_one: false }
+        Column { view, rows, reader: StridedCursor::new(view, 0), filled: 0..0, block, is_one: false }
     }
 
-    fn reach(&mut self, at: usize) {
-        let row = at / self.rows.row;
-        if row == self.filled {
-            return;
+    /// Elements from a position to the end of its row. Positions mostly follow each other, and a division takes as long as half a row.
+    #[inline]
+    fn left(&self, at: usize) -> usize {
+        let row = self.rows.row;
+        let beyond = at.wrapping_sub(self.filled.start);
+        if beyond < row {
+            row - beyond
+        } else if at == self.filled.end {
+            row
+        } else {
+            row - at % row
         }
+    }
+
+    #[inline]
+    fn reach(&mut self, at: usize) {
+        if !self.filled.contains(&at) {
+            self.fill(at);
+        }
+    }
+
+    fn fill(&mut self, at: usize) {
+        let row = at / self.rows.row;
         let mut value = [T::Stored::zeroed()];
         match self.rows.stride {
             Some(stride) if self.view.dtype == T::Stored::DTYPE => {
@@ -187,8 +205,11 @@ impl<'a, T: Lane> Column<'a, T> {
                 self.reader.read(&mut value);
             }
         }
-        fill_run(bytemuck::cast_slice_mut(&mut self.block), value[0]);
-        self.filled = row;
+        match bytemuck::cast_slice_mut(&mut self.block) {
+            [one] => *one = value[0],
+            block => fill_run(block, value[0]),
+        }
+        self.filled = row * self.rows.row..(row + 1) * self.rows.row;
     }
 }
 
@@ -268,7 +289,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Period(block) => block.len() - at % block.len(),
             OperandCursor::Column(c) => {
                 let most = if c.is_one { usize::MAX } else { c.block.len() };
-                most.min(c.rows.row - at % c.rows.row)
+                most.min(c.left(at))
             }
             OperandCursor::Blocks(_, block) => block.len(),
         }

@@ -4,20 +4,24 @@
 //! ([`Level::Rows`]), or one for the group or for each of several rows of many runs ([`Level::Total`]), from operands in memory and from results of earlier calls,
 //! element by element: a result in a group is used at the position where it was computed, and a result per row by all
 //! elements of the row. A call may go over a part of each row alone ([`Level::Parts`]), as what follows `chunk` does: it takes
-//! that part of a result of whole rows. Results that nobody needs outside of the group are never stored. Every call is the loop of the
+//! that part of a result of whole rows. A sum along the rows has one value per column, or one per column of each of several stacks of
+//! rows ([`Level::Columns`]), which no other call of the group reads. Results that nobody needs outside of the group are never stored. Every call is the loop of the
 //! operation on a block, so the bits are those of the operations one after the other; a reduction keeps its runs.
 
 use smallvec::SmallVec;
 
 use super::View;
 use super::pointwise::Kernel;
-use super::reduce::ReduceOp;
+use super::reduce::{ReduceDims, ReduceOp};
 use super::softmax::Kind;
 use crate::dtype::{DType, Scalar};
 use crate::formula::Formula;
 
 /// The longest rows that calls per row may have: one run of a reduction.
 pub const LONGEST_ROW: usize = 1 << 13;
+/// The shortest and the longest rows of which a group has sums per column: several are in a block, and shorter ones are summed
+/// in another order.
+pub const SUMMED_ROWS: std::ops::RangeInclusive<usize> = 32..=1 << 12;
 
 /// Which calls a backend computes in groups, beside pointwise operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,6 +31,8 @@ pub struct Fusion {
     pub softmax: bool,
     /// Those of parts of rows.
     pub parts: bool,
+    /// Sums along rows, one per column.
+    pub columns: bool,
     /// Pointwise operations on the result of a reduction of all elements.
     pub totals: bool,
     /// Pointwise operations that compute in int32 or int64.
@@ -44,6 +50,8 @@ pub enum Level {
     /// One per element of a part of each row.
     Parts,
     Rows,
+    /// One per element of a row, for each of several stacks of rows.
+    Columns,
     Total,
 }
 
@@ -104,6 +112,8 @@ pub struct Group<'a> {
     pub n: usize,
     /// Elements of a part of a row; 0 if no call goes over parts.
     pub part: usize,
+    /// Of all sums along rows; the columns are the elements of a row.
+    pub columns: Option<ReduceDims>,
     pub calls: &'a [Call<'a>],
     pub operands: &'a [GroupOperand<'a>],
     /// The calls whose results are stored, and where.

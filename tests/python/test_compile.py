@@ -474,3 +474,50 @@ def test_sums_of_rows_of_many_runs_are_one_group_and_have_the_eager_bits(dtype):
     with torch.defer():
         ((x**2).mean((1, 2)) * x.norm(dim=(1, 2))).sum().backward()
     assert same(x.grad, wanted)
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_along_rows_are_in_the_group_of_their_terms_with_the_eager_bits(dtype):
+    def pooled(x, keep):
+        gated = x * keep
+        return gated.sum(1), (gated.exp() + 1).mean(1), gated.amax(-1)
+
+    # Rows of one block and of several, few rows, rows that are no whole eights, and results for each of several stacks.
+    shapes = [(32, 128, 256), (3, 1000, 64), (7, 130, 72), (64, 9, 100)]
+    for shape in [*shapes, (2, 700, 33), (1, 5000, 32), (50, 17, 600), (3, 5, 4096)]:
+        x = data(*shape).to(dtype)
+        keep = (data(*shape[:2], 1, seed=1) > 0).to(dtype)
+        # The rows of another operand repeat after several.
+        for other in (keep, data(*shape[1:], seed=2).to(dtype), data(shape[2], seed=3).to(dtype)):
+            kept = []
+            lines = groups(log_of(lambda x=x, other=other, kept=kept: kept.extend(pooled(x, other))))
+            for got, wanted in zip(kept, pooled(x, other), strict=True):
+                assert same(got, wanted), (shape, other.shape)
+            if x.numel() >= 1 << 15:
+                large = [line for line in lines if "exp" in line]
+                assert len(large) == 1 and large[0].count("reduction") == 3, lines
+
+
+@pytest.mark.own_region
+def test_the_gradient_of_a_bias_is_summed_where_its_terms_are_made():
+    x, bias, out = data(600, 256).requires_grad_(), data(256, seed=1).requires_grad_(), data(600, 256, seed=2)
+
+    def step():
+        torch.sigmoid(x + bias).square().backward(out)
+
+    lines = groups(log_of(step))
+    backward = [line for line in lines if "reduction" in line and "2 of" in line]
+    assert backward and "sigmoid" in backward[0], lines
+    found = [x.grad, bias.grad]
+    x.grad = bias.grad = None
+    step()
+    assert all(same(a, b) for a, b in zip(found, [x.grad, bias.grad], strict=True))
+
+
+@pytest.mark.own_region
+def test_sums_along_narrow_and_very_wide_rows_are_the_eager_ones():
+    for shape in ((5000, 8), (40, 4097), (2, 3000, 31), (200_000, 1)):
+        x = data(*shape)
+        for program in (lambda x: (x * 2).sum(-2), lambda x: (x * 2).prod(-2), lambda x: (x * 2).amax(-2)):
+            assert same(torch.compile(program)(x), program(x)), shape

@@ -114,6 +114,7 @@ impl Backend for Cpu {
             reductions: true,
             softmax: true,
             parts: true,
+            columns: true,
             totals: false,
             integers: true,
             long_rows: true,

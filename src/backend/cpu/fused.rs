@@ -9,6 +9,7 @@ mod compile;
 mod parts;
 mod program;
 mod rowwise;
+mod types;
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -22,6 +23,7 @@ use super::machine::{In, Kernel, Out, Pool};
 use super::output::{Cells, Output, Rows, write_one};
 use super::parallel::{for_chunks_mut, parallel_for};
 use super::pointwise::{OperandAccess, OperandCursor};
+use super::reduce::ColumnSums;
 use crate::backend::View;
 use crate::backend::group::{Call, Group, GroupOperand, Level, Work};
 use crate::backend::pointwise::Operand;
@@ -29,12 +31,13 @@ use crate::dtype::{Bool8, DType};
 use crate::error::{Error, Result};
 use crate::formula::{ARGS, Int};
 use parts::Sunk;
-use program::{Buffer, Code, Extent, Fill, Grouped, Instruction, Place, Program};
+use program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use rowwise::Rowwise;
+use types::Grouped;
 
 /// Computes a group; false if a call is not defined for its type, or computes with a total.
 pub fn run(group: &Group) -> Result<bool> {
-    let is_last = |c: &Call| c.level != Level::Total || matches!(c.work, Work::Reduce(_));
+    let is_last = |c: &Call| Extent::is_of(c.level) || matches!(c.work, Work::Reduce(_));
     if !group.calls.iter().all(is_last) {
         return Ok(false);
     }
@@ -61,46 +64,98 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     let group = &Group { n: rowwise.n, operands: &operands, ..*group };
     let access: Vec<OperandAccess> = group.operands.iter().map(|o| access_of::<T>(o, group)).collect();
     let Some(program) = Program::<T>::of(group, &access) else { return Ok(false) };
-    let unit = program.n * program.rows;
-    let blocks = group.numel.div_ceil(unit);
-    let grain = OperandAccess::grain(&access, GRAIN).div_ceil(unit).max(1);
     let stores = Stores::of(&program, group)?;
-    let failed = OnceLock::new();
-    let work = |range: Range<usize>, runs: &mut [T]| {
-        let worker = Worker::new(&program, group, &access, &stores, range);
-        worker.and_then(|mut worker| worker.run(runs)).unwrap_or_else(|e| drop(failed.set(e)));
+    let grain = OperandAccess::grain(&access, GRAIN).div_ceil(program.n);
+    let start = |rows| Worker::new(&program, group, &access, &stores, rows);
+    let reduced = match program.sums {
+        Some((sums, _)) => sum_columns(&program, sums, grain, start)?,
+        None => compute_blocks(&program, group, grain, start)?,
     };
-    if program.totals.is_empty() {
-        parallel_for(blocks, grain, |range| work(range, &mut []));
-        return failed.into_inner().map_or(Ok(true), Err);
-    }
+    drop(stores);
+    store_columns(&program, group, &reduced)?;
+    store_totals(&program, group, &reduced)?;
+    Ok(true)
+}
+
+/// Computes a group with sums along rows: of each block of these sums, those of all such calls.
+fn sum_columns<'p, 'a: 'p, T: Grouped>(
+    program: &'p Program<T>,
+    sums: ColumnSums,
+    grain: usize,
+    start: impl Fn(Range<usize>) -> Result<Worker<'p, 'a, T>> + Sync,
+) -> Result<Vec<T>> {
+    let (width, failed) = (program.columns.len() * program.n, OnceLock::new());
+    let mut partial = vec![T::zeroed(); sums.blocks() * width];
+    let grain = grain.div_ceil(sums.rows(0).len().max(1));
+    for_chunks_mut(&mut partial, grain * width, |chunk, partial| {
+        let first = chunk * grain;
+        let last = first + (partial.len() / width).max(1) - 1;
+        let done = start(sums.rows(first).start..sums.rows(last).end).and_then(|mut worker| {
+            let mut blocks = partial.chunks_mut(width).enumerate();
+            blocks.try_for_each(|(k, acc)| worker.run(sums.rows(first + k), acc))
+        });
+        done.unwrap_or_else(|e| drop(failed.set(e)));
+    });
+    failed.into_inner().map_or(Ok(partial), Err)
+}
+
+/// Computes a group without sums along rows: of each block, the run of each total.
+fn compute_blocks<'p, 'a: 'p, T: Grouped>(
+    program: &'p Program<T>,
+    group: &Group,
+    grain: usize,
+    start: impl Fn(Range<usize>) -> Result<Worker<'p, 'a, T>> + Sync,
+) -> Result<Vec<T>> {
+    let rows = group.numel.div_ceil(program.n);
+    let (blocks, failed) = (rows.div_ceil(program.rows), OnceLock::new());
+    let grain = grain.div_ceil(program.rows).max(1);
+    let work = |range: Range<usize>, runs: &mut [T]| {
+        let rows = range.start * program.rows..(range.end * program.rows).min(rows);
+        let done = start(rows.clone()).and_then(|mut worker| worker.run(rows, runs));
+        done.unwrap_or_else(|e| drop(failed.set(e)));
+    };
     let count = program.totals.len();
     let mut runs = vec![T::zeroed(); blocks * count];
-    for_chunks_mut(&mut runs, grain * count, |chunk, runs| {
-        let first = chunk * grain;
-        work(first..first + runs.len() / count, runs);
-    });
-    if let Some(e) = failed.into_inner() {
-        return Err(e);
+    if count == 0 {
+        parallel_for(blocks, grain, |range| work(range, &mut []));
+    } else {
+        for_chunks_mut(&mut runs, grain * count, |chunk, runs| {
+            let first = chunk * grain;
+            work(first..first + runs.len() / count, runs);
+        });
     }
-    drop(stores);
-    for (call, view) in group.results.iter().filter(|(call, _)| group.calls[*call].level == Level::Total) {
-        if let Some(k) = program.totals.iter().position(|(at, _)| at == call) {
-            let mut of: Vec<T> = runs.iter().skip(k).step_by(count).copied().collect();
-            let totals = view.layout.numel();
-            // The rows of several are whole runs.
-            let each = of.len() / totals.max(1);
-            if totals == 1 {
-                write_one::<T::Stored>(*view, bytemuck::cast(program.totals[k].1.total(&mut of)))?;
-                continue;
-            }
-            let mut out = Output::<T::Stored>::part(*view, 0..totals)?;
-            for (total, of) in out.iter_mut().zip(of.chunks_mut(each.max(1))) {
-                *total = bytemuck::cast(program.totals[k].1.total(of));
-            }
+    failed.into_inner().map_or(Ok(runs), Err)
+}
+
+fn store_columns<T: Grouped>(program: &Program<T>, group: &Group, partial: &[T]) -> Result<()> {
+    let Some((sums, of)) = program.sums else { return Ok(()) };
+    for (k, at) in program.columns.iter().enumerate() {
+        let Some((_, view)) = group.results.iter().find(|(call, _)| call == at) else { continue };
+        let blocks = partial.chunks(program.columns.len() * program.n);
+        let mut blocks: Vec<T> = blocks.flat_map(|b| &b[k * program.n..][..program.n]).copied().collect();
+        let mut out = Output::<T::Stored>::part(*view, 0..view.layout.numel())?;
+        (of.merge)(sums, &mut blocks, bytemuck::cast_slice_mut(&mut out));
+    }
+    Ok(())
+}
+
+fn store_totals<T: Grouped>(program: &Program<T>, group: &Group, runs: &[T]) -> Result<()> {
+    for (k, (at, reduction)) in program.totals.iter().enumerate() {
+        let Some((_, view)) = group.results.iter().find(|(call, _)| call == at) else { continue };
+        let mut of: Vec<T> = runs.iter().skip(k).step_by(program.totals.len()).copied().collect();
+        let totals = view.layout.numel();
+        if totals == 1 {
+            write_one::<T::Stored>(*view, bytemuck::cast(reduction.total(&mut of)))?;
+            continue;
+        }
+        // The rows of several are whole runs.
+        let each = of.len() / totals.max(1);
+        let mut out = Output::<T::Stored>::part(*view, 0..totals)?;
+        for (total, of) in out.iter_mut().zip(of.chunks_mut(each.max(1))) {
+            *total = bytemuck::cast(reduction.total(of));
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// How results are stored that are not computed in place: by result. Results in one storage, such as the parts of a
@@ -117,7 +172,7 @@ impl<'a> Stores<'a> {
         let mut seen: Vec<View> = Vec::new();
         for (k, (call, view)) in group.results.iter().enumerate() {
             let scattered = (program.places[*call] != Place::Result(k) || program.spread[k].is_some())
-                && group.calls[*call].level != Level::Total;
+                && Extent::is_of(group.calls[*call].level);
             let known = |v: &View| v.storage.same(view.storage) && v.dtype.size() == view.dtype.size();
             stores.of.push(match seen.iter().position(known) {
                 _ if !scattered => None,
@@ -170,8 +225,9 @@ struct Worker<'p, 'a, T: Grouped> {
     buffers: Vec<Aligned<T>>,
     /// By buffer, the elements of a block that are read where they lie, in place of the buffer's.
     lent: Vec<Option<&'a [T]>>,
+    /// The rows whose columns are summed together.
+    together: usize,
     truth: Vec<Bool8>,
-    blocks: Range<usize>,
 }
 
 /// Buffers that a thread keeps for its next chunk of blocks: their elements are in its cache, and need no clearing.
@@ -223,10 +279,8 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         group: &'p Group<'a>,
         access: &'p [OperandAccess<'a>],
         stores: &'p Stores<'a>,
-        blocks: Range<usize>,
+        rows: Range<usize>,
     ) -> Result<Self> {
-        let rows =
-            blocks.start * program.rows..(blocks.end * program.rows).min(group.numel.div_ceil(program.n));
         let elements = rows.start * program.n..(rows.end * program.n).min(group.numel);
         let start = |level: Level| match Extent::of(level) {
             Extent::Elements => elements.clone(),
@@ -282,23 +336,23 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             first: results().map(|(_, (call, _))| start(group.calls[*call].level).start).collect(),
             buffers: program.buffers.iter().map(filled).collect(),
             lent: vec![None; program.buffers.len()],
+            together: 0,
             truth: vec![Bool8::zeroed(); if tells { unit } else { 0 }],
             program,
             group,
             stores,
-            blocks,
         })
     }
 
-    /// Computes all blocks; `runs` gets one value per total and block.
-    fn run(&mut self, runs: &mut [T]) -> Result<()> {
+    /// Computes the next rows block by block; `sums` gets one value per total and block, or has the sums of each column.
+    fn run(&mut self, rows: Range<usize>, sums: &mut [T]) -> Result<()> {
         let (program, numel) = (self.program, self.group.numel);
-        let (unit, totals) = (program.n * program.rows, program.totals.len());
-        for block in self.blocks.clone() {
-            let at = block * unit;
-            let len = unit.min(numel - at);
-            let runs = runs.get_mut((block - self.blocks.start) * totals..).unwrap_or_default();
-            let block = Block { at, len, row: block * program.rows, rows: len.div_ceil(program.n) };
+        self.together = rows.len();
+        for (k, row) in rows.clone().step_by(program.rows).enumerate() {
+            let count = program.rows.min(rows.end - row);
+            let at = row * program.n;
+            let block = Block { at, len: (count * program.n).min(numel - at), row, rows: count };
+            let runs = sums.get_mut(k * program.totals.len()..).unwrap_or_default();
             for instruction in &program.instructions {
                 self.step(instruction, block, runs)?;
             }
@@ -462,7 +516,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         }
         let mut truth = std::mem::take(&mut self.truth);
         let extent = match instruction.code {
-            Code::Reduce(_) | Code::Run(_) | Code::Part(_) => Extent::Elements,
+            Code::Reduce(_) | Code::Run(_) | Code::Columns(_) | Code::Part(_) => Extent::Elements,
             Code::Repeat | Code::Keep(_) => Extent::Rows,
             _ => instruction.extent,
         };
@@ -494,6 +548,11 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Code::Reduce(r) => r.rows(ins[0], program.n, out),
             Code::Run(k) => runs[*k] = program.totals[*k].1.run(ins[0]),
             Code::Keep(k) => runs[*k] = ins[0][0],
+            Code::Columns(k) => {
+                if let Some((sums, of)) = program.sums {
+                    (of.add)(sums, ins[0], self.together, &mut runs[k * program.n..][..program.n]);
+                }
+            }
             Code::Softmax(rows) => rows([ins[0]], program.n, out),
             Code::SoftmaxBackward(rows) => rows([ins[0], ins[1]], program.n, out),
             Code::Round(_, round) => round(ins[0], out),

@@ -23,7 +23,7 @@ use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
-pub(in crate::backend::cpu) use blocks::{BlockLogSumExp, BlockReduction, block_reduction};
+pub(in crate::backend::cpu) use blocks::{BlockLogSumExp, BlockReduction, ColumnSums, block_reduction};
 use computed::{Elements, Source};
 pub use extremum::{Ordered, extremum};
 pub use fold::{formula, of_halves};
@@ -63,7 +63,7 @@ trait Reduction: Sync {
     const BEST: Isa = Isa::Avx2;
     /// Whether the rows of a block may be merged in any order, independent of their positions.
     const REGROUPS: bool = false;
-    /// Whether rows of two to four elements have loops of their own.
+    /// Whether rows of a few usual lengths have loops of their own.
     const HAS_SHORT_ROWS: bool = false;
     type In: Element;
     type Acc: Copy + Send + Sync;
@@ -83,6 +83,9 @@ multiversion! { version = IsaDispatch::up_to(R::BEST);
             2 if R::HAS_SHORT_ROWS => return reduce_short::<R, 2>(r, x, job, acc),
             3 if R::HAS_SHORT_ROWS => return reduce_short::<R, 3>(r, x, job, acc),
             4 if R::HAS_SHORT_ROWS => return reduce_short::<R, 4>(r, x, job, acc),
+            8 if R::HAS_SHORT_ROWS => return reduce_short::<R, 8>(r, x, job, acc),
+            16 if R::HAS_SHORT_ROWS => return reduce_short::<R, 16>(r, x, job, acc),
+            32 if R::HAS_SHORT_ROWS => return reduce_short::<R, 32>(r, x, job, acc),
             _ => {}
         }
         let cuts = n.div_ceil(RUN).max(1);
@@ -145,6 +148,11 @@ impl<R: Reduction> Kernel<R::In, R::Acc> for R {
 /// first.
 pub(crate) type Finish<'a, A> = Option<&'a (dyn Fn(usize, &mut [A]) + Sync)>;
 
+/// Rows of a block of columns that are not narrow.
+fn rows_of_block(inner: usize) -> usize {
+    ROWS.max(RUN / inner)
+}
+
 /// Reduces `x` along `d`, into `out[outer, inner]`.
 fn reduce<I: Element, A: Copy + Send + Sync>(
     r: &dyn Kernel<I, A>,
@@ -160,7 +168,7 @@ fn reduce<I: Element, A: Copy + Send + Sync>(
         1 => RUN,
         // Larger blocks, so that the final merge of a narrow block is a small part of the work.
         inner if inner < NARROW && r.regroups() => 4 * RUN / inner,
-        inner => ROWS.max(RUN / inner),
+        inner => rows_of_block(inner),
     };
     let cuts = d.n.div_ceil(rows);
     if cuts <= 1 {
@@ -357,10 +365,16 @@ fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &
     if rows <= FEW_ROWS && !M::RARE {
         return fold_few(m, x, rows, stride, acc);
     }
-    let w = acc.len();
     acc.fill(m.identity());
+    fold_more(m, x, rows, stride, !M::RARE, acc);
+}
+
+/// As [`fold_columns`], with the results of rows before these in `acc`; one by one, if not `pairwise`.
+#[inline(always)]
+fn fold_more<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, pairwise: bool, acc: &mut [M::Acc]) {
+    let w = acc.len();
     let mut i = 0;
-    while i + 8 <= rows && !M::RARE {
+    while i + 8 <= rows && pairwise {
         let r: [&[M::In]; 8] = std::array::from_fn(|k| &x[(i + k) * stride..][..w]);
         for j in 0..w {
             let pair = |k: usize| m.combine(m.lift(r[k][j]), m.lift(r[k + 1][j]));

@@ -17,9 +17,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::queue::{Entry, Held, In, Work};
-use crate::backend::group::{Fusion, LONGEST_ROW, Level};
+use crate::backend::group::{Fusion, LONGEST_ROW, Level, SUMMED_ROWS};
 use crate::backend::pointwise::Kernel;
-use crate::backend::reduce::ReduceDims;
+use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::{Layout, collapse};
@@ -36,6 +36,8 @@ pub struct Planned {
     pub n: usize,
     /// Elements of a part of a row; 0 if there are no parts.
     pub part: usize,
+    /// Of sums along rows.
+    pub columns: Option<ReduceDims>,
     has_total: bool,
     /// Whether no entry may join.
     closed: bool,
@@ -212,6 +214,16 @@ impl Entry {
         d.inner == 1 && d.n > LONGEST_ROW && (d.outer == 1 || of_rows)
     }
 
+    /// Whether a reduction is one along rows that groups have.
+    fn is_of_columns(&self, d: ReduceDims, fusion: Fusion) -> bool {
+        let usual = matches!(self.work, Work::Reduce(ReduceOp::Sum, _)) && self.out.dtype == self.compute;
+        fusion.columns
+            && usual
+            && d.n > 1
+            && SUMMED_ROWS.contains(&d.inner)
+            && self.out.layout.is_contiguous()
+    }
+
     /// Whether its result is what a reader of its memory would find.
     fn is_exact(&self) -> bool {
         let truth = matches!(self.work, Work::Map { kernel: Kernel::Truth { .. }, .. });
@@ -273,6 +285,9 @@ impl Planner<'_> {
         planned.n = planned.n.max(n);
         planned.part = planned.part.max(part);
         planned.has_total |= level == Level::Total;
+        if let (Level::Columns, Work::Reduce(_, d)) = (level, &e.work) {
+            planned.columns = Some(*d);
+        }
         planned.entries.push(at);
         planned.levels.push(level);
         self.group_of.push((group, level));
@@ -311,6 +326,7 @@ impl Planner<'_> {
             let n = if part > 0 { group.n } else { n.unwrap_or(0) };
             all.push(Planned {
                 has_total: levels.contains(&Level::Total),
+                columns: group.columns.filter(|_| levels.contains(&Level::Columns)),
                 entries,
                 levels,
                 n,
@@ -359,6 +375,7 @@ impl Planner<'_> {
     fn row_length(&self, at: usize, level: Level) -> usize {
         match self.entries[at].work {
             Work::Reduce(_, d) if level == Level::Rows => d.n,
+            Work::Reduce(_, d) if level == Level::Columns => d.inner,
             Work::Softmax(_, d) | Work::SoftmaxBackward(_, d) if d.n <= LONGEST_ROW && d.inner == 1 => d.n,
             _ => 0,
         }
@@ -386,8 +403,15 @@ impl Planner<'_> {
             }
             Work::Map { .. } | Work::Copy if fusion.parts => Level::Parts,
             Work::Map { .. } | Work::Copy => return None,
+            Work::Reduce(_, d) if d.inner != 1 => {
+                let others = group.columns.is_some_and(|other| other != d);
+                if others || positions != group.numel || !e.is_of_columns(d, fusion) {
+                    return None;
+                }
+                Level::Columns
+            }
             Work::Reduce(_, d) => {
-                if !fusion.reductions || d.inner != 1 || positions != group.numel {
+                if !fusion.reductions || positions != group.numel {
                     return None;
                 }
                 if e.is_total(d, fusion) {
@@ -442,7 +466,7 @@ impl Planner<'_> {
                 (Level::Rows, _) if takes_rows => same_walk(v, of),
                 (Level::Rows, _) => v.numel() == group.numel && repeats_rows(v, of, group.n),
                 (Level::Total, Level::Total) => same_walk(v, of),
-                (Level::Parts | Level::Total, _) => false,
+                (Level::Parts | Level::Columns | Level::Total, _) => false,
             }
         };
         writers.iter().filter(inside).all(fits).then_some(fit)
@@ -454,6 +478,7 @@ impl Planner<'_> {
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy => (Level::Elements, false),
             Work::Reduce(_, d) if e.is_total(d, fusion) => (Level::Total, !fusion.reductions),
+            Work::Reduce(_, d) if d.inner != 1 && e.is_of_columns(d, fusion) => (Level::Columns, false),
             Work::Reduce(_, d) => {
                 (Level::Rows, !fusion.reductions || d.inner != 1 || !(2..=LONGEST_ROW).contains(&d.n))
             }
@@ -468,6 +493,7 @@ impl Planner<'_> {
             numel: e.positions(),
             n: 0,
             part: 0,
+            columns: None,
             has_total: false,
             closed,
         });

@@ -258,6 +258,7 @@ fn fuse(
         numel: group.numel,
         n: group.n,
         part: group.part,
+        columns: group.columns,
         calls: &calls,
         operands: &operands,
         results: &results,

@@ -54,6 +54,7 @@ pub fn run(
         numel,
         n: 0,
         part: 0,
+        columns: None,
         calls: &[call],
         operands: &views,
         results: &[(0, out)],

@@ -9,7 +9,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::program::{Buffer, Code, Extent, Fill, Grouped, Instruction, Place, Program, SHORTEST_ROW};
+use super::program::{Buffer, Code, Extent, Fill, Instruction, Place, Program, SHORTEST_ROW};
+use super::types::Grouped;
 use crate::backend::cpu::machine::{self, LANES, Recipe, Source, Work, type_of};
 use crate::dtype::{DType, Element};
 use crate::formula::Formula;

@@ -1,162 +1,21 @@
 //! The instructions of a group, and the places of its values.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
-use half::{bf16, f16};
 use smallvec::{SmallVec, smallvec};
 
+use super::compile::compile;
+use super::types::{Grouped, Reduction, Rounding, Rows, SumsOfColumns};
 use crate::backend::View;
-use crate::backend::cpu::copy::{BLOCK, STAGE, cast_run};
-use crate::backend::cpu::interpret::Interpreted;
-use crate::backend::cpu::lines::Aligned;
-use crate::backend::cpu::machine::{self, Kernel, Pool, Recipe};
+use crate::backend::cpu::copy::BLOCK;
+use crate::backend::cpu::machine::{self, Kernel, Pool};
 use crate::backend::cpu::pointwise::OperandAccess;
-use crate::backend::cpu::reduce::{BlockLogSumExp, BlockReduction, RUN, block_reduction};
-use crate::backend::cpu::softmax;
+use crate::backend::cpu::reduce::{ColumnSums, RUN};
 use crate::backend::group::{Group, GroupOperand, LONGEST_ROW, Level, Value, Work};
 use crate::backend::pointwise::Loop;
-use crate::backend::reduce::ReduceOp;
-use crate::backend::softmax::Kind;
 use crate::dtype::{Bool8, DType, Element, Scalar};
-use crate::formula::{ARGS, Formula, Int};
+use crate::formula::{ARGS, Formula};
 use crate::layout::collapse;
-
-use super::compile::compile;
-
-/// A type that groups are computed in.
-pub(super) trait Grouped: Interpreted {
-    fn reduction(op: ReduceOp) -> Option<Reduction<Self>>;
-    fn softmax(kind: Kind) -> Option<Rows<Self, 1>>;
-    fn softmax_backward(kind: Kind) -> Option<Rows<Self, 2>>;
-    /// What rounds to a half type.
-    fn rounding(to: DType) -> Option<Rounding<Self>>;
-    /// Whether machine code can be made of a formula.
-    fn is_compiled(formula: &Formula) -> bool;
-    /// The machine code of a recipe; see [`machine::kernel`].
-    fn machine(recipe: &Recipe) -> Option<Arc<Kernel>>;
-    /// Calls `f` with the buffers that this thread has left from earlier blocks; None while the thread ends.
-    fn with_spare<R>(f: impl FnOnce(&mut Vec<Aligned<Self>>) -> R) -> Option<R>;
-}
-
-/// A kernel of whole rows: inputs, length of a row, output.
-type Rows<T, const N: usize> = fn([&[T]; N], usize, &mut [T]);
-
-type Rounding<T> = fn(&[T], &mut [T]);
-
-/// A reduction of rows and of runs, with the kernel of the operation.
-pub(super) trait Reduces<T>: Sync {
-    fn is_sum(&self) -> bool;
-    /// As [`BlockReduction::total`].
-    fn total(&self, runs: &mut [T]) -> T;
-    fn run(&self, x: &[T]) -> T;
-    fn rows(&self, x: &[T], n: usize, out: &mut [T]);
-}
-
-pub(super) type Reduction<T> = Box<dyn Reduces<T>>;
-
-macro_rules! grouped {
-    (@machine $t:ty) => {
-        fn with_spare<R>(f: impl FnOnce(&mut Vec<Aligned<$t>>) -> R) -> Option<R> {
-            thread_local!(static SPARE: RefCell<Vec<Aligned<$t>>> = const { RefCell::new(Vec::new()) });
-            SPARE.try_with(|spare| f(&mut spare.borrow_mut())).ok()
-        }
-        fn is_compiled(formula: &Formula) -> bool {
-            machine::is_compiled::<$t>(formula)
-        }
-        fn machine(recipe: &Recipe) -> Option<Arc<Kernel>> {
-            machine::kernel::<$t>(recipe)
-        }
-    };
-    (floats $($t:ty)*) => { $(
-        impl Reduces<$t> for BlockReduction<$t> {
-            fn is_sum(&self) -> bool {
-                BlockReduction::is_sum(self)
-            }
-            fn total(&self, runs: &mut [$t]) -> $t {
-                BlockReduction::total(self, runs)
-            }
-            fn run(&self, x: &[$t]) -> $t {
-                BlockReduction::run(self, x)
-            }
-            fn rows(&self, x: &[$t], n: usize, out: &mut [$t]) {
-                BlockReduction::rows(self, x, n, out);
-            }
-        }
-        impl Reduces<$t> for BlockLogSumExp<$t> {
-            fn is_sum(&self) -> bool {
-                false
-            }
-            fn total(&self, runs: &mut [$t]) -> $t {
-                self.run(runs)
-            }
-            fn run(&self, x: &[$t]) -> $t {
-                let mut out = [0.0];
-                self.rows(x, x.len(), &mut out);
-                out[0]
-            }
-            fn rows(&self, x: &[$t], n: usize, out: &mut [$t]) {
-                BlockLogSumExp::rows(self, x, n, out);
-            }
-        }
-        impl Grouped for $t {
-            fn reduction(op: ReduceOp) -> Option<Reduction<$t>> {
-                Some(match op {
-                    ReduceOp::LogSumExp => Box::new(BlockLogSumExp::<$t>::new()),
-                    _ => Box::new(block_reduction::<$t>(op)?),
-                })
-            }
-            fn softmax(kind: Kind) -> Option<Rows<$t, 1>> {
-                Some(match kind {
-                    Kind::Softmax => |[x], n, out| softmax::softmax_rows(x, n, out),
-                    Kind::LogSoftmax => |[x], n, out| softmax::log_softmax_rows(x, n, out),
-                })
-            }
-            fn softmax_backward(kind: Kind) -> Option<Rows<$t, 2>> {
-                Some(match kind {
-                    Kind::Softmax => |[g, y], n, out| softmax::softmax_backward_rows(g, y, n, out),
-                    Kind::LogSoftmax => |[g, y], n, out| softmax::log_softmax_backward_rows(g, y, n, out),
-                })
-            }
-            fn rounding(to: DType) -> Option<Rounding<$t>> {
-                match to {
-                    DType::F16 => Some(round_through::<$t, f16>),
-                    DType::BF16 => Some(round_through::<$t, bf16>),
-                    _ => None,
-                }
-            }
-            grouped! { @machine $t }
-        }
-    )* };
-    // Pointwise operations alone.
-    (integers $($t:ty)*) => { $(impl Grouped for $t {
-        fn reduction(_: ReduceOp) -> Option<Reduction<$t>> {
-            None
-        }
-        fn softmax(_: Kind) -> Option<Rows<$t, 1>> {
-            None
-        }
-        fn softmax_backward(_: Kind) -> Option<Rows<$t, 2>> {
-            None
-        }
-        fn rounding(_: DType) -> Option<Rounding<$t>> {
-            None
-        }
-        grouped! { @machine $t }
-    })* };
-}
-grouped! { floats f32 f64 }
-grouped! { integers Int<i32> Int<i64> }
-
-/// Rounds numbers to those that a narrower type has.
-fn round_through<T: Element, H: Element>(x: &[T], out: &mut [T]) {
-    let mut narrow = [H::zeroed(); STAGE];
-    for (x, out) in x.chunks(STAGE).zip(out.chunks_mut(STAGE)) {
-        let narrow = &mut narrow[..x.len()];
-        cast_run(x, narrow);
-        cast_run(narrow, out);
-    }
-}
 
 /// Elements of a block where nothing needs a buffer.
 const LONGEST: usize = 16 * BLOCK;
@@ -219,7 +78,7 @@ fn half_of<T: Grouped>(k: usize, group: &Group) -> Option<DType> {
     let half =
         group.calls[call].rounded.filter(|half| *half == view.dtype && T::Stored::DTYPE == DType::F32)?;
     let dense =
-        view.layout.is_contiguous() && view.storage.is_aligned(8) && group.calls[call].level != Level::Total;
+        view.layout.is_contiguous() && view.storage.is_aligned(8) && Extent::is_of(group.calls[call].level);
     let overlaps = |v: View| v.storage.overlaps(view.storage);
     let others = group.results.iter().enumerate().filter(|(other, _)| *other != k).map(|(_, r)| r.1);
     let apart = !others.chain(group.operands.iter().map(|o| o.view)).any(overlaps);
@@ -270,6 +129,8 @@ pub(super) enum Code<T: Grouped> {
     Run(usize),
     /// As `Run`, of a run that machine code has summed.
     Keep(usize),
+    /// Into the accumulators of a sum along rows, by its position among them.
+    Columns(usize),
     Softmax(Rows<T, 1>),
     SoftmaxBackward(Rows<T, 2>),
     /// To the values of a half type.
@@ -306,11 +167,17 @@ pub(super) enum Extent {
 }
 
 impl Extent {
+    /// Whether results of a level are in the blocks.
+    pub(super) fn is_of(level: Level) -> bool {
+        !matches!(level, Level::Columns | Level::Total)
+    }
+
     pub(super) fn of(level: Level) -> Extent {
         match level {
             Level::Elements => Extent::Elements,
             Level::Parts => Extent::Parts,
-            Level::Rows | Level::Total => Extent::Rows,
+            // What has other numbers of values has no place in a block.
+            Level::Rows | Level::Columns | Level::Total => Extent::Rows,
         }
     }
 }
@@ -333,6 +200,10 @@ pub(super) struct Program<T: Grouped> {
     /// By call.
     pub(super) places: Vec<Place>,
     pub(super) totals: Vec<(usize, Reduction<T>)>,
+    /// The calls that are sums along rows.
+    pub(super) columns: Vec<usize>,
+    /// How the rows of these are divided.
+    pub(super) sums: Option<(ColumnSums, SumsOfColumns<T>)>,
     /// By operand, the elements from one row to the next, if machine code can use it where it lies.
     pub(super) strides: Vec<Option<usize>>,
     /// By operand, the type of its elements if they are narrower ones that machine code can use where they lie.
@@ -455,6 +326,12 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
         place
     }
 
+    /// The elements after which blocks may begin.
+    fn repeating_rows(&self) -> usize {
+        let rows = if self.program.sums.is_some() { 1 } else { self.program.rows };
+        self.program.n * rows
+    }
+
     fn operand(&mut self, k: usize) -> Place {
         if let Some(place) = self.operands[k] {
             return place;
@@ -463,8 +340,7 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
         let place = match self.access[k] {
             OperandAccess::Direct(_) => Place::Operand(k),
             OperandAccess::Period(_, period)
-                if extent == Extent::Elements
-                    && (self.program.n * self.program.rows).is_multiple_of(period) =>
+                if extent == Extent::Elements && self.repeating_rows().is_multiple_of(period) =>
             {
                 Place::Buffer(self.buffer(extent, Fill::Operand(k)))
             }
@@ -502,6 +378,10 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
                 self.program.totals.push((at, T::reduction(op)?));
                 self.push(Code::Run(self.program.totals.len() - 1), args, none, extent)
             }
+            Work::Reduce(_) if call.level == Level::Columns => {
+                self.program.columns.push(at);
+                self.push(Code::Columns(self.program.columns.len() - 1), args, none, extent)
+            }
             Work::Reduce(op) => self.push(Code::Reduce(T::reduction(op)?), args, none, extent),
             Work::Softmax(kind) => self.push(Code::Softmax(T::softmax(kind)?), args, none, extent),
             Work::SoftmaxBackward(kind) => {
@@ -526,7 +406,13 @@ impl<T: Grouped> Program<T> {
         let (n, rows) = match group.n {
             0 if totals => (RUN, 1),
             0 => run.map_or((BLOCK, 1), |n| (n, (2 * BLOCK / n).max(1))),
+            // Sums along rows take eight at a time.
+            n if group.columns.is_some() => (n, (2 * BLOCK / n).max(1).next_multiple_of(8)),
             n => (n, (2 * BLOCK / n).max(1)),
+        };
+        let sums = match group.columns {
+            Some(dims) => Some((ColumnSums::of(dims)?, T::columns()?)),
+            None => None,
         };
         let mut builder = Builder {
             group,
@@ -535,6 +421,8 @@ impl<T: Grouped> Program<T> {
                 buffers: Vec::new(),
                 places: Vec::new(),
                 totals: Vec::new(),
+                columns: Vec::new(),
+                sums,
                 strides: group
                     .operands
                     .iter()

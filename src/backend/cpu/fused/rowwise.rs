@@ -4,7 +4,8 @@
 
 use smallvec::SmallVec;
 
-use super::program::{Grouped, rows_of};
+use super::program::rows_of;
+use super::types::Grouped;
 use crate::backend::View;
 use crate::backend::cpu::copy::BLOCK;
 use crate::backend::group::{Group, GroupOperand, Level};

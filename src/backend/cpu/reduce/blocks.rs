@@ -4,10 +4,15 @@ use std::marker::PhantomData as P;
 
 use super::extremum::Greatest;
 use super::moments::{ExpSum, ExpSums};
-use super::{Kernel, Ordered, Product, ReduceOp as Each, Sum, merge_in_pairs};
+use super::{
+    FEW_ROWS, Kernel, NARROW, Ordered, Product, ReduceOp as Each, Sum, fold_more, merge_in_pairs,
+    rows_of_block,
+};
 use crate::backend::cpu::math::Math;
-use crate::backend::reduce::ReduceOp;
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
+use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::dtype::Real;
+use crate::multiversion;
 
 /// A reduction of the rows of a block, or of the runs of a long row, with the bits of the reduction of a tensor.
 pub(in crate::backend::cpu) struct BlockReduction<T> {
@@ -83,5 +88,57 @@ impl<T: Real + Ordered> BlockReduction<T> {
         merge_in_pairs(&*self.kernel, runs, 1);
         let total = runs.first().copied().unwrap_or_else(|| self.kernel.identity());
         self.finish.map_or(total, |finish| finish(total))
+    }
+}
+
+/// Sums along rows, of blocks that are computed a few rows at a time, with the bits of the reduction of a tensor.
+#[derive(Clone, Copy)]
+pub(in crate::backend::cpu) struct ColumnSums {
+    /// As of the reduction: sums of columns, of which each has `n` elements.
+    dims: ReduceDims,
+}
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    fn add_rows[T: Real](x: &[T], width: usize, pairwise: bool, acc: &mut [T]) {
+        fold_more(Sum(P), x, x.len() / width, width, pairwise, acc);
+    }
+}
+
+impl ColumnSums {
+    /// None for narrow rows, whose reduction has another order.
+    pub fn of(dims: ReduceDims) -> Option<ColumnSums> {
+        (dims.inner >= NARROW).then_some(ColumnSums { dims })
+    }
+
+    /// The blocks into which the rows of each result are divided.
+    fn cuts(&self) -> usize {
+        self.dims.n.div_ceil(rows_of_block(self.dims.inner)).max(1)
+    }
+
+    pub fn blocks(&self) -> usize {
+        self.dims.outer * self.cuts()
+    }
+
+    /// The rows of a block.
+    pub fn rows(&self, block: usize) -> std::ops::Range<usize> {
+        let (result, cut) = (block / self.cuts(), block % self.cuts());
+        let most = rows_of_block(self.dims.inner);
+        let [first, end] =
+            [cut * most, (cut + 1) * most].map(|row| result * self.dims.n + row.min(self.dims.n));
+        first..end
+    }
+
+    /// Adds rows of a block of `rows` to its sums. All but the last must be whole eights.
+    pub fn add<T: Real>(&self, x: &[T], rows: usize, acc: &mut [T]) {
+        add_rows(x, self.dims.inner, rows > FEW_ROWS, acc);
+    }
+
+    /// The results, from the sums of all blocks.
+    pub fn merge<T: Real>(&self, blocks: &mut [T], out: &mut [T]) {
+        let inner = self.dims.inner;
+        for (blocks, out) in blocks.chunks_mut(self.cuts() * inner).zip(out.chunks_mut(inner)) {
+            merge_in_pairs(&Each(Sum(P::<fn(T)>)), blocks, inner);
+            out.copy_from_slice(&blocks[..inner]);
+        }
     }
 }

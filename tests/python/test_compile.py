@@ -521,3 +521,158 @@ def test_sums_along_narrow_and_very_wide_rows_are_the_eager_ones():
         x = data(*shape)
         for program in (lambda x: (x * 2).sum(-2), lambda x: (x * 2).prod(-2), lambda x: (x * 2).amax(-2)):
             assert same(torch.compile(program)(x), program(x)), shape
+
+
+def turned(x):
+    half = x.shape[-1] // 2
+    return torch.cat([-x[..., half:], x[..., :half]], -1)
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("width", [32, 64, 96, 128])
+def test_rotary_embeddings_by_halves_are_one_group_with_the_eager_bits(width):
+    q, cos, sin = data(2, 5, 128, width), data(128, width, seed=1), data(128, width, seed=2)
+    of_a_batch = cos[None, None].expand(2, 1, -1, -1).contiguous(), sin[None, None].expand(2, 1, -1, -1).contiguous()
+
+    def embedded(q, cos, sin):
+        return q * cos + turned(q) * sin
+
+    for c, s in ((cos, sin), of_a_batch, (cos[:, :1], sin[:1])):
+        kept = []
+        lines = groups(log_of(lambda c=c, s=s, kept=kept: kept.append(embedded(q, c, s))))
+        assert len(lines) == 1 and lines[0].startswith("fused: "), lines
+        assert same(kept[0], embedded(q, c, s)), c.shape
+    leaf = q.clone().requires_grad_()
+    embedded(leaf, cos, sin).square().mean().backward()
+    wanted, leaf.grad = leaf.grad, None
+    with torch.defer():
+        embedded(leaf, cos, sin).square().mean().backward()
+    assert same(leaf.grad, wanted)
+
+
+@pytest.mark.own_region
+def test_rows_that_are_written_in_parts_are_right_whoever_reads_them():
+    x, y = data(300, 128), data(300, 128, seed=1)
+
+    def kept_whole(x, y):
+        rows = turned(x)
+        return rows * y, rows
+
+    def in_quarters(x, y):
+        a, b, c, d = x.chunk(4, -1)
+        return torch.cat([d * 2, c, b.exp(), a], -1).add_(y).mul_(0.5)
+
+    def summed(x, y):
+        rows = turned(x)
+        return (rows + y).sum(-1), rows.sum(0)
+
+    def normalized(x, y):
+        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+        return z * y + turned(z) * (y + 1)
+
+    def overwritten(x, y):
+        rows = turned(x) + y
+        rows[:, 3] = 7
+        return rows * 2
+
+    def uneven(x, y):
+        return torch.cat([x[:, 32:], -x[:, :32]], -1) * y
+
+    def by_column(x, y):
+        return torch.cat([-x[:, 64:], x[:, :64]], -1) * y[:, :1] + (y > 0)
+
+    for program in (kept_whole, in_quarters, summed, normalized, overwritten, uneven, by_column):
+        found, wanted = torch.compile(program)(x, y), program(x, y)
+        pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
+        assert all(same(a, b) for a, b in pairs), program.__name__
+    kept = []
+    lines = groups(log_of(lambda: kept.append(normalized(x, y))))
+    assert len(lines) == 1 and lines[0].startswith("fused: "), lines
+
+
+@pytest.mark.own_region
+def test_values_that_are_copied_in_another_order_are_computed_in_it():
+    pictures = (data(3, 70, 80, 3).abs() * 100).to(torch.uint8)
+    rows, bias = data(8, 50, 96), data(96, seed=1)
+
+    def channels_first(p):
+        return ((p.float() / 255 - 0.45) / 0.22).permute(0, 3, 1, 2).contiguous()
+
+    def heads(x):
+        return torch.tanh(x * 0.5 + bias).view(8, 50, 6, 16).transpose(1, 2).contiguous()
+
+    for program, x in ((channels_first, pictures), (heads, rows)):
+        kept = []
+        lines = groups(log_of(lambda program=program, x=x, kept=kept: kept.append(program(x))))
+        assert len(lines) == 1 and lines[0].startswith("fused: ") and "copy_" in lines[0], lines
+        assert same(kept[0], program(x)) and kept[0].is_contiguous()
+    leaf = rows.clone().requires_grad_()
+    heads(leaf).square().mean().backward()
+    wanted, leaf.grad = leaf.grad, None
+    with torch.defer():
+        heads(leaf).square().mean().backward()
+    assert same(leaf.grad, wanted)
+
+
+@pytest.mark.own_region
+def test_permuted_values_that_others_read_too_are_right():
+    x, y = data(40, 30, 50), data(40, 30, 50, seed=1)
+
+    def kept(x, y):
+        z = x * y + 1
+        return z.transpose(0, 1).contiguous() * 2, z
+
+    def transposed(x, y):
+        return (x * y + 1).transpose(1, 2).contiguous().exp()
+
+    def of_a_sum(x, y):
+        z = x * y
+        return (z - z.sum(-1, keepdim=True)).transpose(0, 1).contiguous()
+
+    def part(x, y):
+        return (x * y + 1)[:, 3:].transpose(0, 1).contiguous()
+
+    def twice(x, y):
+        z = (x * y).transpose(0, 1).contiguous() + 1
+        return (z * z).transpose(0, 1).contiguous() - y
+
+    def added_to(x, y):
+        z = x * y
+        z.add_(y)
+        return z.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+
+    for program in (kept, transposed, of_a_sum, part, twice, added_to):
+        found, wanted = torch.compile(program)(x, y), program(x, y)
+        pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
+        assert all(same(a, b) for a, b in pairs), program.__name__
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_of_short_rows_have_the_eager_bits(dtype):
+    for n in (8, 16, 24, 32, 40, 48, 56):
+        points, centres = data(300, n).to(dtype), data(50, n, seed=1).to(dtype)
+
+        def distances(points, centres):
+            square = (points[:, None] - centres[None]) ** 2
+            return square.sum(-1).exp(), (square * 0.5).sum(-1)
+
+        found, wanted = torch.compile(distances)(points, centres), distances(points, centres)
+        assert all(same(a, b) for a, b in zip(found, wanted, strict=True)), n
+
+
+@pytest.mark.own_region
+def test_operands_whose_rows_lie_in_several_dimensions_have_the_eager_bits():
+    x = data(6, 40, 8, 64)
+    tables = data(40, 64, seed=1), data(6, 1, 8, 64, seed=2), data(6, 40, 1, 64, seed=3)
+
+    def heads(x, table):
+        return (x.transpose(1, 2) * 2 + 1) * x.transpose(1, 2).exp() - table
+
+    def across(x, table):
+        return (x * table).tanh() + x[:, ::2].repeat(1, 2, 1, 1) - x.flip(1)
+
+    for table in (tables[0], tables[1].transpose(1, 2), tables[2].transpose(1, 2)):
+        assert same(torch.compile(heads)(x, table), heads(x, table)), table.shape
+    for table in (tables[0][:, None], *tables[1:]):
+        assert same(torch.compile(across)(x, table), across(x, table)), table.shape

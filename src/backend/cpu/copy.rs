@@ -326,8 +326,14 @@ fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T
         (2, 1.., 1) => return gather_pieces::<T, 2>(src, at, down, out),
         (3, 1.., 1) => return gather_pieces::<T, 3>(src, at, down, out),
         (4, 1.., 1) => return gather_pieces::<T, 4>(src, at, down, out),
+        (8, 1.., 1) => return gather_pieces::<T, 8>(src, at, down, out),
         (16, 1.., 1) => return gather_pieces::<T, 16>(src, at, down, out),
         (HALF_A_HEAD, 1.., 1) => return gather_pieces::<T, HALF_A_HEAD>(src, at, down, out),
+        (2, 1.., 0) => return repeat_each::<T, 2>(src, at, down, out),
+        (3, 1.., 0) => return repeat_each::<T, 3>(src, at, down, out),
+        (4, 1.., 0) => return repeat_each::<T, 4>(src, at, down, out),
+        (8, 1.., 0) => return repeat_each::<T, 8>(src, at, down, out),
+        (16, 1.., 0) => return repeat_each::<T, 16>(src, at, down, out),
         _ => {}
     }
     for out in out.chunks_mut(plane.inner) {
@@ -372,6 +378,15 @@ fn gather_pieces<T: Element, const N: usize>(src: &[T], at: isize, down: isize, 
     let mut from = at as usize;
     for piece in out.as_chunks_mut::<N>().0 {
         piece.copy_from_slice(&src[from..][..N]);
+        from += down as usize;
+    }
+}
+
+/// Repeats each of some elements, which are `down` elements after each other, `N` times.
+fn repeat_each<T: Element, const N: usize>(src: &[T], at: isize, down: isize, out: &mut [T]) {
+    let mut from = at as usize;
+    for piece in out.as_chunks_mut::<N>().0 {
+        *piece = [src[from]; N];
         from += down as usize;
     }
 }
@@ -749,6 +764,11 @@ mod tests {
         // Short runs, repeated elements, and reversed ones.
         check(&strided(&[30, 40, 3], &[200, 4, 1], 1), &dense(&[30, 40, 3]), room);
         check(&strided(&[5, 70, 2], &[70, 1, 0], 0), &dense(&[5, 70, 2]), room);
+        for n in [2, 3, 4, 8, 16, 32] {
+            check(&strided(&[7, 150, n], &[9000, 45, 1], 2), &dense(&[7, 150, n]), room);
+            check(&strided(&[7, 150, n], &[900, 3, 0], 2), &dense(&[7, 150, n]), room);
+            check(&dense(&[7, 150, n]), &strided(&[7, 150, n], &[9000, 45, 1], 2), room);
+        }
         check(
             &strided(&[2, 3, 4, 2, 4, 2], &[1000, 32, 8, 96, 2, 300], 7),
             &dense(&[2, 3, 4, 2, 4, 2]),

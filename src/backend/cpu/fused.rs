@@ -5,6 +5,7 @@
 //! A value per row that elements need is repeated along its row first.
 
 pub mod alone;
+mod apart;
 mod compile;
 mod parts;
 mod program;
@@ -421,8 +422,10 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
 
     /// The rows of an operand in a block.
     fn rows(&self, operand: usize, block: Block) -> In<'_, T> {
-        let (view, stride) = (self.group.operands[operand].view, self.program.strides[operand].unwrap_or(0));
-        let first = view.layout.offset + block.row * stride;
+        let view = self.group.operands[operand].view;
+        let apart = self.program.apart[operand].as_ref();
+        let (stride, place) = apart.map_or((0, 0), |a| (a.stride, a.place(block.row)));
+        let first = view.layout.offset.wrapping_add_signed(place);
         let all = view.storage.slice::<T::Stored>().get(first..).unwrap_or_default();
         In::Strided(
             bytemuck::cast_slice(&all[..all.len().min(block.rows * stride.max(1) + self.program.n)]),

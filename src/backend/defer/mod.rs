@@ -13,6 +13,7 @@ mod entry;
 mod late;
 mod plan;
 mod queue;
+mod rewrite;
 mod run;
 mod touches;
 

@@ -102,8 +102,9 @@ struct Planner<'e> {
     group_of: Vec<(usize, Level)>,
 }
 
-/// The plan of a queue; `fusion` tells which calls the backend of a device computes in groups.
-pub fn plan(entries: &[Entry], fusion: impl Fn(Device) -> Fusion) -> Plan {
+/// The plan of a queue; `besides` are the handles that it has beside those of the entries, `fusion` tells which calls the backend of a
+/// device computes in groups.
+pub fn plan(entries: &[Entry], besides: &FxHashMap<usize, usize>, fusion: impl Fn(Device) -> Fusion) -> Plan {
     let mut planner = Planner {
         entries,
         uses: FxHashMap::default(),
@@ -113,7 +114,7 @@ pub fn plan(entries: &[Entry], fusion: impl Fn(Device) -> Fusion) -> Plan {
     for (at, e) in entries.iter().enumerate() {
         planner.place(at, fusion(e.out.storage.device()));
     }
-    planner.store_what_is_kept();
+    planner.store_what_is_kept(besides);
     let mut groups = Vec::with_capacity(planner.plan.groups.len());
     for group in std::mem::take(&mut planner.plan.groups) {
         let apart = || fusion(entries[group.entries[0]].out.storage.device()).apart;
@@ -396,7 +397,12 @@ impl Planner<'_> {
         let positions = e.positions();
         let level = match e.work {
             Work::Map { .. } | Work::Copy if positions == group.numel => Level::Elements,
-            Work::Map { .. } | Work::Copy if !writers.iter().any(|w| inside(&w)) => return None,
+            Work::Map { .. } | Work::Copy if !writers.iter().any(|w| inside(&w)) => {
+                if group.part == 0 || positions * group.n != group.numel * group.part {
+                    return None;
+                }
+                Level::Parts
+            }
             Work::Map { .. } | Work::Copy if group.n > 0 && positions * group.n == group.numel => Level::Rows,
             Work::Map { .. } | Work::Copy if group.has_total && positions == 1 && fusion.totals => {
                 Level::Total
@@ -501,8 +507,8 @@ impl Planner<'_> {
     }
 
     /// Marks the results that somebody outside of the queue may read.
-    fn store_what_is_kept(&mut self) {
-        for uses in self.uses.values() {
+    fn store_what_is_kept(&mut self, besides: &FxHashMap<usize, usize>) {
+        for (id, uses) in &self.uses {
             let Some(first) = uses.first() else { continue };
             let e = &self.entries[first.entry];
             let storage = if first.writes {
@@ -513,7 +519,7 @@ impl Planner<'_> {
                     None => continue,
                 }
             };
-            if storage.handles() <= uses.len() {
+            if storage.handles() <= uses.len() + besides.get(id).copied().unwrap_or(0) {
                 continue;
             }
             for (k, used) in uses.iter().enumerate().filter(|(_, u)| u.writes) {

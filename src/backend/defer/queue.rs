@@ -48,6 +48,7 @@ impl In {
 }
 
 /// What an entry computes from its operands.
+#[derive(Clone)]
 pub enum Work {
     /// A pointwise operation.
     Map {
@@ -64,6 +65,7 @@ pub enum Work {
 }
 
 /// A deferred operation.
+#[derive(Clone)]
 pub struct Entry {
     pub name: &'static str,
     pub work: Work,

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::plan::{Plan, Planned, part_of_rows, plan};
 use super::queue::{Entry, Held, In, Work};
+use super::rewrite::rewrite;
 use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work as Computed};
 use crate::backend::interface::{Backend, of_now};
 use crate::backend::pointwise::{Operand, Program, compute_type};
@@ -47,10 +48,14 @@ struct Memory<'e> {
 }
 
 impl<'e> Memory<'e> {
-    fn of(entries: &'e [Entry]) -> Memory<'e> {
+    /// `besides` are handles that the queue has beside those of the entries.
+    fn of(entries: &'e [Entry], besides: FxHashMap<usize, usize>) -> Memory<'e> {
         let mut uses: FxHashMap<usize, (&Storage, usize)> = FxHashMap::default();
         for (s, _) in entries.iter().flat_map(Entry::uses) {
             uses.entry(s.id()).or_insert((s, 0)).1 += 1;
+        }
+        for (id, (_, own)) in &mut uses {
+            *own += besides.get(id).copied().unwrap_or(0);
         }
         let written = entries.iter().map(|e| (e.out.storage.id(), ())).collect();
         Memory { written, uses, made: FxHashMap::default() }
@@ -105,14 +110,30 @@ fn run_one(e: &Entry) -> Result<()> {
     done
 }
 
+/// By storage, the handles that entries have.
+fn handles_of(entries: &[Entry]) -> FxHashMap<usize, usize> {
+    let mut handles: FxHashMap<usize, usize> = FxHashMap::default();
+    for (s, _) in entries.iter().flat_map(Entry::uses) {
+        *handles.entry(s.id()).or_default() += 1;
+    }
+    handles
+}
+
 /// Computes all entries, and gives storages the memory of what was stored.
 pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
     let _running = Running::start();
     if let ([e], None) = (entries, &log) {
         return run_one(e);
     }
-    let mut plan = plan(entries, |device| of_now(device).map(|b| b.fusion()).unwrap_or_default());
-    let mut memory = Memory::of(entries);
+    let fusion = |device| of_now(device).map(|b| b.fusion()).unwrap_or_default();
+    let rewritten = rewrite(entries, |e| fusion(e.out.storage.device()).parts);
+    let besides = match rewritten {
+        Some(_) => handles_of(entries),
+        None => FxHashMap::default(),
+    };
+    let entries = rewritten.as_deref().unwrap_or(entries);
+    let mut plan = plan(entries, &besides, fusion);
+    let mut memory = Memory::of(entries, besides);
     let mut done = Ok(());
     // The last group that uses a storage.
     let mut last: FxHashMap<usize, usize> = FxHashMap::default();

@@ -9,9 +9,10 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::program::{Buffer, Code, Extent, Fill, Instruction, Place, Program, SHORTEST_ROW};
+use super::apart::SHORTEST_ROW;
+use super::program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use super::types::Grouped;
-use crate::backend::cpu::machine::{self, LANES, Recipe, Source, Work, type_of};
+use crate::backend::cpu::machine::{self, LANES, Recipe, SHORT_ROWS, Source, Work, type_of};
 use crate::dtype::{DType, Element};
 use crate::formula::Formula;
 
@@ -115,7 +116,7 @@ fn summed<T: Grouped>(
     for instruction in &program.instructions {
         let whole = program.n.is_multiple_of(LANES);
         let is_sum = match &instruction.code {
-            Code::Reduce(r) => whole && r.is_sum(),
+            Code::Reduce(r) => (whole || is_short(program.n)) && r.is_sum(),
             Code::Run(k) => {
                 whole && numel.is_multiple_of(LANES) && program.rows == 1 && program.totals[*k].1.is_sum()
             }
@@ -136,6 +137,11 @@ fn summed<T: Grouped>(
         }));
     }
     sums
+}
+
+/// Whether rows are those of kernels with few accumulators.
+fn is_short(n: usize) -> bool {
+    n < LANES && n.is_multiple_of(SHORT_ROWS)
 }
 
 /// The instruction that remains of a reduction whose sums a kernel stores: none of rows; of a total, one that appends the sum
@@ -302,7 +308,7 @@ impl<T: Grouped> Fusion<'_, T> {
                         draft.per_row(*args.first()?)
                     }
                     (Some((_, Instruction { code: Code::Load(k), .. })), _)
-                        if self.program.strides[*k].is_some() =>
+                        if self.program.apart[*k].is_some() =>
                     {
                         draft.rows(*k)
                     }
@@ -320,7 +326,7 @@ impl<T: Grouped> Fusion<'_, T> {
                     }
                     (None, Place::Buffer(b)) => match self.program.buffers[b].fill {
                         Fill::Number(s) => draft.number(T::number(s)),
-                        Fill::Operand(k) if self.program.strides[k].is_some() => draft.rows(k),
+                        Fill::Operand(k) if self.program.apart[k].is_some() => draft.rows(k),
                         _ => draft.place(*place),
                     },
                     _ => draft.place(*place),
@@ -369,6 +375,7 @@ impl<T: Grouped> Fusion<'_, T> {
             recipe.halves.extend(half.map(|(_, to)| (r, to)));
             outs.push(spread.or(half.map(|(k, _)| k)).map_or(place, Place::Result));
         }
+        recipe.has_short_rows = !sums.is_empty() && is_short(self.program.n);
         recipe.sums = sums.iter().map(|i| maker(i).and_then(steps)).collect::<Option<_>>()?;
         (recipe.args, recipe.numbers) = (places.len(), numbers.len());
         let kernel = T::machine(&recipe)?;

@@ -193,6 +193,7 @@ mod tests {
             numel: 16,
             n: 8,
             part: 4,
+            columns: None,
             calls: &calls,
             operands: &[GroupOperand { view: view(&x), level: Level::Elements }],
             results: &results,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::apart::{Apart, apart_of, rows_of_block, run_of, spread_of};
 use super::compile::compile;
 use super::types::{Grouped, Reduction, Rounding, Rows, SumsOfColumns};
 use crate::backend::View;
@@ -11,46 +12,15 @@ use crate::backend::cpu::copy::BLOCK;
 use crate::backend::cpu::machine::{self, Kernel, Pool};
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::cpu::reduce::{ColumnSums, RUN};
-use crate::backend::group::{Group, GroupOperand, LONGEST_ROW, Level, Value, Work};
+use crate::backend::group::{Group, GroupOperand, Level, Value, Work};
 use crate::backend::pointwise::Loop;
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::formula::{ARGS, Formula};
-use crate::layout::collapse;
 
 /// Elements of a block where nothing needs a buffer.
 const LONGEST: usize = 16 * BLOCK;
 /// Bytes of the buffers of a block: a part of the second-level cache.
 pub(super) const IN_CACHE: usize = 1 << 16;
-
-/// Elements of the shortest rows that machine code computes one by one. Of shorter ones a vector would be mostly masked: they
-/// are copied one after the other, and values per row are repeated.
-pub(super) const SHORTEST_ROW: usize = 16;
-
-/// The rows of an operand, if they are contiguous: their length, and the elements from one to the next.
-pub(super) fn rows_of<T: Grouped>(o: &GroupOperand) -> Option<(usize, usize)> {
-    let usable = matches!(o.level, Level::Elements | Level::Parts)
-        && o.view.dtype == T::Stored::DTYPE
-        && o.view.is_aligned();
-    let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
-    match (&shape[..], &strides[..]) {
-        ([_, n], [stride, 1]) if usable => Some((*n, usize::try_from(*stride).ok()?)),
-        _ => None,
-    }
-}
-
-/// The length of an operand's rows, if machine code should compute row by row for their sake.
-fn run_of<T: Grouped>(o: &GroupOperand) -> Option<usize> {
-    const LEAST: usize = 64;
-    let (n, _) = rows_of::<T>(o)?;
-    (machine::is_enabled() && (LEAST..=LONGEST_ROW).contains(&n)).then_some(n)
-}
-
-fn stride_of<T: Grouped>(o: &GroupOperand, n: usize, group: &Group) -> Option<usize> {
-    let n = if o.level == Level::Parts { group.part } else { n };
-    let (_, stride) = rows_of::<T>(o).filter(|(length, _)| *length == n && n >= SHORTEST_ROW)?;
-    let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
-    (!written && machine::is_enabled()).then_some(stride)
-}
 
 fn narrow_of<T: Grouped>(o: &GroupOperand, group: &Group) -> Option<DType> {
     let is_narrow =
@@ -59,17 +29,6 @@ fn narrow_of<T: Grouped>(o: &GroupOperand, group: &Group) -> Option<DType> {
     let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
     let usable = matches!(o.level, Level::Elements | Level::Parts) && o.view.layout.is_contiguous();
     (usable && !written && machine::is_enabled()).then_some(dtype)
-}
-
-/// As `stride_of`, for a result that machine code can write where it is stored.
-fn spread_of<T: Grouped>(k: usize, n: usize, group: &Group) -> Option<usize> {
-    let (call, view) = group.results[k];
-    let level = group.calls[call].level;
-    let n = if level == Level::Parts { group.part } else { n };
-    let (_, stride) = rows_of::<T>(&GroupOperand { view, level })
-        .filter(|(length, _)| *length == n && n >= SHORTEST_ROW)?;
-    let read = group.operands.iter().any(|o| o.view.storage.overlaps(view.storage));
-    (!read && stride >= n && machine::is_enabled()).then_some(stride)
 }
 
 /// The type of a result that machine code can store as the half type to which it is rounded.
@@ -204,8 +163,8 @@ pub(super) struct Program<T: Grouped> {
     pub(super) columns: Vec<usize>,
     /// How the rows of these are divided.
     pub(super) sums: Option<(ColumnSums, SumsOfColumns<T>)>,
-    /// By operand, the elements from one row to the next, if machine code can use it where it lies.
-    pub(super) strides: Vec<Option<usize>>,
+    /// By operand, its rows, if machine code can use them where they lie.
+    pub(super) apart: Vec<Option<Apart>>,
     /// By operand, the type of its elements if they are narrower ones that machine code can use where they lie.
     pub(super) narrow: Vec<Option<DType>>,
     /// By operand, the result that replaces each of its elements.
@@ -405,10 +364,8 @@ impl<T: Grouped> Program<T> {
         let has_rows = group.n > 0 || run.is_some() && !totals;
         let (n, rows) = match group.n {
             0 if totals => (RUN, 1),
-            0 => run.map_or((BLOCK, 1), |n| (n, (2 * BLOCK / n).max(1))),
-            // Sums along rows take eight at a time.
-            n if group.columns.is_some() => (n, (2 * BLOCK / n).max(1).next_multiple_of(8)),
-            n => (n, (2 * BLOCK / n).max(1)),
+            0 => run.map_or((BLOCK, 1), |n| (n, rows_of_block::<T>(group, n))),
+            n => (n, rows_of_block::<T>(group, n)),
         };
         let sums = match group.columns {
             Some(dims) => Some((ColumnSums::of(dims)?, T::columns()?)),
@@ -423,10 +380,10 @@ impl<T: Grouped> Program<T> {
                 totals: Vec::new(),
                 columns: Vec::new(),
                 sums,
-                strides: group
+                apart: group
                     .operands
                     .iter()
-                    .map(|o| stride_of::<T>(o, n, group).filter(|_| has_rows))
+                    .map(|o| apart_of::<T>(o, n, rows, group).filter(|_| has_rows))
                     .collect(),
                 narrow: group.operands.iter().map(|o| narrow_of::<T>(o, group)).collect(),
                 replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
@@ -473,7 +430,10 @@ impl<T: Grouped> Program<T> {
             0 => LONGEST,
             count => IN_CACHE / size_of::<T>() / count,
         };
-        let factor = (longest / (self.n * self.rows)).max(1);
+        let mut factor = (longest / (self.n * self.rows)).max(1);
+        while factor > 1 && !self.apart.iter().flatten().all(|a| a.is_in_one(self.rows * factor)) {
+            factor -= 1;
+        }
         *(if self.rows == 1 && self.n == BLOCK { &mut self.n } else { &mut self.rows }) *= factor;
     }
 

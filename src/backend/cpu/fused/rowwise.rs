@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::program::rows_of;
+use super::apart::{gcd, rows_of};
 use super::types::Grouped;
 use crate::backend::View;
 use crate::backend::cpu::copy::BLOCK;
@@ -67,8 +67,4 @@ fn repeated(o: &GroupOperand) -> Option<Run> {
     let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
     let is_long = shape.len() > 1 && strides.last() == Some(&0) && *shape.last()? >= SHORTEST;
     (o.level == Level::Elements && is_long).then_some((shape, strides))
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::emit::{HALVES, HEAD, SLOT};
 use super::opcodes::Target;
-use super::recipe::{In, LANES, Out, Recipe, type_of};
+use super::recipe::{In, LANES, Out, Recipe, SHORT_ROWS, type_of};
 use crate::backend::cpu::lines::Line;
 use crate::dtype::DType;
 
@@ -29,6 +29,7 @@ pub struct Kernel {
     replaces: bool,
     results: usize,
     sums: usize,
+    has_short_rows: bool,
     numbers: usize,
     literals: Vec<u64>,
 }
@@ -57,7 +58,7 @@ impl Kernel {
     pub(super) fn new(bytes: &[u8], target: Target, recipe: &Recipe, literals: Vec<u64>) -> Option<Kernel> {
         let mut pages = MmapMut::map_anon(bytes.len()).ok()?;
         pages.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        let Recipe { args, rows, strided, spread, replaces, numbers, .. } = *recipe;
+        let Recipe { args, rows, strided, spread, replaces, numbers, has_short_rows, .. } = *recipe;
         let (pages, results, sums) = (pages.make_exec().ok()?, recipe.results.len(), recipe.sums.len());
         Some(Kernel {
             pages,
@@ -71,6 +72,7 @@ impl Kernel {
             replaces,
             results,
             sums,
+            has_short_rows,
             numbers,
             literals,
         })
@@ -147,7 +149,7 @@ impl Kernel {
     }
 
     /// Computes `rows` rows of `n` elements; false, and nothing done, if operands do not fit. The last outputs are the sums of
-    /// the rows, which are then multiples of [`LANES`] elements.
+    /// the rows, which are then multiples of [`LANES`] or [`SHORT_ROWS`] elements.
     pub fn run<T: Pod>(
         &self,
         ins: &[In<T>],
@@ -161,7 +163,7 @@ impl Kernel {
         let fits = size_of::<T>() == self.target.size()
             && ins.len() == self.args
             && outs.len() == self.results + self.sums
-            && (self.sums == 0 || n.is_multiple_of(LANES))
+            && (self.sums == 0 || n.is_multiple_of(if self.has_short_rows { SHORT_ROWS } else { LANES }))
             && (self.halves.is_empty() || rows == 1 || n.is_multiple_of(lanes))
             && pool.0.len() == self.numbers + self.literals.len()
             && ins.iter().enumerate().all(|(k, x)| self.accepts(k, x, rows, n));

@@ -28,14 +28,18 @@ pub enum Work<'f> {
 
 /// The accumulators of a sum of a row: those of the compiled reduction of a row of at least as many elements.
 pub const LANES: usize = 64;
+/// As [`LANES`], of a shorter row, and the elements of which such rows are whole multiples: a vector of any type.
+const SHORT_LANES: usize = 8;
+pub const SHORT_ROWS: usize = 16;
 
 /// What a kernel computes: steps with their operands, and those whose results are stored or summed.
 #[derive(Clone, Default, Debug)]
 pub struct Recipe<'f> {
     pub steps: Vec<(Work<'f>, SmallVec<[Source; 4]>)>,
     pub results: SmallVec<[usize; 4]>,
-    /// The steps whose values are summed per row. Rows are then multiples of [`LANES`] elements.
+    /// The steps whose values are summed per row. Rows are then multiples of [`LANES`] elements, or shorter ones of [`SHORT_ROWS`].
     pub sums: SmallVec<[usize; 2]>,
+    pub has_short_rows: bool,
     pub args: usize,
     /// The arguments that have a value per row, as bits.
     pub rows: u64,
@@ -59,11 +63,16 @@ pub fn type_of(typed: &[(usize, DType)], k: usize) -> Option<DType> {
 }
 
 impl Recipe<'_> {
+    /// The accumulators of a sum.
+    pub fn lanes(&self) -> usize {
+        if self.has_short_rows { SHORT_LANES } else { LANES }
+    }
+
     /// The words that identify a recipe.
     pub fn words(&self) -> Vec<u64> {
         let counts = [self.args, self.numbers, self.steps.len(), self.sums.len(), usize::from(self.replaces)];
         let mut words: Vec<u64> = counts.map(|n| n as u64).to_vec();
-        words.extend([self.rows, self.strided, self.spread]);
+        words.extend([self.rows, self.strided, self.spread, u64::from(self.has_short_rows)]);
         for typed in [&self.narrow, &self.halves] {
             words.push(typed.len() as u64);
             words.extend(typed.iter().map(|(k, dtype)| (*k as u64) << 32 | *dtype as u64));

@@ -49,9 +49,16 @@ impl Emitter<'_> {
             if b.uses[o].is_empty()
                 && let Some(r) = b.places[o].register.take()
             {
-                let file = if self.is_mask(o) { &mut b.masks } else { &mut b.vectors };
-                file[usize::from(r)] = None;
+                self.free(b, o, r);
             }
+        }
+    }
+
+    /// Ends the use of a register by value `v`; those of resident constants are never free.
+    fn free(&self, b: &mut Body, v: usize, register: u8) {
+        let file = if self.is_mask(v) { &mut b.masks } else { &mut b.vectors };
+        if let Some(r) = file.get_mut(usize::from(register)) {
+            *r = None;
         }
     }
 
@@ -84,6 +91,7 @@ impl Emitter<'_> {
         let (r, v) = candidates.filter_map(|(r, v)| Some((r, (*v)?))).max_by_key(|(_, v)| next(*v))?;
         let v = usize::from(v);
         b.places[v].register = None;
+        self.moved += 1;
         if !self.code.insts[v].is_in_memory() && b.places[v].slot.is_none() {
             b.places[v].slot = Some(b.slots);
             let to = self.slot(b.slots);
@@ -100,8 +108,8 @@ impl Emitter<'_> {
     }
 
     /// The memory of a number or literal.
-    fn number(&self, v: usize) -> MemoryOperand {
-        let slot = match self.code.insts[v] {
+    fn number(&self, inst: Inst) -> MemoryOperand {
+        let slot = match inst {
             Inst::Literal(v) => {
                 self.recipe.numbers + self.literals.iter().position(|l| *l == v).unwrap_or_default()
             }
@@ -123,7 +131,7 @@ impl Emitter<'_> {
     /// The memory of a value, if a whole vector may be read from it.
     pub(super) fn operand(&mut self, b: &Body, v: usize) -> Option<MemoryOperand> {
         match self.code.insts[v] {
-            Inst::Number(_) | Inst::Literal(_) => Some(self.number(v)),
+            inst @ (Inst::Number(_) | Inst::Literal(_)) => Some(self.number(inst)),
             Inst::Load(k, vector) if !b.is_masked && b.uses[v].len() <= 1 => {
                 let base = self.pointer(k.into())?;
                 Some(memory(base, AT, (b.vector + usize::from(vector)) * self.target.width()))
@@ -175,20 +183,23 @@ impl Emitter<'_> {
                     Narrow::F16 | Narrow::BF16 => self.load_halves(b, r, at, narrow)?,
                 }
             }
-            Inst::Spread(k) => {
-                let base = self.pointer(k.into())?;
-                self.put(Instruction::with2(self.target.pick(SPREAD), register, memory(base, ROW, 0)))?;
-            }
-            Inst::Number(_) | Inst::Literal(_) => {
-                let at = self.number(v);
-                self.put(Instruction::with2(load, register, at))?;
-            }
+            Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => self.load_constant(inst, register)?,
             _ => {
                 let at = self.slot(slot?);
                 self.put(Instruction::with2(load, register, at))?;
             }
         }
         Some(r)
+    }
+
+    /// Loads a number, a literal, or the value of the row in each lane.
+    pub(super) fn load_constant(&mut self, inst: Inst, to: Register) -> Option<()> {
+        if let Inst::Spread(k) = inst {
+            let base = self.pointer(k.into())?;
+            return self.put(Instruction::with2(self.target.pick(SPREAD), to, memory(base, ROW, 0)));
+        }
+        let at = self.number(inst);
+        self.put(Instruction::with2(self.target.pick(LOAD), to, at))
     }
 
     /// The memory of narrower elements, so many vectors after the current ones.
@@ -274,8 +285,7 @@ impl Emitter<'_> {
             if last(&b.uses[o])
                 && let Some(r) = b.places[o].register.take()
             {
-                let file = if self.is_mask(o) { &mut b.masks } else { &mut b.vectors };
-                file[usize::from(r)] = None;
+                self.free(b, o, r);
             }
         }
     }

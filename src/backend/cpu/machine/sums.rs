@@ -4,14 +4,14 @@
 //! takes the next; at the end of the row they are added in halves, as there, so the bits are the same. Rows are whole
 //! multiples of 64 elements, so the loop computes as many vectors as there are vectors of accumulators, and these stay in
 //! registers. Where that leaves too few registers for the rest, a loop over one vector has them on the stack: the processor
-//! forwards a store to the load that follows it four vectors later (eight with AVX2) in about ten cycles.
+//! forwards a store to the load that follows it four vectors later (eight with AVX2) in about ten cycles. Rows of 16, 32 and 48 elements have
+//! eight accumulators, as there, which are always in registers: of a vector of 16 first the lower half is added, then the upper one.
 
 use iced_x86::{Code as Op, Instruction, MemoryOperand, Register};
 
 use super::code::Two;
 use super::emit::{AT, Emitter, ROW, memory};
 use super::opcodes::{LOAD, STORE, Target, two_codes};
-use super::recipe::LANES;
 use super::registers::Body;
 
 /// Bytes of the current accumulators in those of a row.
@@ -45,7 +45,17 @@ fn ends(target: Target) -> Ends {
 impl Emitter<'_> {
     /// The bytes of the accumulators of a sum.
     fn lanes(&self) -> usize {
-        LANES * self.target.size()
+        self.recipe.lanes() * self.target.size()
+    }
+
+    /// The vectors that these fill, of which one may be half full.
+    fn vectors_of_sum(&self) -> usize {
+        (self.lanes() / self.target.width()).max(1)
+    }
+
+    /// Whether the accumulators are half a vector.
+    fn adds_halves(&self) -> bool {
+        self.lanes() < self.target.width()
     }
 
     /// The bytes of the stack that have accumulators, before the values that leave their registers.
@@ -74,7 +84,7 @@ impl Emitter<'_> {
 
     /// Clears the accumulators for a row.
     pub(super) fn clear_sums(&mut self) -> Option<()> {
-        let each = self.lanes() / self.target.width();
+        let each = self.vectors_of_sum();
         let zero = self.register(0);
         if self.lanes_on_stack() > 0 {
             self.clear(zero)?;
@@ -109,10 +119,17 @@ impl Emitter<'_> {
             let value = self.vector(b, v)?;
             let add = self.target.pick(two_codes(Two::Add));
             if self.accumulators > 0 {
-                b.held.clear();
                 let sum = self.accumulator(s % count, b.vector + s / count);
                 let value = self.register(value);
                 self.put(Instruction::with3(add, sum, sum, value))?;
+                if self.adds_halves() {
+                    let upper = self.spare(b)?;
+                    let half = Register::YMM0 + (upper as u32 - Register::ZMM0 as u32);
+                    let extract = Op::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8;
+                    self.put(Instruction::with3(extract, half, value, 1u32))?;
+                    self.put(Instruction::with3(add, sum, sum, upper))?;
+                }
+                b.held.clear();
                 continue;
             }
             let sum = self.spare(b)?;
@@ -138,7 +155,7 @@ impl Emitter<'_> {
     /// Adds the accumulators in registers, in halves; returns the register of the last vector.
     fn add_registers(&mut self, sum: usize) -> Option<Register> {
         let add = self.target.pick(two_codes(Two::Add));
-        let mut half = self.lanes() / self.target.width() / 2;
+        let mut half = self.vectors_of_sum() / 2;
         while half > 0 {
             for v in 0..half {
                 let (x, y) = (self.accumulator(sum, v), self.accumulator(sum, v + half));
@@ -175,7 +192,7 @@ impl Emitter<'_> {
         if total != self.register(0) {
             self.put(Instruction::with2(self.target.pick(LOAD), self.register(0), total))?;
         }
-        if self.target.is_512 {
+        if self.target.is_512 && !self.adds_halves() {
             let upper = Op::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8;
             self.put(Instruction::with3(upper, other_y, Register::ZMM0, 1u32))?;
             self.put(Instruction::with3(add_256, y, y, other_y))?;

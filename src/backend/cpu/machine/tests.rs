@@ -1,5 +1,6 @@
 use smallvec::SmallVec;
 
+use super::recipe::LANES;
 use super::*;
 use crate::backend::View;
 use crate::backend::cpu::math::Math;
@@ -114,6 +115,7 @@ fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
         steps: results.iter().map(|f| (Work::Formula(f, 0), arguments())).collect(),
         results: (0..results.len()).collect(),
         sums: SmallVec::new(),
+        has_short_rows: false,
         args,
         rows,
         strided: 0,
@@ -444,9 +446,10 @@ fn sums_of_rows_have_the_bits_of_the_reduction() {
         let product = renumbered(&product, args);
         let square = "%0 = x0\n%1 = mul %0 %0\nreturn %1";
         let formulas = [Formula::parse(&product).unwrap(), Formula::parse(square).unwrap()];
-        for (rows, n) in [(1, 64), (3, 192), (5, 1024)] {
+        for (rows, n) in [(1, 64), (3, 192), (5, 1024), (7, 16), (1, 32), (9, 48)] {
             let recipe = Recipe {
                 sums: (2 - sums..2).collect(),
+                has_short_rows: n < LANES,
                 results: [0][..].into(),
                 narrow: smallvec::smallvec![(args - 1, DType::U8)],
                 ..recipe(&formulas, args, 0)

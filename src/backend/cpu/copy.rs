@@ -413,10 +413,7 @@ fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
             let from = &src[start + 1 - out.len()..=start];
             out.iter_mut().zip(from.iter().rev()).for_each(|(o, s)| *o = *s);
         }
-        // With a stride that is known, the loop is vectorized.
-        2 => out.iter_mut().zip(src[start..].chunks(2)).for_each(|(o, s)| *o = s[0]),
-        3 => out.iter_mut().zip(src[start..].chunks(3)).for_each(|(o, s)| *o = s[0]),
-        4 => out.iter_mut().zip(src[start..].chunks(4)).for_each(|(o, s)| *o = s[0]),
+        2..=4 => gather_steps(&src[start..], stride, out),
         _ => {
             let mut i = at;
             for o in out {
@@ -425,6 +422,27 @@ fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
             }
         }
     }
+}
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    /// Every second, third or fourth element. With a step that is known, the loop is vectorized.
+    fn gather_steps[T: Element](src: &[T], step: isize, out: &mut [T]) {
+        match step {
+            2 => each_step::<T, 2>(src, out),
+            3 => each_step::<T, 3>(src, out),
+            _ => each_step::<T, 4>(src, out),
+        }
+    }
+}
+
+#[inline(always)]
+fn each_step<T: Element, const STEP: usize>(src: &[T], out: &mut [T]) {
+    let steps = src.as_chunks::<STEP>().0;
+    let whole = steps.len().min(out.len());
+    let (out, rest) = out.split_at_mut(whole);
+    out.iter_mut().zip(&steps[..whole]).for_each(|(o, s)| *o = s[0]);
+    // Of the last step perhaps only the first element is there.
+    rest.iter_mut().zip(&src[whole * STEP..]).for_each(|(o, s)| *o = *s);
 }
 
 /// Sets every element of `out`.

@@ -14,7 +14,7 @@ use super::program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use super::types::Grouped;
 use crate::backend::cpu::machine::{self, LANES, Recipe, SHORT_ROWS, Source, Work, type_of};
 use crate::dtype::{DType, Element};
-use crate::formula::Formula;
+use crate::formula::{Formula, recorded};
 
 /// Compiles pointwise instructions to kernels, with the sums of their results. `formulas[i]` is the formula of instruction `i`,
 /// `kept` the places of the group's results, `numel` its number of elements. Each buffer is written by one instruction still.
@@ -47,10 +47,23 @@ pub(super) fn compile<T: Grouped>(
             }
         }
     }
-    let sums = summed(program, numel, |place| {
-        let Place::Buffer(of) = place else { return false };
-        made_by[*of].is_some_and(|d| joins[d])
+    let reads = |place: &Place, i: usize| {
+        let reader = &program.instructions[i];
+        joins[i] && reader.extent == Extent::Elements && reader.args.contains(place)
+    };
+    // Runs of operands that some kernel reads anyway.
+    let is_run = |i: &usize| matches!(program.instructions[*i].code, Code::Run(_));
+    let of_operand = |i: &usize| {
+        let place = &program.instructions[*i].args[0];
+        let is_made = matches!(place, Place::Buffer(b) if made_by[*b].is_some_and(|d: usize| joins[d]));
+        !is_made && (0..joins.len()).any(|reader| reads(place, reader))
+    };
+    let mut loose: Vec<usize> = (0..joins.len()).filter(is_run).filter(of_operand).collect();
+    let sums = summed(program, numel, |i, place| {
+        let is_made = matches!(place, Place::Buffer(of) if made_by[*of].is_some_and(|d| joins[d]));
+        is_made || loose.contains(&i)
     });
+    loose.retain(|&i| sums[i].is_some());
     made_by.resize(program.buffers.len(), None);
     let source = |place: &Place| if let Place::Buffer(b) = place { made_by[*b] } else { None };
     let stages = &stages(program, &joins, kept, source);
@@ -61,7 +74,10 @@ pub(super) fn compile<T: Grouped>(
         for extent in EXTENTS {
             let has = |i: &usize| joins[*i] && program.instructions[*i].extent == extent;
             let members = members(s).filter(has).collect();
-            kernels.push(Fusion { program, formulas, kept, sums: &sums, members }.compiled(source));
+            let fusion = Fusion { program, formulas, kept, sums: &sums, loose: &loose, members };
+            let compiled = fusion.compiled(source);
+            loose.retain(|i| !compiled.as_ref().is_some_and(|compiled| compiled.sums.contains(i)));
+            kernels.push(compiled);
         }
     }
     let mut old: Vec<Option<Instruction<T>>> = program.instructions.drain(..).map(Some).collect();
@@ -109,11 +125,11 @@ const ACCUMULATORS: usize = 2048;
 fn summed<T: Grouped>(
     program: &mut Program<T>,
     numel: usize,
-    is_computed: impl Fn(&Place) -> bool,
+    is_computed: impl Fn(usize, &Place) -> bool,
 ) -> Vec<Option<Place>> {
     let mut left = ACCUMULATORS / (LANES * size_of::<T>());
     let mut sums = Vec::with_capacity(program.instructions.len());
-    for instruction in &program.instructions {
+    for (i, instruction) in program.instructions.iter().enumerate() {
         let whole = program.n.is_multiple_of(LANES);
         let is_sum = match &instruction.code {
             Code::Reduce(r) => (whole || is_short(program.n)) && r.is_sum(),
@@ -122,7 +138,7 @@ fn summed<T: Grouped>(
             }
             _ => false,
         };
-        if !is_sum || left == 0 || !instruction.args.iter().all(&is_computed) {
+        if !is_sum || left == 0 || !instruction.args.iter().all(|place| is_computed(i, place)) {
             sums.push(None);
             continue;
         }
@@ -187,6 +203,8 @@ struct Fusion<'p, T: Grouped> {
     kept: &'p [Place],
     /// By reduction, where a kernel may store its sums.
     sums: &'p [Option<Place>],
+    /// The runs of operands that no kernel sums yet.
+    loose: &'p [usize],
     members: Vec<usize>,
 }
 
@@ -291,6 +309,39 @@ impl<T: Grouped> Fusion<'_, T> {
         (self.program.halves[k] == Some(to)).then_some((k, to))
     }
 
+    /// How a kernel reads a value that it does not compute; `made` is the instruction that does.
+    fn read(
+        &self,
+        draft: &mut Draft<'_, T>,
+        place: Place,
+        made: Option<usize>,
+        has_long_rows: bool,
+    ) -> Option<Source> {
+        let program = self.program;
+        Some(match (made.map(|d| (d, &program.instructions[d])), place) {
+            (Some((_, Instruction { code: Code::Repeat, args, .. })), _) if has_long_rows => {
+                draft.per_row(*args.first()?)
+            }
+            (Some((_, Instruction { code: Code::Load(k), .. })), _) if program.apart[*k].is_some() => {
+                draft.rows(*k)
+            }
+            (Some((_, Instruction { code: Code::Part(k), .. })), _) if has_long_rows => draft.part(*k),
+            (Some((_, Instruction { code: Code::Load(k), .. })), _) if program.narrow[*k].is_some() => {
+                draft.narrow(*k, program.narrow[*k]?)
+            }
+            (Some((d, Instruction { code: Code::Load(k), .. })), _) => {
+                draft.recipe.replaces |= self.is_replaced(*k, d);
+                draft.place(place)
+            }
+            (None, Place::Buffer(b)) => match program.buffers[b].fill {
+                Fill::Number(s) => draft.number(T::number(s)),
+                Fill::Operand(k) if program.apart[k].is_some() => draft.rows(k),
+                _ => draft.place(place),
+            },
+            _ => draft.place(place),
+        })
+    }
+
     /// The machine code that computes all members; None if it would not be worth it, or there is none.
     fn compiled(&self, source: impl Fn(&Place) -> Option<usize>) -> Option<Compiled<T>> {
         let instructions = &self.program.instructions;
@@ -299,38 +350,17 @@ impl<T: Grouped> Fusion<'_, T> {
         let mut draft =
             Draft { recipe: Recipe::default(), places: SmallVec::new(), numbers: SmallVec::<[T; 3]>::new() };
         let mut step_of = vec![None; instructions.len()];
+        let read = |draft: &mut Draft<'_, T>, step_of: &[Option<usize>], place: &Place| {
+            let made = source(place);
+            match made.and_then(|d| step_of[d]) {
+                Some(step) => Some(Source::Step(step)),
+                None => self.read(draft, *place, made, has_long_rows),
+            }
+        };
         for &i in &self.members {
             let mut operands = SmallVec::new();
             for place in &instructions[i].args {
-                operands.push(match (source(place).map(|d| (d, &instructions[d])), *place) {
-                    (Some((d, _)), _) if step_of[d].is_some() => Source::Step(step_of[d]?),
-                    (Some((_, Instruction { code: Code::Repeat, args, .. })), _) if has_long_rows => {
-                        draft.per_row(*args.first()?)
-                    }
-                    (Some((_, Instruction { code: Code::Load(k), .. })), _)
-                        if self.program.apart[*k].is_some() =>
-                    {
-                        draft.rows(*k)
-                    }
-                    (Some((_, Instruction { code: Code::Part(k), .. })), _) if has_long_rows => {
-                        draft.part(*k)
-                    }
-                    (Some((_, Instruction { code: Code::Load(k), .. })), _)
-                        if self.program.narrow[*k].is_some() =>
-                    {
-                        draft.narrow(*k, self.program.narrow[*k]?)
-                    }
-                    (Some((d, Instruction { code: Code::Load(k), .. })), _) => {
-                        draft.recipe.replaces |= self.is_replaced(*k, d);
-                        draft.place(*place)
-                    }
-                    (None, Place::Buffer(b)) => match self.program.buffers[b].fill {
-                        Fill::Number(s) => draft.number(T::number(s)),
-                        Fill::Operand(k) if self.program.apart[k].is_some() => draft.rows(k),
-                        _ => draft.place(*place),
-                    },
-                    _ => draft.place(*place),
-                });
+                operands.push(read(&mut draft, &step_of, place)?);
             }
             let work = match (&instructions[i].code, self.formulas[i]) {
                 (Code::Round(to, _), _) => Work::Round(*to),
@@ -342,8 +372,15 @@ impl<T: Grouped> Fusion<'_, T> {
             draft.recipe.steps.push((work, operands));
         }
         let maker = |i: &usize| source(instructions[*i].args.first()?).filter(|d| self.members.contains(d));
-        let sums: Vec<usize> =
+        let mut sums: Vec<usize> =
             (0..instructions.len()).filter(|i| self.sums[*i].is_some() && maker(i).is_some()).collect();
+        let made_sums = sums.len();
+        let is_read = |i: &usize| {
+            self.members.iter().any(|m| instructions[*m].args.contains(&instructions[*i].args[0]))
+        };
+        if extent == Extent::Elements {
+            sums.extend(self.loose.iter().copied().filter(is_read));
+        }
         let is_needed = |i: &usize| {
             let out = &instructions[*i].outs[0];
             let outside = |(j, other): (usize, &Instruction<T>)| {
@@ -352,6 +389,15 @@ impl<T: Grouped> Fusion<'_, T> {
             self.kept.contains(out) || instructions.iter().enumerate().any(outside)
         };
         let results: SmallVec<[usize; 4]> = self.members.iter().copied().filter(is_needed).collect();
+        let mut loose: SmallVec<[usize; 2]> = SmallVec::new();
+        for &i in &sums[made_sums..] {
+            let operand = read(&mut draft, &step_of, &instructions[i].args[0])?;
+            loose.push(draft.recipe.steps.len());
+            draft
+                .recipe
+                .steps
+                .push((Work::Formula(recorded!(|a| a[0]), draft.numbers.len()), smallvec![operand]));
+        }
         let Draft { mut recipe, places, numbers } = draft;
         let is_alone = self.members.len() < 2
             && recipe.rows | recipe.strided == 0
@@ -376,7 +422,8 @@ impl<T: Grouped> Fusion<'_, T> {
             outs.push(spread.or(half.map(|(k, _)| k)).map_or(place, Place::Result));
         }
         recipe.has_short_rows = !sums.is_empty() && is_short(self.program.n);
-        recipe.sums = sums.iter().map(|i| maker(i).and_then(steps)).collect::<Option<_>>()?;
+        recipe.sums = sums[..made_sums].iter().map(|i| maker(i).and_then(steps)).collect::<Option<_>>()?;
+        recipe.sums.extend(loose);
         (recipe.args, recipe.numbers) = (places.len(), numbers.len());
         let kernel = T::machine(&recipe)?;
         let pool = kernel.pool(&numbers)?;

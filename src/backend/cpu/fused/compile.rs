@@ -66,16 +66,21 @@ pub(super) fn compile<T: Grouped>(
     loose.retain(|&i| sums[i].is_some());
     made_by.resize(program.buffers.len(), None);
     let source = |place: &Place| if let Place::Buffer(b) = place { made_by[*b] } else { None };
-    let stages = &stages(program, &joins, kept, source);
-    let members = |s: usize| (0..joins.len()).filter(move |&i| stages[i] == s);
+    let mut stages = stages(program, &joins, kept, source);
+    fn members(stages: &[usize], s: usize) -> impl Iterator<Item = usize> {
+        (0..stages.len()).filter(move |&i| stages[i] == s)
+    }
     let last = stages.iter().copied().max().unwrap_or(0);
     let mut kernels: Vec<Option<Compiled<T>>> = Vec::new();
     for s in 1..=last {
         for extent in EXTENTS {
             let has = |i: &usize| joins[*i] && program.instructions[*i].extent == extent;
-            let members = members(s).filter(has).collect();
+            let members = members(&stages, s).filter(has).collect();
             let fusion = Fusion { program, formulas, kept, sums: &sums, loose: &loose, members };
             let compiled = fusion.compiled(source);
+            for &i in compiled.iter().flat_map(|compiled| &compiled.sums) {
+                stages[i] = s;
+            }
             loose.retain(|i| !compiled.as_ref().is_some_and(|compiled| compiled.sums.contains(i)));
             kernels.push(compiled);
         }
@@ -84,7 +89,7 @@ pub(super) fn compile<T: Grouped>(
     for s in 0..=last {
         for (e, extent) in EXTENTS.into_iter().enumerate().filter(|_| s > 0) {
             let has = |i: &usize| joins[*i] && old[*i].as_ref().is_some_and(|i| i.extent == extent);
-            let replaced: Vec<usize> = members(s).filter(has).collect();
+            let replaced: Vec<usize> = members(&stages, s).filter(has).collect();
             match kernels[(s - 1) * EXTENTS.len() + e].take() {
                 Some(compiled) => {
                     // Results that are written row by row.
@@ -103,7 +108,7 @@ pub(super) fn compile<T: Grouped>(
             }
         }
         let interpreted = |i: &usize| !joins[*i];
-        program.instructions.extend(members(s).filter(interpreted).filter_map(|i| old[i].take()));
+        program.instructions.extend(members(&stages, s).filter(interpreted).filter_map(|i| old[i].take()));
     }
     let read: Vec<Place> = program.instructions.iter().flat_map(|i| i.args.iter().copied()).collect();
     program.instructions.retain(|i| {

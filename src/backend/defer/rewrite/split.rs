@@ -12,8 +12,9 @@ use super::{Used, is_whole, uses_of};
 use crate::backend::defer::queue::{Entry, Held, In, Work};
 use crate::layout::{Layout, collapse};
 
-/// The shortest parts, those that machine code computes row by row.
+/// The shortest parts, those that machine code computes row by row, and the most of a row.
 const SHORTEST: usize = 16;
+const MOST: usize = 8;
 
 /// Rows that are written in parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Rows {
         let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
         let ([_, part], [n, 1]) = (&shape[..], &strides[..]) else { return None };
         let rows = Rows { n: usize::try_from(*n).ok()?, part: *part };
-        let fits = *part >= SHORTEST && rows.n > *part && rows.n.is_multiple_of(*part);
+        let fits = *part >= SHORTEST && rows.n.is_multiple_of(*part) && (2..=MOST).contains(&rows.parts());
         (fits && layout.offset < rows.n && layout.offset.is_multiple_of(*part)).then_some(rows)
     }
 

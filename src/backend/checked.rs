@@ -179,6 +179,8 @@ impl Backend for Checked {
             [dense(weights).of(DType::F64), dense(draws).of(DType::F64), result(out).of(DType::I64)];
         fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> =
             [dense(x).of(out.dtype).shaped(out), result(out)];
+        fn cross(x: View, y: View, d: ReduceDims, out: View) -> Result<bool> =
+            [dense(x).of(out.dtype).shaped(out), dense(y).of(out.dtype).shaped(out), result(out)];
 
         // ---- along a dimension
 

@@ -213,6 +213,9 @@ pub trait Backend: Sync {
         Ok(false)
     }
     fn triangle(&self, x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()>;
+    fn cross(&self, _x: View, _y: View, _d: ReduceDims, _out: View) -> Result<bool> {
+        Ok(false)
+    }
 
     // ---- along a dimension
 

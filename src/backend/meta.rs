@@ -153,6 +153,7 @@ impl Backend for Meta {
         Ok(true) => {
         fn pointwise(&Program, DType, &[Operand], &[Scalar], View);
         fn pick_categories(View, View, bool, View);
+        fn cross(View, View, ReduceDims, View);
         fn order_statistic(Statistic, View, usize, View, View);
         fn quantile_ranks(View, ReduceDims, View, Interpolation, bool, QuantileRanks);
         fn norm_forward(Norm, View, [Option<View>; 2], f64, View, Stats);

@@ -9,6 +9,7 @@ mod checked;
 pub mod conv;
 pub mod copy;
 pub mod cpu;
+pub mod cross;
 pub mod ctc;
 #[cfg(feature = "gpu")]
 pub mod custom_kernel;

@@ -17,7 +17,8 @@ use smallvec::smallvec;
 use super::reduce::sum_mask;
 use super::schema::{Args, Op, Out};
 use super::{arith, join, matmul, reduce, rows, view};
-use crate::backend::triangle as kernel;
+use crate::backend::reduce::ReduceDims;
+use crate::backend::{cross, triangle as kernel};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result, warn_once};
 use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record};
@@ -129,14 +130,37 @@ fn cross_product(x: &Tensor, y: &Tensor, dim: usize) -> Result<Tensor> {
     let shape = crate::layout::broadcast("linalg.cross", x.shape(), y.shape())?;
     let (x, y) = (view::expand_to(x, &shape)?, view::expand_to(y, &shape)?);
     let (a, b) = (x.detach(), y.detach());
+    let recorded = |out| {
+        record(out, &[&x, &y], |_| CrossBackward {
+            x: SavedTensor::input(&x),
+            y: SavedTensor::input(&y),
+            dim,
+        })
+    };
+    if let Some(out) = dense_cross_product(&a, &b, dim)? {
+        return recorded(out);
+    }
     // With its first two elements after it, a vector that begins one or two elements later is a part.
     let repeated = |t: &Tensor| join::cat(&[t.clone(), view::cut::narrow(t, dim as i64, 0, 2)?], dim as i64);
     let (a, b) = (repeated(&a)?, repeated(&b)?);
     let turned = |t: &Tensor, by: i64| view::cut::narrow(t, dim as i64, by, 3);
     let left = arith::mul(&turned(&a, 1)?, &turned(&b, 2)?)?;
     let right = arith::mul(&turned(&a, 2)?, &turned(&b, 1)?)?;
-    let out = arith::sub(&left, &right)?;
-    record(out, &[&x, &y], |_| CrossBackward { x: SavedTensor::input(&x), y: SavedTensor::input(&y), dim })
+    recorded(arith::sub(&left, &right)?)
+}
+
+/// The cross product of tensors of one shape, by one kernel; None where there is none.
+fn dense_cross_product(x: &Tensor, y: &Tensor, dim: usize) -> Result<Option<Tensor>> {
+    let is_plain = x.device() == y.device() && !x.is_hosted() && !y.is_hosted();
+    if !is_plain || x.dtype() != y.dtype() || !matches!(x.dtype(), DType::F32 | DType::F64) {
+        return Ok(None);
+    }
+    let (x, y) = (x.as_dense(x.dtype())?, y.as_dense(y.dtype())?);
+    let out = Tensor::empty_on(x.shape().clone(), x.dtype(), x.device())?;
+    let product = |dims: &[usize]| dims.iter().product::<usize>();
+    let d = ReduceDims::new(product(&x.shape()[..dim]), 3, product(&x.shape()[dim + 1..]));
+    let done = cross::cross(x.raw(), y.raw(), d, out.raw())?;
+    Ok(done.then_some(out))
 }
 
 struct CrossBackward {

@@ -361,3 +361,16 @@ def test_segments_of_an_empty_tensor_are_empty_or_what_an_empty_segment_is():
     assert torch.segment_reduce(torch.zeros(0, 3), "max", lengths=zero).tolist() == [[-torch.inf] * 3] * 2
     assert torch.segment_reduce(torch.zeros(0), "sum", lengths=zero[:0]).shape == (0,)
     assert torch.segment_reduce(torch.zeros(0, 2, 3), "sum", lengths=zero.view(1, 2)[:0], axis=1).shape == (0, 2, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_cross_products_are_those_of_the_elements_along_any_dimension(dtype, dim):
+    generator = torch.Generator().manual_seed(0)
+    x, y = ((torch.randn(3, 3, 40, 3, generator=generator) * 4).to(dtype) for _ in range(2))
+    # Operands that are no dense tensors, and one that is repeated.
+    for a, b in ((x, y), (x.transpose(0, 3), y), (x[:, :, 1:], y[:, :, :-1]), (x, y[:, :, :1])):
+        got = torch.linalg.cross(a, b, dim=dim)
+        (x0, x1, x2), (y0, y1, y2) = a.unbind(dim), b.unbind(dim)
+        wanted = torch.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], dim)
+        assert got.dtype == dtype and torch.equal(got, wanted)

@@ -13,8 +13,8 @@ mod products;
 
 use super::parallel::for_chunks_mut;
 use super::{
-    Cpu, attention, choice, conv, copy, ctc, fused, index, inspect, interpret, norm, optim, order, pointwise,
-    pool, random, recurrent, reduce, sampling, scan, sort, svd, triangular,
+    Cpu, attention, choice, conv, copy, cross, ctc, fused, index, inspect, interpret, norm, optim, order,
+    pointwise, pool, random, recurrent, reduce, sampling, scan, sort, svd, triangular,
 };
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
@@ -231,6 +231,15 @@ impl Backend for Cpu {
     fn triangle(&self, x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> {
         with_dtype!(bits x.dtype, T => triangular::triangle::<T>(elements(x), rows, columns, k, lower, &mut results(out)?));
         Ok(())
+    }
+
+    fn cross(&self, x: View, y: View, d: ReduceDims, out: View) -> Result<bool> {
+        match out.dtype {
+            DType::F32 => cross::cross::<f32>(elements(x), elements(y), d, &mut results(out)?),
+            DType::F64 => cross::cross::<f64>(elements(x), elements(y), d, &mut results(out)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     // ---- along a dimension

@@ -5,6 +5,7 @@ mod casts;
 mod choice;
 pub mod conv;
 pub mod copy;
+mod cross;
 mod ctc;
 pub mod eigen;
 mod entry;

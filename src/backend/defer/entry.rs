@@ -391,6 +391,7 @@ impl Backend for Deferred {
         fn integer_power(base: View, exponent: View; out: View) -> ();
         fn bernoulli_each(p: Philox, probs: View; out: View) -> ();
         fn pick_categories(; weights: View, draws: View, replacement: bool, out: View) -> bool;
+        fn cross(x: View, y: View, d: ReduceDims; out: View) -> bool;
         fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool; out: View) -> ();
         fn norm_of_all(order: f64, tensors: &[View]; out: View) -> ();
         fn extremum(largest: bool, x: View, d: ReduceDims; values: View, indices: View) -> ();

@@ -75,6 +75,9 @@ const MOST: usize = 48;
 /// The elements from which on entries without a value in common are apart.
 const LARGE: usize = 1 << 18;
 
+/// The least elements of a part of a row. Shorter ones are copied row by row, which takes longer than a group saves.
+const SHORTEST_PART: usize = 16;
+
 /// The number of last groups that an entry may join.
 const REACH: usize = 12;
 
@@ -447,7 +450,8 @@ impl Planner<'_> {
                 (0, None) => return None,
                 (part, _) => (group.n, part),
             };
-            if !(2..=LONGEST_ROW).contains(&fit.n) || positions * fit.n != group.numel * fit.part {
+            let fits = fit.n <= LONGEST_ROW && fit.part >= SHORTEST_PART;
+            if !fits || positions * fit.n != group.numel * fit.part {
                 return None;
             }
         }

@@ -256,6 +256,11 @@ impl<T: Grouped> Drop for Worker<'_, '_, T> {
     }
 }
 
+/// Fills rows of `N` elements with the value of each.
+fn repeat<T: Copy, const N: usize>(values: &[T], out: &mut [T]) {
+    out.as_chunks_mut::<N>().0.iter_mut().zip(values).for_each(|(row, v)| *row = [*v; N]);
+}
+
 /// The destination of an instruction while it is run.
 enum Taken<'a, T: Grouped> {
     Buffer(usize, Aligned<T>),
@@ -537,11 +542,13 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 l.run(args, params, truth);
                 out.iter_mut().zip(truth).for_each(|(v, t)| *v = T::of_truth(*t));
             }
-            Code::Repeat => {
-                for (row, &v) in out.chunks_mut(program.width(instruction.extent)).zip(ins[0]) {
-                    row.fill(v);
-                }
-            }
+            Code::Repeat => match program.width(instruction.extent) {
+                2 => repeat::<T, 2>(ins[0], out),
+                3 => repeat::<T, 3>(ins[0], out),
+                4 => repeat::<T, 4>(ins[0], out),
+                8 => repeat::<T, 8>(ins[0], out),
+                n => out.chunks_mut(n).zip(ins[0]).for_each(|(row, v)| row.fill(*v)),
+            },
             Code::Part(k) => {
                 let (_, from) = program.parts[*k];
                 for (part, row) in out.chunks_mut(program.part).zip(ins[0].chunks(program.n)) {

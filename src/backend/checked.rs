@@ -130,6 +130,7 @@ impl Backend for Checked {
         fn product_dtype(a: View, b: View) -> DType;
         fn reduces_halves() -> bool;
         fn takes_halves() -> bool;
+        fn crosses(dtype: DType) -> bool;
         fn attends(dtype: DType) -> bool;
         fn recurs(dtype: DType) -> bool;
     }
@@ -179,7 +180,7 @@ impl Backend for Checked {
             [dense(weights).of(DType::F64), dense(draws).of(DType::F64), result(out).of(DType::I64)];
         fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> =
             [dense(x).of(out.dtype).shaped(out), result(out)];
-        fn cross(x: View, y: View, d: ReduceDims, out: View) -> Result<bool> =
+        fn cross(x: View, y: View, d: ReduceDims, out: View) -> Result<()> =
             [dense(x).of(out.dtype).shaped(out), dense(y).of(out.dtype).shaped(out), result(out)];
 
         // ---- along a dimension

@@ -4,8 +4,8 @@
 //! ([`Level::Rows`]), or one for the group or for each of several rows of many runs ([`Level::Total`]), from operands in memory and from results of earlier calls,
 //! element by element: a result in a group is used at the position where it was computed, and a result per row by all
 //! elements of the row. A call may go over a part of each row alone ([`Level::Parts`]), as what follows `chunk` does: it takes
-//! that part of a result of whole rows. A sum along the rows has one value per column, or one per column of each of several stacks of
-//! rows ([`Level::Columns`]), which no other call of the group reads. Results that nobody needs outside of the group are never stored. Every call is the loop of the
+//! that part of a result of whole rows. A column sum ([`Level::Columns`], as of `x.sum(0)`, or of `x.sum(1)` for several matrices) has one value
+//! per column of each matrix of rows, which no other call of the group reads. Results that nobody needs outside of the group are never stored. Every call is the loop of the
 //! operation on a block, so the bits are those of the operations one after the other; a reduction keeps its runs.
 
 use smallvec::SmallVec;
@@ -19,8 +19,10 @@ use crate::formula::Formula;
 
 /// The longest rows that calls per row may have: one run of a reduction.
 pub const LONGEST_ROW: usize = 1 << 13;
-/// The shortest and the longest rows of which a group has sums per column: several are in a block, and shorter ones are summed
-/// in another order.
+/// The least elements of a part of a row. Shorter ones are copied row by row, which takes longer than a group saves.
+pub const SHORTEST_PART: usize = 16;
+/// The shortest and the longest rows of which a group has column sums: shorter ones are summed in another order, and a block has at
+/// least eight.
 pub const SUMMED_ROWS: std::ops::RangeInclusive<usize> = 32..=1 << 12;
 
 /// Which calls a backend computes in groups, beside pointwise operations.
@@ -31,7 +33,7 @@ pub struct Fusion {
     pub softmax: bool,
     /// Those of parts of rows.
     pub parts: bool,
-    /// Sums along rows, one per column.
+    /// Column sums.
     pub columns: bool,
     /// Pointwise operations on the result of a reduction of all elements.
     pub totals: bool,
@@ -50,9 +52,16 @@ pub enum Level {
     /// One per element of a part of each row.
     Parts,
     Rows,
-    /// One per element of a row, for each of several stacks of rows.
+    /// One per column of each of several matrices of rows.
     Columns,
     Total,
+}
+
+impl Level {
+    /// Whether results are made of all blocks of a group, rather than block by block.
+    pub fn is_of_group(self) -> bool {
+        matches!(self, Level::Columns | Level::Total)
+    }
 }
 
 /// An argument of a call.
@@ -112,7 +121,7 @@ pub struct Group<'a> {
     pub n: usize,
     /// Elements of a part of a row; 0 if no call goes over parts.
     pub part: usize,
-    /// Of all sums along rows; the columns are the elements of a row.
+    /// The dimensions of all column sums; a row has `inner` elements.
     pub columns: Option<ReduceDims>,
     pub calls: &'a [Call<'a>],
     pub operands: &'a [GroupOperand<'a>],

@@ -28,11 +28,11 @@ use smallvec::SmallVec;
 
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
-use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::{Arith, Formula, recorded};
 use crate::layout::Layout;
 use crate::storage::Storage;
+use crate::{bail, ensure};
 
 /// The backend of a device, or in a region what defers its kernels.
 ///
@@ -146,6 +146,10 @@ pub trait Backend: Sync {
     }
 
     /// Whether [`Backend::attention`] and its backward compute in `dtype`.
+    /// Whether vector products of a dtype have a kernel.
+    fn crosses(&self, _: DType) -> bool {
+        false
+    }
     fn attends(&self, _: DType) -> bool {
         false
     }
@@ -213,8 +217,8 @@ pub trait Backend: Sync {
         Ok(false)
     }
     fn triangle(&self, x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()>;
-    fn cross(&self, _x: View, _y: View, _d: ReduceDims, _out: View) -> Result<bool> {
-        Ok(false)
+    fn cross(&self, _x: View, _y: View, _d: ReduceDims, out: View) -> Result<()> {
+        bail!(Error::DtypeNotImplemented { op: "cross", dtype: out.dtype })
     }
 
     // ---- along a dimension

@@ -116,6 +116,7 @@ impl Backend for Meta {
         fn expect_divisors(View);
         fn integer_power(View, View, View);
         fn random(Draw, Philox, View);
+        fn cross(View, View, ReduceDims, View);
         fn triangle(View, usize, usize, i64, bool, View);
         fn reduce(ReduceOp, View, ReduceDims, View);
         fn norm_of_all(f64, &[View], View);
@@ -153,7 +154,6 @@ impl Backend for Meta {
         Ok(true) => {
         fn pointwise(&Program, DType, &[Operand], &[Scalar], View);
         fn pick_categories(View, View, bool, View);
-        fn cross(View, View, ReduceDims, View);
         fn order_statistic(Statistic, View, usize, View, View);
         fn quantile_ranks(View, ReduceDims, View, Interpolation, bool, QuantileRanks);
         fn norm_forward(Norm, View, [Option<View>; 2], f64, View, Stats);

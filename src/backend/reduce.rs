@@ -1,5 +1,7 @@
 //! Reductions over n of dense tensors viewed as `[outer, n, inner]`.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::pointwise::{Applied, Operand, Program};
@@ -20,6 +22,12 @@ pub struct ReduceDims {
 impl ReduceDims {
     pub const fn new(outer: usize, n: usize, inner: usize) -> Self {
         ReduceDims { outer, n, inner }
+    }
+
+    /// Some adjacent dimensions of a shape.
+    pub fn of(shape: &[usize], dims: Range<usize>) -> Self {
+        let product = |r: Range<usize>| shape[r].iter().product();
+        ReduceDims::new(product(0..dims.start), product(dims.clone()), product(dims.end..shape.len()))
     }
 
     /// The last dimension of `[rows, n]`.

@@ -235,36 +235,9 @@ impl<T> Quick<T> {
     }
 }
 
-/// Divisions for common arguments: the result, and whether it is wrong.
+/// Divisions that have a faster algorithm for common arguments: its result, and whether that is wrong. By default there is no faster
+/// algorithm.
 pub trait QuickDivision: Arith<Bool = bool> {
-    fn quick_floor_div(self, o: Self) -> (Self, bool);
-    fn quick_trunc_div(self, o: Self) -> (Self, bool);
-    fn quick_remainder(self, o: Self) -> (Self, bool);
-    fn quick_fmod(self, o: Self) -> (Self, bool);
-}
-
-impl QuickDivision for f32 {
-    #[inline(always)]
-    fn quick_floor_div(self, o: Self) -> (Self, bool) {
-        let (m, is_large) = quick_fmod_f32(self, o);
-        (floored(self, o, m), is_large)
-    }
-    #[inline(always)]
-    fn quick_trunc_div(self, o: Self) -> (Self, bool) {
-        (self.trunc_div(o), false)
-    }
-    #[inline(always)]
-    fn quick_remainder(self, o: Self) -> (Self, bool) {
-        let (m, is_large) = quick_fmod_f32(self, o);
-        (signed_as_divisor(m, o), is_large)
-    }
-    #[inline(always)]
-    fn quick_fmod(self, o: Self) -> (Self, bool) {
-        quick_fmod_f32(self, o)
-    }
-}
-
-impl QuickDivision for f64 {
     #[inline(always)]
     fn quick_floor_div(self, o: Self) -> (Self, bool) {
         (self.floor_div(o), false)
@@ -283,7 +256,26 @@ impl QuickDivision for f64 {
     }
 }
 
-/// Floating point numbers whose functions have values for common arguments.
+impl QuickDivision for f64 {}
+
+impl QuickDivision for f32 {
+    #[inline(always)]
+    fn quick_floor_div(self, o: Self) -> (Self, bool) {
+        let (m, is_large) = quick_fmod_f32(self, o);
+        (floored(self, o, m), is_large)
+    }
+    #[inline(always)]
+    fn quick_remainder(self, o: Self) -> (Self, bool) {
+        let (m, is_large) = quick_fmod_f32(self, o);
+        (signed_as_divisor(m, o), is_large)
+    }
+    #[inline(always)]
+    fn quick_fmod(self, o: Self) -> (Self, bool) {
+        quick_fmod_f32(self, o)
+    }
+}
+
+/// Floating point numbers, with the faster algorithms for common arguments.
 pub trait QuickNum: QuickDivision + QuickMath + Num {}
 impl<T: QuickDivision + QuickMath + Num> QuickNum for T {}
 

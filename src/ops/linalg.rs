@@ -149,18 +149,16 @@ fn cross_product(x: &Tensor, y: &Tensor, dim: usize) -> Result<Tensor> {
     recorded(arith::sub(&left, &right)?)
 }
 
-/// The cross product of tensors of one shape, by one kernel; None where there is none.
+/// The cross product of tensors of one shape by one kernel; None where there is none.
 fn dense_cross_product(x: &Tensor, y: &Tensor, dim: usize) -> Result<Option<Tensor>> {
-    let is_plain = x.device() == y.device() && !x.is_hosted() && !y.is_hosted();
-    if !is_plain || x.dtype() != y.dtype() || !matches!(x.dtype(), DType::F32 | DType::F64) {
+    let alike = x.device() == y.device() && x.dtype() == y.dtype() && !x.is_hosted() && !y.is_hosted();
+    if !alike || !cross::crosses(x.device(), x.dtype())? {
         return Ok(None);
     }
     let (x, y) = (x.as_dense(x.dtype())?, y.as_dense(y.dtype())?);
     let out = Tensor::empty_on(x.shape().clone(), x.dtype(), x.device())?;
-    let product = |dims: &[usize]| dims.iter().product::<usize>();
-    let d = ReduceDims::new(product(&x.shape()[..dim]), 3, product(&x.shape()[dim + 1..]));
-    let done = cross::cross(x.raw(), y.raw(), d, out.raw())?;
-    Ok(done.then_some(out))
+    cross::cross(x.raw(), y.raw(), ReduceDims::of(x.shape(), dim..dim + 1), out.raw())?;
+    Ok(Some(out))
 }
 
 struct CrossBackward {

@@ -88,8 +88,7 @@ pub fn along(t: Cow<'_, Tensor>, mask: u64) -> Result<(Cow<'_, Tensor>, ReduceDi
     if last_run(mask) == mask {
         let first = if mask == 0 { rank } else { mask.trailing_zeros() as usize };
         let last = first + mask.count_ones() as usize;
-        let product = |r: std::ops::Range<usize>| shape[r].iter().product::<usize>();
-        let d = ReduceDims::new(product(0..first), product(first..last), product(last..rank));
+        let d = ReduceDims::of(shape, first..last);
         let dense = if t.is_contiguous() { t } else { Cow::Owned(t.copied(t.dtype())?) };
         return Ok((dense, d));
     }

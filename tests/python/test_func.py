@@ -545,7 +545,7 @@ def test_a_function_writes_in_place_to_what_it_made_and_not_to_what_it_captured(
         with pytest.raises(RuntimeError, match="would mutate a captured Tensor"):
             grad(lambda t, write=write: (write(), t.sum())[1])(x)
     assert captured.tolist() == [1, 1, 1]
-    # Views of an argument are no captured tensors, nor is what is made of it.
+    # A view of an argument of the function is not captured, and neither is a result computed from one.
     assert jvp(lambda t: t.clone()[1:].mul_(2), (x,), (x,))[1].tolist() == [2, 4]
     assert grad(lambda t: (t * 1)[::2].mul_(3).sum())(x).tolist() == [3, 0, 3]
     functionalize(of_captured)(x)

@@ -27,8 +27,9 @@ pub const GRAIN: usize = 1 << 15;
 const SHORT: usize = 128;
 /// Longer ones are worth a call that copies or fills vectors.
 const VECTORS: usize = 16;
-/// The halves of an attention head of 64 elements, which rotary embeddings exchange: copied without a call.
-const HALF_A_HEAD: usize = 32;
+/// The longest runs that are copied by moves of vectors, without a call: half an attention head of 64 elements, as rotary embeddings
+/// exchange them.
+const MOVED: usize = 32;
 /// Elements gathered at a time before a cast.
 pub(super) const STAGE: usize = 256;
 
@@ -328,12 +329,8 @@ fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T
         (4, 1.., 1) => return gather_pieces::<T, 4>(src, at, down, out),
         (8, 1.., 1) => return gather_pieces::<T, 8>(src, at, down, out),
         (16, 1.., 1) => return gather_pieces::<T, 16>(src, at, down, out),
-        (HALF_A_HEAD, 1.., 1) => return gather_pieces::<T, HALF_A_HEAD>(src, at, down, out),
-        (2, 1.., 0) => return repeat_each::<T, 2>(src, at, down, out),
-        (3, 1.., 0) => return repeat_each::<T, 3>(src, at, down, out),
-        (4, 1.., 0) => return repeat_each::<T, 4>(src, at, down, out),
-        (8, 1.., 0) => return repeat_each::<T, 8>(src, at, down, out),
-        (16, 1.., 0) => return repeat_each::<T, 16>(src, at, down, out),
+        (MOVED, 1.., 1) => return gather_pieces::<T, MOVED>(src, at, down, out),
+        (inner, 1.., 0) => return repeat_each(&src[at as usize..], down as usize, inner, out),
         _ => {}
     }
     for out in out.chunks_mut(plane.inner) {
@@ -382,12 +379,19 @@ fn gather_pieces<T: Element, const N: usize>(src: &[T], at: isize, down: isize, 
     }
 }
 
-/// Repeats each of some elements, which are `down` elements after each other, `N` times.
-fn repeat_each<T: Element, const N: usize>(src: &[T], at: isize, down: isize, out: &mut [T]) {
-    let mut from = at as usize;
-    for piece in out.as_chunks_mut::<N>().0 {
-        *piece = [src[from]; N];
-        from += down as usize;
+/// Repeats every `step`th element `n` times. The usual numbers of times are known to the compiler, which makes no call for each.
+pub(super) fn repeat_each<T: Copy>(src: &[T], step: usize, n: usize, out: &mut [T]) {
+    fn few<T: Copy, const N: usize>(src: &[T], step: usize, out: &mut [T]) {
+        let elements = src.iter().step_by(step);
+        out.as_chunks_mut::<N>().0.iter_mut().zip(elements).for_each(|(run, v)| *run = [*v; N]);
+    }
+    match n {
+        2 => few::<T, 2>(src, step, out),
+        3 => few::<T, 3>(src, step, out),
+        4 => few::<T, 4>(src, step, out),
+        8 => few::<T, 8>(src, step, out),
+        16 => few::<T, 16>(src, step, out),
+        _ => out.chunks_mut(n).zip(src.iter().step_by(step)).for_each(|(run, v)| run.fill(*v)),
     }
 }
 
@@ -599,8 +603,8 @@ impl Runs {
                         block.copy_from_slice(&from[s + i..][..block.len()]);
                         cells.write(d + i, block);
                     }
-                } else if let Ok(half) = <&[T; HALF_A_HEAD]>::try_from(&from[s..s + n]) {
-                    cells.write(d, half);
+                } else if let Ok(run) = <&[T; MOVED]>::try_from(&from[s..s + n]) {
+                    cells.write(d, run);
                 } else {
                     cells.write(d, &from[s..s + n]);
                 }

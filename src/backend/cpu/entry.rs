@@ -233,13 +233,13 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn cross(&self, x: View, y: View, d: ReduceDims, out: View) -> Result<bool> {
-        match out.dtype {
-            DType::F32 => cross::cross::<f32>(elements(x), elements(y), d, &mut results(out)?),
-            DType::F64 => cross::cross::<f64>(elements(x), elements(y), d, &mut results(out)?),
-            _ => return Ok(false),
-        }
-        Ok(true)
+    fn crosses(&self, dtype: DType) -> bool {
+        matches!(dtype, DType::F32 | DType::F64)
+    }
+
+    fn cross(&self, x: View, y: View, d: ReduceDims, out: View) -> Result<()> {
+        real!("cross", out, T => cross::cross::<T>(elements(x), elements(y), d, &mut results(out)?));
+        Ok(())
     }
 
     // ---- along a dimension

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use bytemuck::Zeroable;
 use smallvec::SmallVec;
 
-use super::copy::{GRAIN, StridedCursor, Writer};
+use super::copy::{GRAIN, StridedCursor, Writer, repeat_each};
 use super::lines::Aligned;
 use super::machine::{In, Kernel, Out, Pool};
 use super::output::{Cells, Output, Rows, write_one};
@@ -31,6 +31,7 @@ use crate::backend::pointwise::Operand;
 use crate::dtype::{Bool8, DType};
 use crate::error::{Error, Result};
 use crate::formula::{ARGS, Int};
+use crate::storage::expect_room;
 use parts::Sunk;
 use program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use rowwise::Rowwise;
@@ -38,7 +39,7 @@ use types::Grouped;
 
 /// Computes a group; false if a call is not defined for its type, or computes with a total.
 pub fn run(group: &Group) -> Result<bool> {
-    let is_last = |c: &Call| Extent::is_of(c.level) || matches!(c.work, Work::Reduce(_));
+    let is_last = |c: &Call| !c.level.is_of_group() || matches!(c.work, Work::Reduce(_));
     if !group.calls.iter().all(is_last) {
         return Ok(false);
     }
@@ -78,7 +79,7 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     Ok(true)
 }
 
-/// Computes a group with sums along rows: of each block of these sums, those of all such calls.
+/// Computes a group with column sums: for each block of their rows, the sums of all such calls.
 fn sum_columns<'p, 'a: 'p, T: Grouped>(
     program: &'p Program<T>,
     sums: ColumnSums,
@@ -86,6 +87,7 @@ fn sum_columns<'p, 'a: 'p, T: Grouped>(
     start: impl Fn(Range<usize>) -> Result<Worker<'p, 'a, T>> + Sync,
 ) -> Result<Vec<T>> {
     let (width, failed) = (program.columns.len() * program.n, OnceLock::new());
+    expect_room::<T>(sums.blocks().saturating_mul(width))?;
     let mut partial = vec![T::zeroed(); sums.blocks() * width];
     let grain = grain.div_ceil(sums.rows(0).len().max(1));
     for_chunks_mut(&mut partial, grain * width, |chunk, partial| {
@@ -100,7 +102,7 @@ fn sum_columns<'p, 'a: 'p, T: Grouped>(
     failed.into_inner().map_or(Ok(partial), Err)
 }
 
-/// Computes a group without sums along rows: of each block, the run of each total.
+/// Computes a group without column sums: for each block, the run of each total.
 fn compute_blocks<'p, 'a: 'p, T: Grouped>(
     program: &'p Program<T>,
     group: &Group,
@@ -173,7 +175,7 @@ impl<'a> Stores<'a> {
         let mut seen: Vec<View> = Vec::new();
         for (k, (call, view)) in group.results.iter().enumerate() {
             let scattered = (program.places[*call] != Place::Result(k) || program.spread[k].is_some())
-                && Extent::is_of(group.calls[*call].level);
+                && !group.calls[*call].level.is_of_group();
             let known = |v: &View| v.storage.same(view.storage) && v.dtype.size() == view.dtype.size();
             stores.of.push(match seen.iter().position(known) {
                 _ if !scattered => None,
@@ -254,11 +256,6 @@ impl<T: Grouped> Drop for Worker<'_, '_, T> {
             spare.extend(used.take(room));
         });
     }
-}
-
-/// Fills rows of `N` elements with the value of each.
-fn repeat<T: Copy, const N: usize>(values: &[T], out: &mut [T]) {
-    out.as_chunks_mut::<N>().0.iter_mut().zip(values).for_each(|(row, v)| *row = [*v; N]);
 }
 
 /// The destination of an instruction while it is run.
@@ -542,13 +539,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 l.run(args, params, truth);
                 out.iter_mut().zip(truth).for_each(|(v, t)| *v = T::of_truth(*t));
             }
-            Code::Repeat => match program.width(instruction.extent) {
-                2 => repeat::<T, 2>(ins[0], out),
-                3 => repeat::<T, 3>(ins[0], out),
-                4 => repeat::<T, 4>(ins[0], out),
-                8 => repeat::<T, 8>(ins[0], out),
-                n => out.chunks_mut(n).zip(ins[0]).for_each(|(row, v)| row.fill(*v)),
-            },
+            Code::Repeat => repeat_each(ins[0], 1, program.width(instruction.extent), out),
             Code::Part(k) => {
                 let (_, from) = program.parts[*k];
                 for (part, row) in out.chunks_mut(program.part).zip(ins[0].chunks(program.n)) {

@@ -75,41 +75,35 @@ pub trait Math: Real {
     fn m_fmod(self, y: Self) -> Self;
 }
 
-/// Functions whose values for common arguments take less time: the value, which is that of [`Math`] unless it is told to be wrong.
+/// Functions that have a faster algorithm for common arguments: its result, and whether the argument is outside of its range. Then the result
+/// is meaningless, and [`Math`] has the right one. By default there is no faster algorithm.
 pub trait QuickMath: Math {
-    fn quick_sin(self) -> (Self, bool);
-    fn quick_cos(self) -> (Self, bool);
-    fn quick_tan(self) -> (Self, bool);
-}
-
-impl QuickMath for f32 {
     #[inline(always)]
-    fn quick_sin(self) -> (f32, bool) {
-        (self::single::sin_of_common(self), self::single::is_large_angle(self))
+    fn quick_sin(self) -> (Self, bool) {
+        (self.m_sin(), false)
     }
     #[inline(always)]
-    fn quick_cos(self) -> (f32, bool) {
-        (self::single::cos_of_common(self), self::single::is_large_angle(self))
+    fn quick_cos(self) -> (Self, bool) {
+        (self.m_cos(), false)
     }
     #[inline(always)]
-    fn quick_tan(self) -> (f32, bool) {
-        (tan_f32(self), false)
+    fn quick_tan(self) -> (Self, bool) {
+        (self.m_tan(), false)
     }
 }
 
-impl QuickMath for f64 {
-    #[inline(always)]
-    fn quick_sin(self) -> (f64, bool) {
-        (self::trig::sin_of_common(self), self::trig::is_large_angle(self))
-    }
-    #[inline(always)]
-    fn quick_cos(self) -> (f64, bool) {
-        (self::trig::cos_of_common(self), self::trig::is_large_angle(self))
-    }
-    #[inline(always)]
-    fn quick_tan(self) -> (f64, bool) {
-        (self::trig::tan_of_common(self), self::trig::is_large_angle(self))
-    }
+macro_rules! quick_angles {
+    ($($t:ident $module:ident: $($quick:ident $common:ident)*;)*) => { $(impl QuickMath for $t {
+        $(#[inline(always)]
+        fn $quick(self) -> (Self, bool) {
+            ($module::$common(self), $module::is_large_angle(self))
+        })*
+    })* };
+}
+// See Note [Angles of common size].
+quick_angles! {
+    f32 single: quick_sin sin_of_common quick_cos cos_of_common;
+    f64 trig: quick_sin sin_of_common quick_cos cos_of_common quick_tan tan_of_common;
 }
 
 // Note [Remainders of float32] In float64 a quotient of two float32 numbers below 2^28 is on the right side of every

@@ -234,6 +234,7 @@ impl Backend for Deferred {
         fn has_room(device: Device, bytes: usize) -> bool;
         fn folds_from() -> usize;
         fn fusion() -> Fusion;
+        fn crosses(dtype: DType) -> bool;
         fn attends(dtype: DType) -> bool;
         fn recurs(dtype: DType) -> bool;
         // Writes new memory, which no entry knows.
@@ -391,7 +392,7 @@ impl Backend for Deferred {
         fn integer_power(base: View, exponent: View; out: View) -> ();
         fn bernoulli_each(p: Philox, probs: View; out: View) -> ();
         fn pick_categories(; weights: View, draws: View, replacement: bool, out: View) -> bool;
-        fn cross(x: View, y: View, d: ReduceDims; out: View) -> bool;
+        fn cross(x: View, y: View, d: ReduceDims; out: View) -> ();
         fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool; out: View) -> ();
         fn norm_of_all(order: f64, tensors: &[View]; out: View) -> ();
         fn extremum(largest: bool, x: View, d: ReduceDims; values: View, indices: View) -> ();

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::queue::{Entry, Held, In, Work};
-use crate::backend::group::{Fusion, LONGEST_ROW, Level, SUMMED_ROWS};
+use crate::backend::group::{Fusion, LONGEST_ROW, Level, SHORTEST_PART, SUMMED_ROWS};
 use crate::backend::pointwise::Kernel;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::device::Device;
@@ -36,7 +36,7 @@ pub struct Planned {
     pub n: usize,
     /// Elements of a part of a row; 0 if there are no parts.
     pub part: usize,
-    /// Of sums along rows.
+    /// The dimensions of column sums.
     pub columns: Option<ReduceDims>,
     has_total: bool,
     /// Whether no entry may join.
@@ -74,9 +74,6 @@ const MOST: usize = 48;
 
 /// The elements from which on entries without a value in common are apart.
 const LARGE: usize = 1 << 18;
-
-/// The least elements of a part of a row. Shorter ones are copied row by row, which takes longer than a group saves.
-const SHORTEST_PART: usize = 16;
 
 /// The number of last groups that an entry may join.
 const REACH: usize = 12;
@@ -218,8 +215,8 @@ impl Entry {
         d.inner == 1 && d.n > LONGEST_ROW && (d.outer == 1 || of_rows)
     }
 
-    /// Whether a reduction is one along rows that groups have.
-    fn is_of_columns(&self, d: ReduceDims, fusion: Fusion) -> bool {
+    /// Whether a reduction is a column sum that groups have.
+    fn is_column_sum(&self, d: ReduceDims, fusion: Fusion) -> bool {
         let usual = matches!(self.work, Work::Reduce(ReduceOp::Sum, _)) && self.out.dtype == self.compute;
         fusion.columns
             && usual
@@ -400,6 +397,7 @@ impl Planner<'_> {
         let positions = e.positions();
         let level = match e.work {
             Work::Map { .. } | Work::Copy if positions == group.numel => Level::Elements,
+            // Goes over as many elements as the parts of the group's rows have, or is apart.
             Work::Map { .. } | Work::Copy if !writers.iter().any(|w| inside(&w)) => {
                 if group.part == 0 || positions * group.n != group.numel * group.part {
                     return None;
@@ -414,7 +412,7 @@ impl Planner<'_> {
             Work::Map { .. } | Work::Copy => return None,
             Work::Reduce(_, d) if d.inner != 1 => {
                 let others = group.columns.is_some_and(|other| other != d);
-                if others || positions != group.numel || !e.is_of_columns(d, fusion) {
+                if others || positions != group.numel || !e.is_column_sum(d, fusion) {
                     return None;
                 }
                 Level::Columns
@@ -488,7 +486,7 @@ impl Planner<'_> {
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy => (Level::Elements, false),
             Work::Reduce(_, d) if e.is_total(d, fusion) => (Level::Total, !fusion.reductions),
-            Work::Reduce(_, d) if d.inner != 1 && e.is_of_columns(d, fusion) => (Level::Columns, false),
+            Work::Reduce(_, d) if d.inner != 1 && e.is_column_sum(d, fusion) => (Level::Columns, false),
             Work::Reduce(_, d) => {
                 (Level::Rows, !fusion.reductions || d.inner != 1 || !(2..=LONGEST_ROW).contains(&d.n))
             }

@@ -1,7 +1,7 @@
 //! Entries in another form, in which more of them are in one group.
 
+mod permute;
 mod split;
-mod turn;
 
 use rustc_hash::FxHashMap;
 
@@ -12,8 +12,8 @@ use crate::storage::Storage;
 /// The entries in the form that is computed; None if it is the one that they have. `is_grouped` tells whether the backend of an
 /// entry's device has groups over parts of rows.
 pub fn rewrite(entries: &[Entry], is_grouped: impl Fn(&Entry) -> bool) -> Option<Vec<Entry>> {
-    let turned = turn::turn(entries, &is_grouped);
-    split::split(turned.as_deref().unwrap_or(entries), is_grouped).or(turned)
+    let permuted = permute::permute(entries, &is_grouped);
+    split::split(permuted.as_deref().unwrap_or(entries), is_grouped).or(permuted)
 }
 
 /// A storage that entries write and read.

@@ -154,8 +154,7 @@ pub fn fold(
         mask.trailing_zeros() as usize + mask.count_ones() as usize
     };
     let first = end - mask.count_ones() as usize;
-    let product = |r: std::ops::Range<usize>| turned[r].iter().product::<usize>();
-    let dims = ReduceDims::new(product(0..first), product(first..end), product(end..rank));
+    let dims = ReduceDims::of(&turned, first..end);
     let kept = reduced_shape(&shape, mask, true);
     of.with(&shape, order, device, |of| {
         let run = |then: Option<pointwise::Applied>| {

@@ -13,14 +13,14 @@ use crate::layout::{Layout, collapse};
 /// are copied one after the other, and values per row are repeated.
 pub(super) const SHORTEST_ROW: usize = 16;
 
-/// Where the rows of an operand lie that machine code uses in place. Within a block they are equally far from each other: one that begins
-/// at a multiple of its length has no end of the innermost dimension of rows.
+/// The rows of an operand that machine code reads in place. They may form several dimensions, such as batch, head and position, and only in
+/// the innermost of these are they equally far from each other. So a block must not cross the end of that dimension.
 #[derive(Clone)]
 pub(super) struct Apart {
     /// The elements from one row to the next.
     pub(super) stride: usize,
-    /// The rows of that dimension.
-    cycle: usize,
+    /// The size of the innermost dimension of rows.
+    inner: usize,
     /// The sizes and strides of the dimensions around it, the innermost first.
     outer: SmallVec<[(usize, isize); 3]>,
 }
@@ -33,15 +33,15 @@ impl Apart {
         if step != 1 || !run.is_multiple_of(n) {
             return None;
         }
-        let (cycle, stride) = if run > n { (run / n, n as isize) } else { (shape.pop()?, strides.pop()?) };
+        let (inner, stride) = if run > n { (run / n, n as isize) } else { (shape.pop()?, strides.pop()?) };
         let outer = shape.into_iter().zip(strides).rev().collect();
-        Some(Apart { stride: usize::try_from(stride).ok()?, cycle, outer })
+        Some(Apart { stride: usize::try_from(stride).ok()?, inner, outer })
     }
 
     /// The place of a row beside that of the first.
     pub(super) fn place(&self, row: usize) -> isize {
-        let mut place = (row % self.cycle * self.stride) as isize;
-        let mut rest = row / self.cycle;
+        let mut place = (row % self.inner * self.stride) as isize;
+        let mut rest = row / self.inner;
         for (size, stride) in &self.outer {
             place += (rest % size) as isize * stride;
             rest /= size;
@@ -49,9 +49,9 @@ impl Apart {
         place
     }
 
-    /// Whether each block of so many rows is within one cycle.
-    pub(super) fn is_in_one(&self, rows: usize) -> bool {
-        self.outer.is_empty() || self.cycle.is_multiple_of(rows)
+    /// Whether blocks of so many rows do not cross the end of that dimension.
+    pub(super) fn holds_blocks_of(&self, rows: usize) -> bool {
+        self.outer.is_empty() || self.inner.is_multiple_of(rows)
     }
 }
 
@@ -93,11 +93,11 @@ pub(super) fn gcd(a: usize, b: usize) -> usize {
 pub(super) fn rows_of_block<T: Grouped>(group: &Group, n: usize) -> usize {
     let most = (2 * BLOCK / n).max(1);
     if group.columns.is_some() {
-        // Sums along rows take eight at a time.
+        // Column sums take eight rows at a time.
         return most.next_multiple_of(8);
     }
     let apart = group.operands.iter().filter_map(|o| rows_in::<T>(o, n, group));
-    let common = apart.filter(|a| !a.outer.is_empty()).fold(0usize, |common, a| gcd(common, a.cycle));
+    let common = apart.filter(|a| !a.outer.is_empty()).fold(0usize, |common, a| gcd(common, a.inner));
     let fitting = (1..=most).rev().find(|rows| common.is_multiple_of(*rows)).unwrap_or(most);
     // Shorter blocks would lose more than operands in place gain.
     if 4 * fitting >= most { fitting } else { most }
@@ -105,7 +105,7 @@ pub(super) fn rows_of_block<T: Grouped>(group: &Group, n: usize) -> usize {
 
 /// The rows of an operand that machine code can use where they lie, in blocks of whole multiples of `rows`.
 pub(super) fn apart_of<T: Grouped>(o: &GroupOperand, n: usize, rows: usize, group: &Group) -> Option<Apart> {
-    let fits = |a: &Apart| a.outer.is_empty() || group.columns.is_none() && a.is_in_one(rows);
+    let fits = |a: &Apart| a.outer.is_empty() || group.columns.is_none() && a.holds_blocks_of(rows);
     let apart = rows_in::<T>(o, n, group).filter(fits)?;
     let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
     (!written).then_some(apart)

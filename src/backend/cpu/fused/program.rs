@@ -37,7 +37,7 @@ fn half_of<T: Grouped>(k: usize, group: &Group) -> Option<DType> {
     let half =
         group.calls[call].rounded.filter(|half| *half == view.dtype && T::Stored::DTYPE == DType::F32)?;
     let dense =
-        view.layout.is_contiguous() && view.storage.is_aligned(8) && Extent::is_of(group.calls[call].level);
+        view.layout.is_contiguous() && view.storage.is_aligned(8) && !group.calls[call].level.is_of_group();
     let overlaps = |v: View| v.storage.overlaps(view.storage);
     let others = group.results.iter().enumerate().filter(|(other, _)| *other != k).map(|(_, r)| r.1);
     let apart = !others.chain(group.operands.iter().map(|o| o.view)).any(overlaps);
@@ -88,7 +88,7 @@ pub(super) enum Code<T: Grouped> {
     Run(usize),
     /// As `Run`, of a run that machine code has summed.
     Keep(usize),
-    /// Into the accumulators of a sum along rows, by its position among them.
+    /// Into the accumulators of a column sum, by its position among them.
     Columns(usize),
     Softmax(Rows<T, 1>),
     SoftmaxBackward(Rows<T, 2>),
@@ -126,16 +126,11 @@ pub(super) enum Extent {
 }
 
 impl Extent {
-    /// Whether results of a level are in the blocks.
-    pub(super) fn is_of(level: Level) -> bool {
-        !matches!(level, Level::Columns | Level::Total)
-    }
-
     pub(super) fn of(level: Level) -> Extent {
         match level {
             Level::Elements => Extent::Elements,
             Level::Parts => Extent::Parts,
-            // What has other numbers of values has no place in a block.
+            // The last two are no results of a block.
             Level::Rows | Level::Columns | Level::Total => Extent::Rows,
         }
     }
@@ -159,7 +154,7 @@ pub(super) struct Program<T: Grouped> {
     /// By call.
     pub(super) places: Vec<Place>,
     pub(super) totals: Vec<(usize, Reduction<T>)>,
-    /// The calls that are sums along rows.
+    /// The calls that are column sums.
     pub(super) columns: Vec<usize>,
     /// How the rows of these are divided.
     pub(super) sums: Option<(ColumnSums, SumsOfColumns<T>)>,
@@ -431,7 +426,7 @@ impl<T: Grouped> Program<T> {
             count => IN_CACHE / size_of::<T>() / count,
         };
         let mut factor = (longest / (self.n * self.rows)).max(1);
-        while factor > 1 && !self.apart.iter().flatten().all(|a| a.is_in_one(self.rows * factor)) {
+        while factor > 1 && !self.apart.iter().flatten().all(|a| a.holds_blocks_of(self.rows * factor)) {
             factor -= 1;
         }
         *(if self.rows == 1 && self.n == BLOCK { &mut self.n } else { &mut self.rows }) *= factor;

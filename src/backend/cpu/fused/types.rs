@@ -48,7 +48,7 @@ pub(super) trait Reduces<T>: Sync {
 
 pub(super) type Reduction<T> = Box<dyn Reduces<T>>;
 
-/// Sums along rows: those of a few rows are added to what those before them gave, and those of all blocks merged at the end.
+/// Column sums: those of a few rows are added to what those before them gave, and those of all blocks merged at the end.
 #[derive(Clone, Copy)]
 pub(super) struct SumsOfColumns<T> {
     pub(super) add: fn(ColumnSums, &[T], usize, &mut [T]),

@@ -88,10 +88,9 @@ pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Ve
 
 /// The parts of the constants of a kernel for which registers are sought.
 ///
-/// Note [Resident constants] A number is a vector in memory, and a processor reads one or two a cycle while it computes as many. So numbers,
-/// literals and values of a row stay in registers as far as no other value has to leave its own for them, those that are used most
-/// first. On a processor with Zen 4 a polynomial
-/// of degree 5 of 2 million numbers takes 0.8 of the time.
+/// Note [Resident constants] A number that is an operand in memory is a load of a whole vector for each instruction that uses it. So
+/// numbers, literals and values of a row stay in registers as far as no other value has to leave its own for them, those that are used
+/// most first. On a processor with Zen 4 a polynomial of degree 5 of 2 million numbers takes 0.8 of the time.
 const RESIDENT: [(usize, usize); 4] = [(1, 1), (3, 4), (1, 2), (1, 4)];
 
 /// The numbers, literals and values of a row that a loop uses, those that it uses most often first.

@@ -310,12 +310,12 @@ fn flip_if_odd(v: f64, y: f64) -> f64 {
     f64::from_bits(v.to_bits() ^ integer_bits(y) << 63)
 }
 
-// Note [Angles of common size] For |x| up to 2^11·π/2 the nearest multiple n of π/2 has 11 bits, so that its products with the first two of
-// three parts of π/2, of 13 bits each, are exact, and so is the difference of x and the first. What is left is at most π/4, as a
-// number and the small rest that its rounding left. The sine and the cosine of it are polynomials of equal length, whose coefficients are
-// chosen element by element. This takes a third of the instructions of the general algorithm, and errors are below 1.4 ulp.
-// Loops compute all elements so, and anew the blocks in which an angle is larger, as Note [Remainders of float32] tells; the general
-// functions choose by the same bound, so the value of an element does not depend on its neighbours.
+// Note [Angles of common size] For |x| up to 2^11·π/2 the angle is reduced as by Cody and Waite: π/2 is the sum of three constants, the
+// first two of 13 significant bits. The nearest multiple n of π/2 has at most 11 bits, so n times each of these is exact, and so is x minus
+// the first product. The reduced angle, at most π/4, is kept as a sum of two float32 numbers. Sine and cosine of it are polynomials of one
+// degree, and each element selects the coefficients of its quadrant. Errors are below 1.1 ulp. This takes a third to a half of the
+// instructions of the general algorithm. Loops compute all elements so, and then recompute the blocks in which an angle is larger, as in
+// Note [Remainders of float32]; the general functions choose by the same bound, so the value of an element does not depend on its neighbours.
 
 /// Beyond it, angles are reduced by the general algorithm.
 const LARGE_ANGLE: f32 = 3216.0;
@@ -334,8 +334,9 @@ fn sin_of_turned(x: f32, quarters: u32) -> f32 {
     let n = whole - ROUND;
     let quadrant = whole.to_bits().wrapping_add(quarters);
     let (a, b) = (x - n * HALF_PI[0], n * HALF_PI[1]);
-    let r = a - b;
-    let rest = ((a - r) - b) - n * HALF_PI[2];
+    let (most, c) = (a - b, n * HALF_PI[2]);
+    let r = most - c;
+    let rest = ((a - most) - b) + ((most - r) - c);
     // base·(1 + z·first + z²·…), where the base is r of a sine, and 1 of a cosine.
     let is_cos = quadrant & 1 == 1;
     let [s3, s2, s1] = single::SIN_NEAR;

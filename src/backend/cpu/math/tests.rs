@@ -119,10 +119,10 @@ accuracy! {
     log1p_of_floats_is_within_two_ulps: f32 samples32 ulps32 m_log1p, f64::ln_1p, 1.7;
     log2_of_floats_is_rounded_right: f32 samples32 ulps32 m_log2, f64::log2, 0.501;
     log10_of_floats_is_rounded_right: f32 samples32 ulps32 m_log10, f64::log10, 0.501;
-    sin_of_floats_is_within_two_ulps: f32 samples32 ulps32 m_sin, f64::sin, 1.4;
-    cos_of_floats_is_within_two_ulps: f32 samples32 ulps32 m_cos, f64::cos, 1.4;
-    sin_of_angles_is_within_two_ulps: f32 angles32 ulps32 m_sin, f64::sin, 1.4;
-    cos_of_angles_is_within_two_ulps: f32 angles32 ulps32 m_cos, f64::cos, 1.4;
+    sin_of_floats_is_within_an_ulp: f32 samples32 ulps32 m_sin, f64::sin, 1.1;
+    cos_of_floats_is_within_an_ulp: f32 samples32 ulps32 m_cos, f64::cos, 1.1;
+    sin_of_angles_is_within_an_ulp: f32 angles32 ulps32 m_sin, f64::sin, 1.1;
+    cos_of_angles_is_within_an_ulp: f32 angles32 ulps32 m_cos, f64::cos, 1.1;
     tan_of_floats_is_rounded_right: f32 samples32 ulps32 m_tan, f64::tan, 0.501;
     sinh_of_floats_is_rounded_right: f32 samples32 ulps32 m_sinh, f64::sinh, 0.501;
     cosh_of_floats_is_rounded_right: f32 samples32 ulps32 m_cosh, f64::cosh, 0.501;

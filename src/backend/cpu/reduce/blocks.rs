@@ -91,7 +91,7 @@ impl<T: Real + Ordered> BlockReduction<T> {
     }
 }
 
-/// Sums along rows, of blocks that are computed a few rows at a time, with the bits of the reduction of a tensor.
+/// Column sums, of blocks that are computed a few rows at a time, with the bits of the reduction of a tensor.
 #[derive(Clone, Copy)]
 pub(in crate::backend::cpu) struct ColumnSums {
     /// As of the reduction: sums of columns, of which each has `n` elements.

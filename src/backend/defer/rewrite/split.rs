@@ -3,17 +3,17 @@
 //! Note [Split entries] In `q * cos + cat([-b, a], -1) * sin`, as rotary embeddings have it, two entries write the halves of each row,
 //! and the product reads whole rows. Values pass between entries of a group that go over the same positions, or from whole rows to
 //! their parts, but not from parts to whole rows: these would be stored and read again. So a pointwise entry that reads such rows
-//! is divided into one for each part, and so are the entries that read its result, and those whose result only divided entries read. Then all go
+//! is split into one for each part, and so are the entries that read its result, and those whose result only split entries read. Then all go
 //! over the same parts, in one group. Each element is computed as before.
 
 use rustc_hash::FxHashMap;
 
 use super::{Used, is_whole, uses_of};
 use crate::backend::defer::queue::{Entry, Held, In, Work};
+use crate::backend::group::SHORTEST_PART;
 use crate::layout::{Layout, collapse};
 
-/// The shortest parts, those that machine code computes row by row, and the most of a row.
-const SHORTEST: usize = 16;
+/// The most parts of a row.
 const MOST: usize = 8;
 
 /// Rows that are written in parts.
@@ -34,7 +34,8 @@ impl Rows {
         let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
         let ([_, part], [n, 1]) = (&shape[..], &strides[..]) else { return None };
         let rows = Rows { n: usize::try_from(*n).ok()?, part: *part };
-        let fits = *part >= SHORTEST && rows.n.is_multiple_of(*part) && (2..=MOST).contains(&rows.parts());
+        let fits =
+            *part >= SHORTEST_PART && rows.n.is_multiple_of(*part) && (2..=MOST).contains(&rows.parts());
         (fits && layout.offset < rows.n && layout.offset.is_multiple_of(*part)).then_some(rows)
     }
 
@@ -43,8 +44,8 @@ impl Rows {
     }
 }
 
-/// Whether an entry may be divided along its rows.
-fn divides(e: &Entry, rows: Rows) -> bool {
+/// Whether an entry may be split along its rows.
+fn can_split(e: &Entry, rows: Rows) -> bool {
     let alike = |v: &Held| {
         v.layout.shape == e.out.layout.shape && (!v.storage.same(&e.out.storage) || v.layout == e.out.layout)
     };
@@ -54,7 +55,7 @@ fn divides(e: &Entry, rows: Rows) -> bool {
         && e.ins.iter().filter_map(In::held).all(alike)
 }
 
-/// The entries with some of them divided; None if there are none to divide. `is_grouped` tells whether the backend of an
+/// The entries with some of them split; None if there are none to split. `is_grouped` tells whether the backend of an
 /// entry's device has groups over parts of rows.
 pub fn split(entries: &[Entry], is_grouped: impl Fn(&Entry) -> bool) -> Option<Vec<Entry>> {
     let pieces = |e: &Entry| Rows::of_part(&e.out.layout).filter(|_| is_grouped(e));
@@ -62,7 +63,7 @@ pub fn split(entries: &[Entry], is_grouped: impl Fn(&Entry) -> bool) -> Option<V
         return None;
     }
     let used = uses_of(entries);
-    let mut divided: Vec<Option<Rows>> = vec![None; entries.len()];
+    let mut split_by: Vec<Option<Rows>> = vec![None; entries.len()];
     let mut in_parts: FxHashMap<usize, Rows> = FxHashMap::default();
     for (id, of) in &used {
         let rows = of.writers.first().and_then(|&at| pieces(&entries[at]));
@@ -74,33 +75,33 @@ pub fn split(entries: &[Entry], is_grouped: impl Fn(&Entry) -> bool) -> Option<V
     for (at, e) in entries.iter().enumerate() {
         let whole = e.ins.iter().filter_map(In::held).filter(|v| is_whole(&v.layout));
         let rows = whole.filter_map(|v| in_parts.get(&v.storage.id()).copied()).next();
-        if let Some(rows) = rows.filter(|rows| divides(e, *rows)) {
-            divided[at] = Some(rows);
+        if let Some(rows) = rows.filter(|rows| can_split(e, *rows)) {
+            split_by[at] = Some(rows);
             in_parts.insert(e.out.storage.id(), rows);
         }
     }
     // What alone makes the other operands of these.
     for at in (0..entries.len()).rev() {
-        let Some(rows) = divided[at] else { continue };
+        let Some(rows) = split_by[at] else { continue };
         for v in entries[at].ins.iter().filter_map(In::held).filter(|v| is_whole(&v.layout)) {
             let Some(of) = used.get(&v.storage.id()) else { continue };
             if let Some(writer) = of.only_writer().filter(|writer| *writer < at)
-                && divided[writer].is_none()
-                && divides(&entries[writer], rows)
-                && of.readers.iter().all(|reader| divided[*reader] == Some(rows))
+                && split_by[writer].is_none()
+                && can_split(&entries[writer], rows)
+                && of.readers.iter().all(|reader| split_by[*reader] == Some(rows))
             {
-                divided[writer] = Some(rows);
+                split_by[writer] = Some(rows);
             }
         }
     }
-    if divided.iter().all(Option::is_none) {
+    if split_by.iter().all(Option::is_none) {
         return None;
     }
     let part = |(e, rows): (&Entry, &Option<Rows>)| match rows {
         None => vec![e.clone()],
         Some(rows) => (0..rows.parts()).map(|k| part_of(e, k * rows.part, rows.part)).collect(),
     };
-    Some(entries.iter().zip(&divided).flat_map(part).collect())
+    Some(entries.iter().zip(&split_by).flat_map(part).collect())
 }
 
 /// Whether entries write all parts of the rows of a storage, each once, before others read whole rows and nothing else.
@@ -116,7 +117,7 @@ fn are_parts(entries: &[Entry], of: &Used, rows: Rows) -> bool {
         && !of.readers.is_empty()
         && of.readers.iter().all(|&at| {
             let mut own = entries[at].ins.iter().filter_map(In::held).filter(|v| v.storage.same(of.storage));
-            at > last && divides(&entries[at], rows) && own.all(|v| is_whole(&v.layout))
+            at > last && can_split(&entries[at], rows) && own.all(|v| is_whole(&v.layout))
         })
 }
 

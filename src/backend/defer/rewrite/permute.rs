@@ -1,6 +1,6 @@
-//! Copies of permuted values, as values that are computed in that order.
+//! Values that are computed only to be copied in another order of dimensions, computed in that order.
 //!
-//! Note [Turned copies] `(pictures.float() / 255).permute(0, 3, 1, 2).contiguous()` stores quotients to copy them in another order. If nothing
+//! Note [Permuted copies] `(pictures.float() / 255).permute(0, 3, 1, 2).contiguous()` stores quotients to copy them in another order. If nothing
 //! else reads them, they are computed in the order of the copy: all dimensions of what makes them are permuted, so that operands in memory
 //! are read with other strides, and the copy is of the same group. Strided reads of long dimensions would take longer than the copy, which
 //! moves whole tiles, so operands must be adjacent, or nearly so, along the last dimension of the copy.
@@ -14,17 +14,16 @@ use crate::layout::{Dims, Layout};
 /// The longest step between the elements of a run that are read one by one.
 const LONGEST_STEP: usize = 4;
 
-/// An order of dimensions.
-struct Turn {
-    /// The shape of a dense tensor.
+/// A permutation of the dimensions of a dense tensor.
+struct Permutation {
     shape: Dims,
     /// By dimension of the permuted view, that of the tensor.
     order: Vec<usize>,
 }
 
-impl Turn {
-    /// How a layout permutes a dense tensor at the beginning of its memory.
-    fn of(layout: &Layout) -> Option<Turn> {
+impl Permutation {
+    /// The permutation that makes a layout of a dense one at the beginning of the memory.
+    fn of(layout: &Layout) -> Option<Permutation> {
         let rank = layout.rank();
         let mut by_stride: Vec<usize> = (0..rank).collect();
         by_stride.sort_by_key(|&d| (std::cmp::Reverse(layout.strides[d]), d));
@@ -33,17 +32,17 @@ impl Turn {
         by_stride.iter().enumerate().for_each(|(place, &d)| order[d] = place);
         let dense = Layout::contiguous(shape.clone());
         let same = (0..rank).all(|d| layout.shape[d] == 1 || dense.strides[order[d]] == layout.strides[d]);
-        (layout.offset == 0 && same).then_some(Turn { shape, order })
+        (layout.offset == 0 && same).then_some(Permutation { shape, order })
     }
 
-    /// The layout of what has the shape of the tensor, or one of the same elements.
+    /// A layout of the tensor's shape, or of another shape with as many elements, with the dimensions permuted.
     fn apply(&self, layout: &Layout) -> Option<Layout> {
         Some(layout.reshape(&self.shape)?.permute(&self.order))
     }
 }
 
 /// The entries with values computed in the order in which they are copied; None if there are none.
-pub fn turn(entries: &[Entry], is_grouped: impl Fn(&Entry) -> bool) -> Option<Vec<Entry>> {
+pub fn permute(entries: &[Entry], is_grouped: impl Fn(&Entry) -> bool) -> Option<Vec<Entry>> {
     let is_permuted = |e: &Entry| match (&e.work, &e.ins[..]) {
         (Work::Copy, [In::View(v)]) => {
             !v.layout.is_contiguous() && is_whole(&e.out.layout) && v.storage.is_missing() && is_grouped(e)
@@ -54,14 +53,14 @@ pub fn turn(entries: &[Entry], is_grouped: impl Fn(&Entry) -> bool) -> Option<Ve
         return None;
     }
     let used = uses_of(entries);
-    let mut turned: FxHashMap<usize, Entry> = FxHashMap::default();
+    let mut permuted: FxHashMap<usize, Entry> = FxHashMap::default();
     for at in (0..entries.len()).filter(|&at| is_permuted(&entries[at])) {
-        turned.extend(chain_of(entries, &used, at).unwrap_or_default());
+        permuted.extend(chain_of(entries, &used, at).unwrap_or_default());
     }
-    if turned.is_empty() {
+    if permuted.is_empty() {
         return None;
     }
-    let of = |(at, e): (usize, &Entry)| turned.remove(&at).unwrap_or_else(|| e.clone());
+    let of = |(at, e): (usize, &Entry)| permuted.remove(&at).unwrap_or_else(|| e.clone());
     Some(entries.iter().enumerate().map(of).collect())
 }
 
@@ -69,7 +68,7 @@ pub fn turn(entries: &[Entry], is_grouped: impl Fn(&Entry) -> bool) -> Option<Ve
 fn chain_of(entries: &[Entry], used: &FxHashMap<usize, Used>, copy: usize) -> Option<Vec<(usize, Entry)>> {
     let e = &entries[copy];
     let source = e.ins.first()?.held()?;
-    let turn = Turn::of(&source.layout)?;
+    let permutation = Permutation::of(&source.layout)?;
     let dense = Layout::contiguous(e.out.layout.shape.clone());
     // The entry that alone computes a view, for one other alone.
     let maker = |v: &Held, reader: usize| {
@@ -81,7 +80,7 @@ fn chain_of(entries: &[Entry], used: &FxHashMap<usize, Used>, copy: usize) -> Op
     };
     let in_order = |v: &Held| Held { layout: dense.clone(), ..v.clone() };
     let first = maker(source, copy)?;
-    let mut turned =
+    let mut permuted =
         vec![(copy, Entry { ins: [In::View(in_order(source))].into_iter().collect(), ..e.clone() })];
     let mut next = vec![first];
     while let Some(at) = next.pop() {
@@ -102,7 +101,7 @@ fn chain_of(entries: &[Entry], used: &FxHashMap<usize, Used>, copy: usize) -> Op
                 // It is in a group with its readers as it is.
                 None if v.storage.is_missing() => return None,
                 None => {
-                    v.layout = turn.apply(&v.layout)?;
+                    v.layout = permutation.apply(&v.layout)?;
                     let last = (0..v.layout.rank()).rfind(|&d| v.layout.shape[d] > 1);
                     if last.is_some_and(|d| v.layout.strides[d].unsigned_abs() > LONGEST_STEP) {
                         return None;
@@ -110,7 +109,7 @@ fn chain_of(entries: &[Entry], used: &FxHashMap<usize, Used>, copy: usize) -> Op
                 }
             }
         }
-        turned.push((at, Entry { ins, out: in_order(&e.out), ..e.clone() }));
+        permuted.push((at, Entry { ins, out: in_order(&e.out), ..e.clone() }));
     }
-    Some(turned)
+    Some(permuted)
 }

@@ -41,6 +41,8 @@ pub struct Fusion {
     pub integers: bool,
     /// Sums and the like of each of several rows of whole runs of [`LONGEST_ROW`] elements, as those of all elements.
     pub long_rows: bool,
+    /// Whether normalization of rows is computed as its steps.
+    pub norms: bool,
     /// Whether large calls that have no value in common are better computed apart: see Note [Plans].
     pub apart: bool,
 }

@@ -403,6 +403,17 @@ def weighted(parts):
     return sum((part * weight).sum() for part, weight in zip(parts, weights, strict=True))
 
 
+def test_a_write_reads_the_history_that_other_views_of_the_memory_had_before_it():
+    x = torch.tensor([[0.0, 1.0], [2.0, 3.0]], requires_grad=True)
+    first, second = x.split(1)
+    alias = first.detach()
+    alias += second
+    alias.sum().backward()
+    assert alias.tolist() == [[2.0, 4.0]] and x.grad.tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    with pytest.raises(RuntimeError, match="Output 1 of Split is a view and its base"):
+        second.sum()
+
+
 @pytest.mark.parametrize("deferred", [False, True], ids=["eager", "region"])
 @pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
 def test_gradients_of_several_parts_are_summed(parts, deferred):

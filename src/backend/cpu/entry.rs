@@ -118,6 +118,7 @@ impl Backend for Cpu {
             totals: false,
             integers: true,
             long_rows: true,
+            norms: super::machine::is_enabled(),
             apart: true,
         }
     }

@@ -110,10 +110,10 @@ fn compute_blocks<'p, 'a: 'p, T: Grouped>(
     start: impl Fn(Range<usize>) -> Result<Worker<'p, 'a, T>> + Sync,
 ) -> Result<Vec<T>> {
     let rows = group.numel.div_ceil(program.n);
-    let (blocks, failed) = (rows.div_ceil(program.rows), OnceLock::new());
-    let grain = grain.div_ceil(program.rows).max(1);
+    let (blocks, failed) = (program.blocks.count(rows), OnceLock::new());
+    let grain = grain.div_ceil(program.blocks.rows).max(1);
     let work = |range: Range<usize>, runs: &mut [T]| {
-        let rows = range.start * program.rows..(range.end * program.rows).min(rows);
+        let rows = program.blocks.first(range.start)..program.blocks.first(range.end).min(rows);
         let done = start(rows.clone()).and_then(|mut worker| worker.run(rows, runs));
         done.unwrap_or_else(|e| drop(failed.set(e)));
     };
@@ -311,11 +311,11 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 half.map(|_| Output::part(*view, start(group.calls[*call].level))).transpose()
             })
             .collect::<Result<_>>()?;
-        let unit = program.n * program.rows;
+        let unit = program.n * program.blocks.rows;
         let filled = |b: &Buffer| {
             let count = match b.extent {
                 Extent::Elements => unit.min(elements.len()),
-                extent => program.rows * program.width(extent),
+                extent => program.blocks.rows * program.width(extent),
             };
             let mut values = spare::<T>(count);
             match b.fill {
@@ -351,8 +351,11 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     fn run(&mut self, rows: Range<usize>, sums: &mut [T]) -> Result<()> {
         let (program, numel) = (self.program, self.group.numel);
         self.together = rows.len();
-        for (k, row) in rows.clone().step_by(program.rows).enumerate() {
-            let count = program.rows.min(rows.end - row);
+        let following =
+            |row: &usize| Some(row + program.blocks.rows_from(*row)).filter(|next| *next < rows.end);
+        let starts = std::iter::successors(Some(rows.start).filter(|first| *first < rows.end), following);
+        for (k, row) in starts.enumerate() {
+            let count = program.blocks.rows_from(row).min(rows.end - row);
             let at = row * program.n;
             let block = Block { at, len: (count * program.n).min(numel - at), row, rows: count };
             let runs = sums.get_mut(k * program.totals.len()..).unwrap_or_default();

@@ -541,65 +541,51 @@ fn norm_of<T: Math>(p: f64, x: Elements<T>, d: ReduceDims, finish: Finish<T>, ou
     }
 }
 
-/// Number of independent accumulators in [`sum_pairs`].
-const LANES: usize = 32;
+/// Number of independent accumulators in [`sum_pairs`], as many as the sum of a row has.
+const LANES: usize = 64;
 
 /// Sums `N` functions of corresponding elements of two rows: those of each [`RUN`] with [`LANES`] accumulators, and the
 /// runs of longer rows in float64, as accumulators that grow with the row would round off its later elements.
 #[inline(always)]
 pub(crate) fn sum_pairs<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> [T; N]) -> [T; N] {
-    if a.len() <= RUN {
-        return sum_run(a, b, f);
-    }
-    let mut sums = [0.0; N];
-    for (a, b) in a.chunks(RUN).zip(b.chunks(RUN)) {
-        for (sum, run) in sums.iter_mut().zip(sum_run(a, b, &f)) {
-            *sum += run.to_f64();
+    // One after the other: their accumulators together would not be in registers.
+    std::array::from_fn(|k| {
+        if a.len() <= RUN {
+            return sum_run(a, b, |a, b| f(a, b)[k]);
         }
-    }
-    sums.map(T::of)
+        let runs = a.chunks(RUN).zip(b.chunks(RUN));
+        T::of(runs.map(|(a, b)| sum_run(a, b, |a, b| f(a, b)[k]).to_f64()).sum())
+    })
 }
 
-/// As [`sum_pairs`], of rows of one run.
+/// As [`sum_pairs`], of one function and rows of one run.
 #[inline(always)]
-fn sum_run<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> [T; N]) -> [T; N] {
-    let mut acc = [[T::ZERO; LANES]; N];
+fn sum_run<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
+    let mut acc = [T::ZERO; LANES];
     let n = a.len().min(b.len());
     let mut at = 0;
     while at + LANES <= n {
         let (a, b) = (&a[at..at + LANES], &b[at..at + LANES]);
         for l in 0..LANES {
-            let terms = f(a[l], b[l]);
-            for k in 0..N {
-                acc[k][l] += terms[k];
-            }
+            acc[l] += f(a[l], b[l]);
         }
         at += LANES;
     }
     while at < n {
         let end = n.min(at + VECTOR);
         for (l, (&a, &b)) in a[at..end].iter().zip(&b[at..end]).enumerate() {
-            let terms = f(a, b);
-            for k in 0..N {
-                acc[k][l] += terms[k];
-            }
+            acc[l] += f(a, b);
         }
         at = end;
     }
     let mut width = LANES / 2;
     while width > 0 {
-        for acc in &mut acc {
-            for l in 0..width {
-                acc[l] += acc[l + width];
-            }
+        for l in 0..width {
+            acc[l] += acc[l + width];
         }
         width /= 2;
     }
-    let mut sums = [T::ZERO; N];
-    for k in 0..N {
-        sums[k] = acc[k][0];
-    }
-    sums
+    acc[0]
 }
 
 /// The maximum ignoring NaN, for callers in which a NaN propagates anyway.

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::composed::Composition;
 use super::queue::{Entry, Held, In, Work};
 use super::touches::Argument;
 use super::{least, push, reserve, run_here, step};
@@ -39,7 +40,7 @@ use crate::storage::{Access, Storage};
 
 /// Defers the kernels of a backend.
 pub struct Deferred {
-    now: &'static dyn Backend,
+    pub(super) now: &'static dyn Backend,
 }
 
 /// What defers the kernels of a device.
@@ -60,7 +61,7 @@ pub fn deferring(device: Device) -> Result<&'static dyn Backend> {
 }
 
 /// One copy of each formula that was deferred, by identity.
-fn kept(formula: &Formula) -> Arc<Formula> {
+pub(super) fn kept(formula: &Formula) -> Arc<Formula> {
     static KEPT: LazyLock<Mutex<FxHashMap<u128, Arc<Formula>>>> = LazyLock::new(Mutex::default);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.entry(formula.identity()).or_insert_with(|| Arc::new(formula.clone())).clone()
@@ -68,7 +69,7 @@ fn kept(formula: &Formula) -> Arc<Formula> {
 
 /// Whether an operation on `n` elements is queued: it is large or reads a deferred result, and no other code has the address
 /// of its memory.
-fn is_worth<'a>(n: usize, views: impl Iterator<Item = View<'a>> + Clone) -> bool {
+pub(super) fn is_worth<'a>(n: usize, views: impl Iterator<Item = View<'a>> + Clone) -> bool {
     (n >= least() || views.clone().any(|v| v.storage.is_written_later()))
         && views.into_iter().all(|v| v.storage.is_private())
 }
@@ -129,7 +130,7 @@ impl Deferred {
         })
     }
 
-    fn push(
+    pub(super) fn push(
         &self,
         name: &'static str,
         work: Work,
@@ -161,7 +162,7 @@ fn of_booleans<'f>(kernel: Kernel, formula: &'f Formula) -> Option<Form<'f>> {
     any.then_some(Form { kernel, formula, compute: DType::Bool })
 }
 
-fn held(v: View) -> In {
+pub(super) fn held(v: View) -> In {
     In::View(Held::of(v))
 }
 
@@ -184,35 +185,6 @@ macro_rules! asked {
             self.now.$name($($arg),*)
         }
     )* };
-}
-
-impl Deferred {
-    /// A norm of float `p`, 1 or 2, as steps that have the bits of the reduction; None if steps have no kernels.
-    fn norm(&self, p: f64, x: View, d: ReduceDims, out: View) -> Option<Result<()>> {
-        let map =
-            |of: (Kernel, &Formula)| Work::Map { kernel: of.0, formula: kept(of.1), params: SmallVec::new() };
-        let sum = Work::Reduce(ReduceOp::Sum, d);
-        let memory = |like: View| self.allocate(like.device(), like.layout.numel() * like.dtype.size());
-        let [of_x, of_out] = [x, out].map(|v| Layout::contiguous(v.layout.shape.clone()));
-        if p == 1.0 {
-            let abs = map(step(Prim::Abs)?);
-            return Some((|| {
-                let terms = memory(x)?;
-                let terms = View { storage: &terms, layout: &of_x, ..x };
-                self.push("norm", abs, x.dtype, smallvec![held(x)], terms)?;
-                self.push("norm", sum, x.dtype, smallvec![held(terms)], out)
-            })());
-        }
-        let (mul, root) = (map(step(Prim::Mul)?), map(step(Prim::Sqrt)?));
-        Some((|| {
-            let (terms, sums) = (memory(x)?, memory(out)?);
-            let terms = View { storage: &terms, layout: &of_x, ..x };
-            let sums = View { storage: &sums, layout: &of_out, ..out };
-            self.push("norm", mul, x.dtype, smallvec![held(x), held(x)], terms)?;
-            self.push("norm", sum, x.dtype, smallvec![held(terms)], sums)?;
-            self.push("norm", root, x.dtype, smallvec![held(sums)], out)
-        })())
-    }
 }
 
 impl Backend for Deferred {
@@ -276,12 +248,18 @@ impl Backend for Deferred {
 
     fn copy(&self, src: View, out: View) -> Result<()> {
         let same = src.storage.same(out.storage);
-        let exact = matches!(src.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::Bool | DType::U8);
-        let groups = self.groups(out.dtype) || out.dtype.is_half() && exact;
+        let exact =
+            matches!(src.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::Bool | DType::U8 | DType::I8);
+        // Narrow integers are stored by the group of the floats.
+        let narrows = matches!(src.dtype, DType::F32 | DType::F64)
+            && matches!(out.dtype, DType::U8 | DType::I8 | DType::I16)
+            && self.now.fusion().integers;
+        let groups = self.groups(out.dtype) || out.dtype.is_half() && exact || narrows;
         if !groups || same || !is_worth(out.layout.numel(), [src, out].into_iter()) {
             return self.free(&[src], out)?.copy(src, out);
         }
-        self.push("copy_", Work::Copy, compute_type(out.dtype), smallvec![held(src)], out)
+        let compute = if narrows { src.dtype } else { compute_type(out.dtype) };
+        self.push("copy_", Work::Copy, compute, smallvec![held(src)], out)
     }
 
     fn fill(&self, out: View, value: Scalar) -> Result<()> {
@@ -308,8 +286,10 @@ impl Backend for Deferred {
             return self.free(&[x], out)?.reduce(op, x, d, out);
         }
         if let ReduceOp::Norm(p) = op {
-            let pushed = self.norm(p, x, d, out);
-            return pushed.unwrap_or_else(|| self.free(&[x], out)?.reduce(op, x, d, out));
+            return match Composition::new(self, "norm", x) {
+                Some(steps) => steps.norm(p, x, d, out),
+                None => self.free(&[x], out)?.reduce(op, x, d, out),
+            };
         }
         self.push("reduction", Work::Reduce(op, d), x.dtype, smallvec![held(x)], out)
     }
@@ -375,6 +355,48 @@ impl Backend for Deferred {
             }
             _ => self.free(&[x, mask], out)?.dropout(x, mask, scale, out),
         }
+    }
+
+    fn norm_forward(
+        &self,
+        kind: Norm,
+        x: View,
+        affine: [Option<View>; 2],
+        eps: f64,
+        out: View,
+        stats: Stats,
+    ) -> Result<bool> {
+        if let Norm::Layer { n } = kind
+            && self.composes_rows(n, &[x, out])
+            && let Some(steps) = Composition::new(self, "layer_norm", x)
+        {
+            return steps.layer_norm(n, x, affine, eps, out, [stats.mean, stats.rstd]).map(|()| true);
+        }
+        let waits = x.waits(Access::Read)
+            || affine.waits(Access::Read)
+            || out.waits(Access::Write)
+            || stats.waits(Access::Write);
+        if waits { self.settled()? } else { self.now }.norm_forward(kind, x, affine, eps, out, stats)
+    }
+
+    fn norm_backward(
+        &self,
+        kind: Norm,
+        g: View,
+        x: View,
+        stats: [View; 2],
+        weight: Option<View>,
+        out: [View; 3],
+    ) -> Result<Made> {
+        if let Norm::Layer { n } = kind
+            && self.composes_rows(n, &[g, x, out[0]])
+            && let Some(steps) = Composition::new(self, "layer_norm_backward", x)
+        {
+            return steps.layer_norm_backward(n, [g, x], stats, weight, out).map(|()| Made::All);
+        }
+        let reads = [g, x].waits(Access::Read) || stats.waits(Access::Read) || weight.waits(Access::Read);
+        let waits = reads || out.waits(Access::Write);
+        if waits { self.settled()? } else { self.now }.norm_backward(kind, g, x, stats, weight, out)
     }
 
     at_once! {
@@ -453,11 +475,6 @@ impl Backend for Deferred {
         ) -> bool;
         fn factor(op: &'static str, what: Factor, n: usize; a: View, out: View) -> ();
         fn svd(m: &Matrices; w: View, out: View) -> ();
-        fn norm_forward(kind: Norm, x: View, affine: [Option<View>; 2], eps: f64; out: View, stats: Stats) -> bool;
-        fn norm_backward(
-            kind: Norm, g: View, x: View, stats: [View; 2], weight: Option<View>;
-            out: [View; 3],
-        ) -> Made;
         fn follow(old: View, new: View, kept: f64, taken: f64; out: View) -> ();
         fn optimizer_step(; groups: &[Group]) -> ();
         fn scale(; tensors: &[View], factor: View, found: Option<View>) -> ();

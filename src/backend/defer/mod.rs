@@ -9,6 +9,7 @@
 //!
 //! [`plan`] divides the entries into groups (Note [Groups]), [`run`] has them computed.
 
+mod composed;
 mod entry;
 mod late;
 mod plan;

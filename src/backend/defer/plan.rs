@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::queue::{Entry, Held, In, Work};
@@ -63,6 +63,8 @@ impl Planned {
 
 pub struct Plan {
     pub groups: Vec<Planned>,
+    /// The entries in no group, whose results nobody reads.
+    pub unread: Vec<usize>,
     /// By entry: whether its result needs memory.
     pub stored: Vec<bool>,
     /// By entry and operand: the entry of the same group that computes it.
@@ -108,13 +110,28 @@ pub fn plan(entries: &[Entry], besides: &FxHashMap<usize, usize>, fusion: impl F
     let mut planner = Planner {
         entries,
         uses: FxHashMap::default(),
-        plan: Plan { groups: Vec::new(), stored: vec![false; entries.len()], passed: Vec::new() },
+        plan: Plan {
+            groups: Vec::new(),
+            unread: Vec::new(),
+            stored: vec![false; entries.len()],
+            passed: Vec::new(),
+        },
         group_of: Vec::new(),
     };
+    let is_read = read_entries(entries, besides);
+    let mut besides = besides.clone();
     for (at, e) in entries.iter().enumerate() {
-        planner.place(at, fusion(e.out.storage.device()));
+        if is_read[at] {
+            planner.place(at, fusion(e.out.storage.device()));
+            continue;
+        }
+        // Its operands need not be stored for it, and no group has to have a place for it.
+        planner.plan.unread.push(at);
+        planner.group_of.push((usize::MAX, Level::Elements));
+        planner.plan.passed.push(SmallVec::from_elem(None, e.ins.len()));
+        e.uses().for_each(|(s, _)| *besides.entry(s.id()).or_default() += 1);
     }
-    planner.store_what_is_kept(besides);
+    planner.store_what_is_kept(&besides);
     let mut groups = Vec::with_capacity(planner.plan.groups.len());
     for group in std::mem::take(&mut planner.plan.groups) {
         let apart = || fusion(entries[group.entries[0]].out.storage.device()).apart;
@@ -126,6 +143,22 @@ pub fn plan(entries: &[Entry], besides: &FxHashMap<usize, usize>, fusion: impl F
     }
     planner.plan.groups = groups;
     planner.plan
+}
+
+/// By entry: whether somebody outside of the queue may read its result, or such an entry does. `besides` as of [`plan`].
+fn read_entries(entries: &[Entry], besides: &FxHashMap<usize, usize>) -> Vec<bool> {
+    let mut own = besides.clone();
+    entries.iter().flat_map(Entry::uses).for_each(|(s, _)| *own.entry(s.id()).or_default() += 1);
+    let mut read: FxHashSet<usize> = FxHashSet::default();
+    let mut is_read = vec![true; entries.len()];
+    for (at, e) in entries.iter().enumerate().rev() {
+        let s = &e.out.storage;
+        is_read[at] = read.contains(&s.id()) || s.handles() > own.get(&s.id()).copied().unwrap_or(0);
+        if is_read[at] {
+            read.extend(e.ins.iter().filter_map(In::held).map(id));
+        }
+    }
+    is_read
 }
 
 /// The dtype that entries of two dtypes compute in together: booleans do in any.
@@ -280,18 +313,8 @@ impl Planner<'_> {
         let count = self.plan.groups.len();
         let candidates = (least.max(count.saturating_sub(REACH))..count).rev();
         let joined = candidates.into_iter().find_map(|g| Some((g, self.fit_in(at, g, &writers, fusion)?)));
-        let (group, Fit { level, n, part }) = joined.unwrap_or_else(|| self.open(at, fusion));
-        let planned = &mut self.plan.groups[group];
-        planned.compute = common(planned.compute, e.compute).unwrap_or(planned.compute);
-        planned.n = planned.n.max(n);
-        planned.part = planned.part.max(part);
-        planned.has_total |= level == Level::Total;
-        if let (Level::Columns, Work::Reduce(_, d)) = (level, &e.work) {
-            planned.columns = Some(*d);
-        }
-        planned.entries.push(at);
-        planned.levels.push(level);
-        self.group_of.push((group, level));
+        let (group, fit) = joined.unwrap_or_else(|| self.open(at, fusion));
+        self.join(at, group, fit);
         let mut passed: SmallVec<[Option<usize>; 3]> = SmallVec::from_elem(None, e.ins.len());
         for (k, writer) in writers {
             if self.group_of[writer].0 == group {
@@ -307,6 +330,22 @@ impl Planner<'_> {
             }
         }
         self.uses.entry(id(&e.out)).or_default().push(Use { entry: at, writes: true, operand: 0 });
+    }
+
+    /// Adds the next entry to a group.
+    fn join(&mut self, at: usize, group: usize, Fit { level, n, part }: Fit) {
+        let e = &self.entries[at];
+        let planned = &mut self.plan.groups[group];
+        planned.compute = common(planned.compute, e.compute).unwrap_or(planned.compute);
+        planned.n = planned.n.max(n);
+        planned.part = planned.part.max(part);
+        planned.has_total |= level == Level::Total;
+        if let (Level::Columns, Work::Reduce(_, d)) = (level, &e.work) {
+            planned.columns = Some(*d);
+        }
+        planned.entries.push(at);
+        planned.levels.push(level);
+        self.group_of.push((group, level));
     }
 
     /// Takes the entries of a large group apart that have no value in common.

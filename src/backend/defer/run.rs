@@ -142,6 +142,12 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
             last.extend(entries[at].uses().map(|(s, _)| (s.id(), g)));
         }
     }
+    if let (Some(log), Some(&first)) = (log.as_mut(), plan.unread.first()) {
+        let first = &entries[first];
+        let elements = format!("{} {} elements", first.out.layout.numel(), first.compute.name());
+        let what = sized(entries, &plan, &plan.unread, &elements);
+        log.push(format!("  not computed, nobody reads it: {what}"));
+    }
     let groups = std::mem::take(&mut plan.groups);
     for (g, group) in groups.iter().enumerate() {
         done = run_group(entries, &mut plan, group, &mut memory, log);
@@ -335,20 +341,20 @@ fn alone<'m>(backend: &dyn Backend, e: &'m Entry, view: &dyn Fn(&'m Held) -> Vie
 
 /// One line of what `explain` prints: how a group was computed, names, size, and what is stored.
 fn described(how: &str, entries: &[Entry], plan: &Plan, group: &Planned) -> String {
-    let names: Vec<&str> = group.entries.iter().map(|&at| entries[at].name).collect();
-    let stored = group.entries.iter().filter(|&&at| plan.stored[at]).count();
-    let saved: usize = group
-        .entries
-        .iter()
-        .filter(|&&at| !plan.stored[at])
-        .map(|&at| entries[at].out.layout.numel() * entries[at].out.dtype.size())
-        .sum();
     let rows = if group.n > 0 { format!(" in rows of {}", group.n) } else { String::new() };
+    let what = format!("{} {} elements{rows}", group.numel, group.compute.name());
+    format!("  {how}: {}", sized(entries, plan, &group.entries, &what))
+}
+
+/// Names of entries, their elements, and how much of their results is stored.
+fn sized(entries: &[Entry], plan: &Plan, of: &[usize], elements: &str) -> String {
+    let names: Vec<&str> = of.iter().map(|&at| entries[at].name).collect();
+    let stored = of.iter().filter(|&&at| plan.stored[at]).count();
+    let unstored = of.iter().filter(|&&at| !plan.stored[at]).map(|&at| &entries[at].out);
+    let saved: usize = unstored.map(|v| v.layout.numel() * v.dtype.size()).sum();
     format!(
-        "  {how}: {} | {} {} elements{rows}, {stored} of {} results stored, {saved} bytes without memory",
+        "{} | {elements}, {stored} of {} results stored, {saved} bytes without memory",
         names.join(" → "),
-        group.numel,
-        group.compute.name(),
         names.len()
     )
 }

@@ -65,7 +65,9 @@ impl PointwiseOp {
         let mut read = 0;
         for (i, a) in args.iter().enumerate() {
             if let Arg::T(u) = a {
-                apart &= i == 0 || u.overlap(t) == Overlap::Apart;
+                // The write makes the history of a view of the same storage stale.
+                let turns_stale = u.is_view() && u.storage().overlaps(t.storage());
+                apart &= i == 0 || u.overlap(t) == Overlap::Apart && !turns_stale;
                 if u.requires_grad() {
                     read |= self.plan().reads[i];
                     // Fails before anything is written.

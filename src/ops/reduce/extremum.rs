@@ -3,7 +3,10 @@
 use smallvec::smallvec;
 
 use super::table::{max_along, min_along};
-use super::{Chosen, along, along_memory, dim_mask, folded, reduced_shape, restored, sum_mask};
+use super::{
+    Chosen, along, along_memory, dim_mask, folded, reduced_count, reduced_shape, restored, sum_mask,
+};
+use crate::backend::defer;
 use crate::backend::reduce::{self as kernels, ReduceOp};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -184,6 +187,11 @@ pub fn argument_extremum(
     Ok(located(t, dim_mask(Some(&[dim]), t.rank())?, keepdim, largest)?.1)
 }
 
+/// Whether the numbers of a type count so many elements in any order.
+fn counts_exactly(dtype: DType, count: usize) -> bool {
+    dtype == DType::F64 || dtype == DType::F32 && count <= 1 << f32::MANTISSA_DIGITS
+}
+
 /// The node of reductions whose gradient is divided evenly among the elements equal to the result.
 pub(super) struct Shared {
     node: &'static str,
@@ -204,7 +212,11 @@ impl Shared {
         let (y, g) = (restored(y, x.shape(), self.mask)?, restored(g, x.shape(), self.mask)?);
         let equal = rows::eq.call(&[x.into(), (&y).into()], &[])?;
         let both_nan = arith::mul(&super::isnan(x)?, &super::isnan(&y)?)?;
-        let hit = rows::logical_or.call(&[(&equal).into(), (&both_nan).into()], &[])?;
+        let mut hit = rows::logical_or.call(&[(&equal).into(), (&both_nan).into()], &[])?;
+        if defer::is_deferring() && counts_exactly(x.dtype(), reduced_count(x, self.mask)) {
+            // Sums of floats are deferred, those of integers are not.
+            hit = arith::to_dtype(&hit, x.dtype())?;
+        }
         let count = sum_mask(&hit, self.mask, true, None)?;
         arith::mul(&arith::div(&g, &count)?, &hit)
     }

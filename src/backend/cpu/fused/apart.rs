@@ -14,7 +14,7 @@ use crate::layout::{Layout, collapse};
 pub(super) const SHORTEST_ROW: usize = 16;
 
 /// The rows of an operand that machine code reads in place. They may form several dimensions, such as batch, head and position, and only in
-/// the innermost of these are they equally far from each other. So a block must not cross the end of that dimension.
+/// the innermost of these are they equally far from each other. So no block crosses the end of that dimension ([`Blocks`]).
 #[derive(Clone)]
 pub(super) struct Apart {
     /// The elements from one row to the next.
@@ -49,9 +49,64 @@ impl Apart {
         place
     }
 
-    /// Whether blocks of so many rows do not cross the end of that dimension.
-    pub(super) fn holds_blocks_of(&self, rows: usize) -> bool {
-        self.outer.is_empty() || self.inner.is_multiple_of(rows)
+    /// Whether the rows of each block are equally far from each other.
+    fn fits(&self, blocks: Blocks) -> bool {
+        self.outer.is_empty() || blocks.within > 0 && self.inner.is_multiple_of(blocks.within)
+    }
+}
+
+/// How rows are divided into blocks.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    /// Rows of a block; the last ones may have fewer.
+    pub(super) rows: usize,
+    /// The rows after each of which a block ends; 0 if blocks end anywhere.
+    within: usize,
+}
+
+impl Blocks {
+    pub(super) const fn of(rows: usize) -> Blocks {
+        Blocks { rows, within: 0 }
+    }
+
+    /// Blocks of at most so many rows that are about equally long.
+    fn ending_within(within: usize, most: usize) -> Blocks {
+        let rows = if within == 0 { most } else { within.div_ceil(within.div_ceil(most.max(1))) };
+        Blocks { rows, within }
+    }
+
+    /// Blocks of so many times the rows, or a little fewer.
+    pub(super) fn lengthened(self, factor: usize) -> Blocks {
+        Blocks::ending_within(self.within, self.rows * factor)
+    }
+
+    /// How many blocks so many rows have.
+    pub(super) fn count(self, rows: usize) -> usize {
+        match self.within {
+            0 => rows.div_ceil(self.rows),
+            within => rows / within * within.div_ceil(self.rows) + (rows % within).div_ceil(self.rows),
+        }
+    }
+
+    /// The first row of a block.
+    pub(super) fn first(self, block: usize) -> usize {
+        match self.within {
+            0 => block * self.rows,
+            within => {
+                let each = within.div_ceil(self.rows);
+                block / each * within + block % each * self.rows
+            }
+        }
+    }
+
+    /// The rows of the block that begins with a row, if no rows end before.
+    pub(super) fn rows_from(self, row: usize) -> usize {
+        if self.within == 0 { self.rows } else { self.rows.min(self.within - row % self.within) }
+    }
+
+    /// The rows of which the first row of each block is a multiple.
+    pub(super) fn aligned(self) -> usize {
+        gcd(self.within, self.rows)
     }
 }
 
@@ -89,24 +144,27 @@ pub(super) fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The rows of a block, such that those of most operands are equally far from each other.
-pub(super) fn rows_of_block<T: Grouped>(group: &Group, n: usize) -> usize {
+/// The blocks of a group, such that the rows of its operands are equally far from each other in each.
+pub(super) fn blocks_of<T: Grouped>(group: &Group, n: usize) -> Blocks {
     let most = (2 * BLOCK / n).max(1);
     if group.columns.is_some() {
         // Column sums take eight rows at a time.
-        return most.next_multiple_of(8);
+        return Blocks::of(most.next_multiple_of(8));
     }
     let apart = group.operands.iter().filter_map(|o| rows_in::<T>(o, n, group));
-    let common = apart.filter(|a| !a.outer.is_empty()).fold(0usize, |common, a| gcd(common, a.inner));
-    let fitting = (1..=most).rev().find(|rows| common.is_multiple_of(*rows)).unwrap_or(most);
+    let within = apart.filter(|a| !a.outer.is_empty()).fold(0usize, |common, a| gcd(common, a.inner));
     // Shorter blocks would lose more than operands in place gain.
-    if 4 * fitting >= most { fitting } else { most }
+    if within == 0 || 4 * within < most { Blocks::of(most) } else { Blocks::ending_within(within, most) }
 }
 
-/// The rows of an operand that machine code can use where they lie, in blocks of whole multiples of `rows`.
-pub(super) fn apart_of<T: Grouped>(o: &GroupOperand, n: usize, rows: usize, group: &Group) -> Option<Apart> {
-    let fits = |a: &Apart| a.outer.is_empty() || group.columns.is_none() && a.holds_blocks_of(rows);
-    let apart = rows_in::<T>(o, n, group).filter(fits)?;
+/// The rows of an operand that machine code can use where they lie, in these blocks.
+pub(super) fn apart_of<T: Grouped>(
+    o: &GroupOperand,
+    n: usize,
+    blocks: Blocks,
+    group: &Group,
+) -> Option<Apart> {
+    let apart = rows_in::<T>(o, n, group).filter(|a| a.fits(blocks))?;
     let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
     (!written).then_some(apart)
 }
@@ -120,4 +178,26 @@ pub(super) fn spread_of<T: Grouped>(k: usize, n: usize, group: &Group) -> Option
         .filter(|(length, _)| *length == n && n >= SHORTEST_ROW)?;
     let read = group.operands.iter().any(|o| o.view.storage.overlaps(view.storage));
     (!read && stride >= n).then_some(stride)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_end_where_rows_are_no_longer_equally_far_from_each_other() {
+        let ranges = |blocks: Blocks, rows: usize| -> Vec<(usize, usize)> {
+            let range = |b| (blocks.first(b), blocks.rows_from(blocks.first(b)).min(rows - blocks.first(b)));
+            (0..blocks.count(rows)).map(range).collect()
+        };
+        assert_eq!(ranges(Blocks::of(4), 10), [(0, 4), (4, 4), (8, 2)]);
+        let within = Blocks::ending_within(7, 4);
+        assert_eq!(ranges(within, 21), [(0, 4), (4, 3), (7, 4), (11, 3), (14, 4), (18, 3)]);
+        assert_eq!(ranges(within, 9), [(0, 4), (4, 3), (7, 2)]);
+        assert_eq!((within.aligned(), Blocks::of(6).aligned()), (1, 6));
+        // About equally long: 254 rows are 15 blocks of 17, the last of which has 16.
+        assert_eq!(Blocks::ending_within(254, 17).rows, 17);
+        assert_eq!(Blocks::ending_within(254, 250).rows, 127);
+        assert_eq!(within.lengthened(2).rows, 7);
+    }
 }

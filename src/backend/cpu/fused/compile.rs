@@ -139,7 +139,10 @@ fn summed<T: Grouped>(
         let is_sum = match &instruction.code {
             Code::Reduce(r) => (whole || is_short(program.n)) && r.is_sum(),
             Code::Run(k) => {
-                whole && numel.is_multiple_of(LANES) && program.rows == 1 && program.totals[*k].1.is_sum()
+                whole
+                    && numel.is_multiple_of(LANES)
+                    && program.blocks.rows == 1
+                    && program.totals[*k].1.is_sum()
             }
             _ => false,
         };
@@ -404,7 +407,9 @@ impl<T: Grouped> Fusion<'_, T> {
                 .push((Work::Formula(recorded!(|a| a[0]), draft.numbers.len()), smallvec![operand]));
         }
         let Draft { mut recipe, places, numbers } = draft;
+        // With numbers the interpreter would read a block of each.
         let is_alone = self.members.len() < 2
+            && numbers.is_empty()
             && recipe.rows | recipe.strided == 0
             && recipe.narrow.is_empty()
             && !recipe.replaces;

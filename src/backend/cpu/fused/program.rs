@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use bytemuck::Zeroable;
 use smallvec::{SmallVec, smallvec};
 
-use super::apart::{Apart, apart_of, rows_of_block, run_of, spread_of};
+use super::apart::{Apart, Blocks, apart_of, blocks_of, run_of, spread_of};
 use super::compile::compile;
 use super::types::{Grouped, Reduction, Rounding, Rows, SumsOfColumns};
 use crate::backend::View;
-use crate::backend::cpu::copy::BLOCK;
+use crate::backend::cpu::copy::{BLOCK, StridedCursor};
 use crate::backend::cpu::machine::{self, Kernel, Pool};
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::cpu::reduce::{ColumnSums, RUN};
@@ -173,8 +174,8 @@ pub(super) struct Program<T: Grouped> {
     pub(super) n: usize,
     /// Elements of a part of a row.
     pub(super) part: usize,
-    /// Rows of a block; without rows, blocks are rows.
-    pub(super) rows: usize,
+    /// Without rows, blocks are rows.
+    pub(super) blocks: Blocks,
 }
 
 fn renamed(place: &mut Place, new: &[usize]) {
@@ -282,7 +283,7 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
 
     /// The elements after which blocks may begin.
     fn repeating_rows(&self) -> usize {
-        let rows = if self.program.sums.is_some() { 1 } else { self.program.rows };
+        let rows = if self.program.sums.is_some() { 1 } else { self.program.blocks.aligned() };
         self.program.n * rows
     }
 
@@ -293,6 +294,12 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
         let extent = Extent::of(self.group.operands[k].level);
         let place = match self.access[k] {
             OperandAccess::Direct(_) => Place::Operand(k),
+            // One element for all, such as a total.
+            OperandAccess::Period(view, 1) => {
+                let mut one = [T::Stored::zeroed()];
+                StridedCursor::new(view, 0).read::<T::Stored>(&mut one);
+                self.number(one[0].to_scalar(), extent)
+            }
             OperandAccess::Period(_, period)
                 if extent == Extent::Elements && self.repeating_rows().is_multiple_of(period) =>
             {
@@ -357,10 +364,10 @@ impl<T: Grouped> Program<T> {
         let results = results.map(|(view, level)| GroupOperand { view, level });
         let run = group.operands.iter().copied().chain(results).find_map(|o| run_of::<T>(&o));
         let has_rows = group.n > 0 || run.is_some() && !totals;
-        let (n, rows) = match group.n {
-            0 if totals => (RUN, 1),
-            0 => run.map_or((BLOCK, 1), |n| (n, rows_of_block::<T>(group, n))),
-            n => (n, rows_of_block::<T>(group, n)),
+        let (n, blocks) = match group.n {
+            0 if totals => (RUN, Blocks::of(1)),
+            0 => run.map_or((BLOCK, Blocks::of(1)), |n| (n, blocks_of::<T>(group, n))),
+            n => (n, blocks_of::<T>(group, n)),
         };
         let sums = match group.columns {
             Some(dims) => Some((ColumnSums::of(dims)?, T::columns()?)),
@@ -378,7 +385,7 @@ impl<T: Grouped> Program<T> {
                 apart: group
                     .operands
                     .iter()
-                    .map(|o| apart_of::<T>(o, n, rows, group).filter(|_| has_rows))
+                    .map(|o| apart_of::<T>(o, n, blocks, group).filter(|_| has_rows))
                     .collect(),
                 narrow: group.operands.iter().map(|o| narrow_of::<T>(o, group)).collect(),
                 replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
@@ -389,7 +396,7 @@ impl<T: Grouped> Program<T> {
                 halves: (0..group.results.len()).map(|k| half_of::<T>(k, group)).collect(),
                 n,
                 part: group.part,
-                rows,
+                blocks,
             },
             access,
             operands: vec![None; group.operands.len()],
@@ -425,11 +432,12 @@ impl<T: Grouped> Program<T> {
             0 => LONGEST,
             count => IN_CACHE / size_of::<T>() / count,
         };
-        let mut factor = (longest / (self.n * self.rows)).max(1);
-        while factor > 1 && !self.apart.iter().flatten().all(|a| a.holds_blocks_of(self.rows * factor)) {
-            factor -= 1;
+        let factor = (longest / (self.n * self.blocks.rows)).max(1);
+        if self.blocks.rows == 1 && self.n == BLOCK {
+            self.n *= factor;
+        } else {
+            self.blocks = self.blocks.lengthened(factor);
         }
-        *(if self.rows == 1 && self.n == BLOCK { &mut self.n } else { &mut self.rows }) *= factor;
     }
 
     /// Has instructions write results where they are stored, if these are dense and apart from all else but the operand that

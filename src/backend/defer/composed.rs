@@ -1,0 +1,231 @@
+//! Kernels that are queued as the steps that they consist of, which groups compute with what is before and after them.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::entry::{Deferred, held, is_worth, kept};
+use super::queue::{Held, In, Work};
+use super::{least, step};
+use crate::backend::View;
+use crate::backend::group::SUMMED_ROWS;
+use crate::backend::interface::Backend as _;
+use crate::backend::reduce::{ReduceDims, ReduceOp};
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
+use crate::formula::record::Prim;
+use crate::layout::{Dims, Layout};
+
+/// What is queued for one kernel.
+pub struct Composition<'d> {
+    to: &'d Deferred,
+    name: &'static str,
+    device: Device,
+    dtype: DType,
+    of: StepWorks,
+}
+
+/// The pointwise operations of steps.
+struct StepWorks {
+    add: Work,
+    sub: Work,
+    mul: Work,
+    div: Work,
+    abs: Work,
+    root: Work,
+}
+
+impl StepWorks {
+    fn of() -> Option<StepWorks> {
+        let map = |prim| {
+            let (kernel, formula) = step(prim)?;
+            Some(Work::Map { kernel, formula: kept(formula), params: SmallVec::new() })
+        };
+        Some(StepWorks {
+            add: map(Prim::Add)?,
+            sub: map(Prim::Sub)?,
+            mul: map(Prim::Mul)?,
+            div: map(Prim::Div)?,
+            abs: map(Prim::Abs)?,
+            root: map(Prim::Sqrt)?,
+        })
+    }
+}
+
+/// The elements of rows that machine code sums without another loop.
+const WHOLE: usize = 64;
+
+/// How many times the elements of an operation that is queued a normalization has: its steps are ten entries and more.
+const TIMES: usize = 8;
+
+impl Deferred {
+    /// Whether a normalization of rows of `n` elements is queued as its steps.
+    pub(super) fn composes_rows(&self, n: usize, views: &[View]) -> bool {
+        let fits = |v: &View| {
+            let numel = v.layout.numel();
+            numel >= TIMES * least() && numel >= 2 * n && matches!(v.dtype, DType::F32 | DType::F64)
+        };
+        self.now.fusion().norms
+            && n.is_multiple_of(WHOLE)
+            && SUMMED_ROWS.contains(&n)
+            && views.iter().all(|v| fits(v) && v.dtype == views[0].dtype)
+            && views.first().is_some_and(|v| is_worth(v.layout.numel(), views.iter().copied()))
+    }
+}
+
+fn input(v: &Held) -> In {
+    In::View(v.clone())
+}
+
+fn number(v: f64) -> In {
+    In::Number(Scalar::Float(v))
+}
+
+impl<'d> Composition<'d> {
+    /// For a kernel that computes in the dtype and on the device of `like`; None if steps have no kernels.
+    pub fn new(to: &'d Deferred, name: &'static str, like: View) -> Option<Self> {
+        Some(Composition { to, name, device: like.device(), dtype: like.dtype, of: StepWorks::of()? })
+    }
+
+    /// A new dense value.
+    fn value(&self, shape: &Dims) -> Result<Held> {
+        let layout = Layout::contiguous(shape.clone());
+        let storage = self.to.allocate(self.device, layout.numel() * self.dtype.size())?;
+        Ok(Held { storage, layout, dtype: self.dtype })
+    }
+
+    fn map<const N: usize>(&self, work: &Work, ins: [In; N], out: View) -> Result<()> {
+        self.to.push(self.name, work.clone(), self.dtype, ins.into_iter().collect(), out)
+    }
+
+    /// As `map`, to a new value.
+    fn new_map<const N: usize>(&self, work: &Work, ins: [In; N], shape: &Dims) -> Result<Held> {
+        let out = self.value(shape)?;
+        self.map(work, ins, out.view())?;
+        Ok(out)
+    }
+
+    fn sum(&self, x: In, d: ReduceDims, out: View) -> Result<()> {
+        self.to.push(self.name, Work::Reduce(ReduceOp::Sum, d), self.dtype, smallvec![x], out)
+    }
+
+    /// A norm of float `p`, 1 or 2, with the bits of the reduction.
+    pub fn norm(&self, p: f64, x: View, d: ReduceDims, out: View) -> Result<()> {
+        let shape = &x.layout.shape;
+        if p == 1.0 {
+            let terms = self.new_map(&self.of.abs, [held(x)], shape)?;
+            return self.sum(input(&terms), d, out);
+        }
+        let terms = self.new_map(&self.of.mul, [held(x), held(x)], shape)?;
+        let sums = self.value(&out.layout.shape)?;
+        self.sum(input(&terms), d, sums.view())?;
+        self.map(&self.of.root, [input(&sums)], out)
+    }
+
+    /// Layer normalization with the bits of its kernel.
+    pub fn layer_norm(
+        &self,
+        n: usize,
+        x: View,
+        [weight, bias]: [Option<View>; 2],
+        eps: f64,
+        out: View,
+        [mean, rstd]: [View; 2],
+    ) -> Result<()> {
+        let rows = Rows::of(x, n);
+        let total = self.value(&rows.each)?;
+        self.sum(held(x), rows.sums, total.view())?;
+        self.map(&self.of.div, [input(&total), number(n as f64)], mean)?;
+        let centred = self.new_map(&self.of.sub, [rows.matrix(x), rows.column(mean)], &rows.all)?;
+        let squares = self.new_map(&self.of.mul, [input(&centred), input(&centred)], &rows.all)?;
+        let total = self.value(&rows.each)?;
+        self.sum(input(&squares), rows.sums, total.view())?;
+        let variance = self.new_map(&self.of.div, [input(&total), number(n as f64)], &rows.each)?;
+        let variance = self.new_map(&self.of.add, [input(&variance), number(eps)], &rows.each)?;
+        let deviation = self.new_map(&self.of.root, [input(&variance)], &rows.each)?;
+        self.map(&self.of.div, [number(1.0), input(&deviation)], rstd)?;
+        let scale = match weight {
+            Some(w) => input(&self.new_map(&self.of.mul, [rows.column(rstd), rows.row(w)], &rows.all)?),
+            None => rows.column(rstd),
+        };
+        let scaled = self.new_map(&self.of.mul, [input(&centred), scale], &rows.all)?;
+        // Without a bias too, as the sign of a zero depends on it.
+        let bias = bias.map_or(number(0.0), |bias| rows.row(bias));
+        self.map(&self.of.add, [input(&scaled), bias], out)
+    }
+
+    /// The gradients of layer normalization; that of the input with the bits of the kernel.
+    pub fn layer_norm_backward(
+        &self,
+        n: usize,
+        [g, x]: [View; 2],
+        [mean, rstd]: [View; 2],
+        weight: Option<View>,
+        [of_x, of_weight, of_bias]: [View; 3],
+    ) -> Result<()> {
+        let rows = Rows::of(x, n);
+        let (mul, div, sub) = (&self.of.mul, &self.of.div, &self.of.sub);
+        let columns = ReduceDims::new(1, rows.count, n);
+        let centred = self.new_map(sub, [rows.matrix(x), rows.column(mean)], &rows.all)?;
+        let product = self.new_map(mul, [rows.matrix(g), input(&centred)], &rows.all)?;
+        let product = self.new_map(mul, [input(&product), rows.column(rstd)], &rows.all)?;
+        self.sum(input(&product), columns, of_weight)?;
+        self.sum(rows.matrix(g), columns, of_bias)?;
+        let weighted = match weight {
+            Some(w) => input(&self.new_map(mul, [rows.matrix(g), rows.row(w)], &rows.all)?),
+            None => rows.matrix(g),
+        };
+        let [plain, along] = [self.value(&rows.each)?, self.value(&rows.each)?];
+        self.sum(weighted.clone(), rows.sums, plain.view())?;
+        let product = self.new_map(mul, [weighted.clone(), input(&centred)], &rows.all)?;
+        self.sum(input(&product), rows.sums, along.view())?;
+        let along = self.new_map(mul, [input(&along), held(rstd)], &rows.each)?;
+        let along = self.new_map(mul, [input(&along), held(rstd)], &rows.each)?;
+        let along = self.new_map(div, [input(&along), number(n as f64)], &rows.each)?;
+        let along = self.new_map(mul, [input(&along), held(rstd)], &rows.each)?;
+        let shift = self.new_map(div, [input(&plain), number(n as f64)], &rows.each)?;
+        let shift = self.new_map(mul, [input(&shift), held(rstd)], &rows.each)?;
+        let scaled = self.new_map(mul, [weighted, rows.column(rstd)], &rows.all)?;
+        let turned = self.new_map(mul, [input(&centred), rows.column(along.view())], &rows.all)?;
+        let rest = self.new_map(sub, [input(&scaled), input(&turned)], &rows.all)?;
+        self.map(sub, [input(&rest), rows.column(shift.view())], of_x)
+    }
+}
+
+/// A tensor as rows.
+struct Rows {
+    count: usize,
+    n: usize,
+    /// The shape of the elements, and of one value per row.
+    all: Dims,
+    each: Dims,
+    sums: ReduceDims,
+}
+
+impl Rows {
+    fn of(x: View, n: usize) -> Rows {
+        let count = x.layout.numel() / n;
+        let sums = ReduceDims::rows(count, n);
+        Rows { count, n, all: Dims::from([count, n]), each: Dims::from([count]), sums }
+    }
+
+    fn viewed(&self, v: View, strides: [isize; 2]) -> In {
+        let strides = strides[..].into();
+        let layout = Layout { shape: self.all.clone(), strides, offset: v.layout.offset };
+        held(View { layout: &layout, ..v })
+    }
+
+    /// A dense tensor of all elements.
+    fn matrix(&self, v: View) -> In {
+        self.viewed(v, [self.n as isize, 1])
+    }
+
+    /// A value per row, for all of its elements.
+    fn column(&self, v: View) -> In {
+        self.viewed(v, [1, 0])
+    }
+
+    /// A row, for all rows.
+    fn row(&self, v: View) -> In {
+        self.viewed(v, [0, 1])
+    }
+}

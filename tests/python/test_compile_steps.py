@@ -1,0 +1,136 @@
+"""Kernels that `compile` queues as their steps, and what it leaves out."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from compile_cases import F, data, groups, log_of, same
+
+import rgrad as torch
+
+# Without machine code the kernel is faster than its steps.
+HAS_MACHINE_CODE = os.environ.get("RGRAD_JIT") != "0" and torch.backends.cpu.get_cpu_capability() != "DEFAULT"
+
+
+def gradients(f, *args):
+    leaves = [a.detach().clone().requires_grad_() for a in args]
+    f(*leaves).backward()
+    return [leaf.grad for leaf in leaves]
+
+
+NORMS = {
+    "with weight and bias": lambda x, r, w, b: F.gelu(F.layer_norm(x + r, x.shape[-1:], w, b)),
+    "with a weight": lambda x, r, w, b: F.layer_norm(x * r, x.shape[-1:], w) + b,
+    "alone": lambda x, r, w, b: F.layer_norm(x, x.shape[-1:]) * w + r * b,
+    "before others, larger epsilon": lambda x, r, w, b: F.layer_norm(x, x.shape[-1:], w, b, 0.1) + r,
+}
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("program", NORMS.values(), ids=NORMS)
+def test_layer_normalization_is_in_the_group_of_its_neighbours(program, dtype):
+    for shape in ((4, 300, 256), (1500, 192), (300, 1000), (66, 4160)):
+        x, r = data(*shape).to(dtype), data(*shape, seed=1).to(dtype)
+        w, b = data(shape[-1], seed=2).to(dtype), data(shape[-1], seed=3).to(dtype)
+        kept = []
+        lines = groups(log_of(lambda args=(x, r, w, b), kept=kept: kept.append(program(*args))))
+        assert same(kept[0], program(x, r, w, b)), shape
+        if shape == (4, 300, 256) and HAS_MACHINE_CODE:
+            assert len(lines) == 1 and lines[0].startswith("fused: ") and "layer_norm" in lines[0], lines
+        factor = torch.arange(shape[-1], dtype=dtype)
+
+        def loss(*args, factor=factor):
+            return (program(*args) * factor).sum()
+
+        found, wanted = gradients(torch.compile(loss), x, r, w, b), gradients(loss, x, r, w, b)
+        # Sums over rows have another order.
+        assert all(same(a, b) for a, b in zip(found[:2], wanted[:2], strict=True)), shape
+        assert all(torch.allclose(a, b, 1e-5, 1e-2) for a, b in zip(found[2:], wanted[2:], strict=True)), shape
+
+
+@pytest.mark.own_region
+def test_layer_normalization_of_constant_rows_and_infinities_is_the_eager_one():
+    x = data(1100, 256)
+    x[3], x[5, 7], x[9, 1] = 2.0, torch.inf, torch.nan
+    x[11] = -0.0
+
+    def program(x):
+        return F.layer_norm(x * 1, (256,), None, None) * 2
+
+    found, wanted = torch.compile(program)(x), program(x)
+    assert torch.equal(found.view(torch.int32), wanted.view(torch.int32))
+
+
+@pytest.mark.own_region
+def test_a_loss_that_nobody_reads_has_no_place_in_a_group():
+    x = data(512, 256)
+
+    def step():
+        leaf = x.clone().requires_grad_()
+        y = torch.softmax(leaf * 2, -1)
+        (y / y.sum(-1, keepdim=True)).sum().backward()
+        return leaf.grad
+
+    kept = []
+    lines = groups(log_of(lambda: kept.append(step())))
+    assert same(kept[0], step())
+    # The quotient too, as its sum alone reads it.
+    assert [line.split(":")[0] for line in lines] == ["not computed, nobody reads it", "fused"], lines
+    assert "div" in lines[0] and "reduction" in lines[0]
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
+def test_narrow_integers_are_stored_by_the_group_of_the_floats(dtype):
+    x = data(300, 256) * 40
+    for wide in (x, x.double()):
+
+        def quantized(x):
+            y = (x / 2).round().clamp(-100 if dtype.is_signed else 0, 100).to(dtype)
+            return y, y.float() * 2 + 1
+
+        kept = []
+        lines = groups(log_of(lambda wide=wide, kept=kept: kept.extend(quantized(wide))))
+        wanted = quantized(wide)
+        assert all(same(a, b) for a, b in zip(kept, wanted, strict=True))
+        assert len(lines) == 2 and "copy_" in lines[0], lines
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_of_an_extremum_does_not_run_the_queue(dtype):
+    x = data(300, 200).round(decimals=1).to(dtype)
+    x[5], x[7, 2:4] = 1.5, torch.nan
+
+    def step():
+        leaf = x.clone().requires_grad_()
+        (torch.exp(leaf - leaf.amax(-1, keepdim=True)) * leaf.amin(0)).sum().backward()
+        return leaf.grad
+
+    kept = []
+    lines = log_of(lambda: kept.append(step()))
+    wanted = step()
+    assert torch.equal(kept[0].isnan(), wanted.isnan()) and same(kept[0].nan_to_num(), wanted.nan_to_num())
+    assert sum("operations, run by" in line for line in lines) == 1, lines
+
+
+@pytest.mark.own_region
+def test_one_element_for_all_is_a_number_of_the_group():
+    x, one = data(300, 200), data(1, seed=1)
+    for number in (one, one.double(), one.to(torch.uint8), one.half(), one[0], (x * 2).sum() / 3):
+        for program in (lambda x, s: (x - s) * s.exp() + s, lambda x, s: (x * s).sum(-1) * s):
+            assert same(torch.compile(program)(x, number), program(x, number)), number.dtype
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("side", [34, 66, 254, 300])
+def test_rows_of_pictures_within_others_are_read_in_place_with_the_eager_bits(side):
+    pictures = data(6, side, side)
+
+    def edges(p):
+        across, down = p[..., 1:-1, 2:] - p[..., 1:-1, :-2], p[..., 2:, 1:-1] - p[..., :-2, 1:-1]
+        return torch.sqrt(across * across + down * down + 1e-6), across.sum(-1)
+
+    assert all(same(a, b) for a, b in zip(torch.compile(edges)(pictures), edges(pictures), strict=True))

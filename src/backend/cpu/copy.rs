@@ -1,6 +1,7 @@
 //! Copies and casts between layouts: gather into a block, scatter from a block, fill.
 
 mod interleave;
+mod runs;
 
 use std::ops::Range;
 
@@ -11,12 +12,13 @@ use super::output::{Cells, Output, write_one};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
-use crate::backend::cpu::simd::{Isa, IsaDispatch, narrow_f16, widen_f16};
-use crate::dtype::{DType, Element, Scalar, cast};
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
+use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Odometer, collapse};
 use crate::{bail, multiversion, with_dtype};
 pub use interleave::interleave;
+pub(super) use runs::cast_run;
 use smallvec::SmallVec;
 
 /// Elements per staged block: both operands and the result of a float32 block fit in the L1 cache.
@@ -271,47 +273,6 @@ impl<'a> Writer<'a> {
                 .planes(values.len(), |at, plane, run| scatter_plane(cells, at, plane, &values[run]));
         }
         self.walk.runs(values.len(), |at, stride, run| cells.write_strided(at, stride, &values[run]));
-    }
-}
-
-/// Casts a run of elements. Those between float32 and half types have loops of their own: by way of float64, which [`cast`] takes, they
-/// would be several times as long.
-#[inline]
-pub(super) fn cast_run<S: Element, T: Element>(src: &[S], out: &mut [T]) {
-    let n = src.len().min(out.len());
-    match const { (S::DTYPE, T::DTYPE) } {
-        (DType::BF16, DType::F32) => widen_bf16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
-        (DType::F16, DType::F32) => widen_f16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
-        (DType::F32, DType::F16) => narrow_f16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
-        (DType::F32, DType::BF16) => narrow_bf16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
-        _ => cast_each(src, out),
-    }
-}
-
-multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    fn cast_each[S: Element, T: Element](src: &[S], out: &mut [T]) {
-        for (o, s) in out.iter_mut().zip(src) {
-            *o = cast(*s);
-        }
-    }
-}
-
-multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    fn widen_bf16(src: &[u16], out: &mut [u32]) {
-        for (o, s) in out.iter_mut().zip(src) {
-            *o = (*s as u32) << 16;
-        }
-    }
-}
-
-multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Rounds the bits of float32 to bfloat16, to nearest even. NaNs become quiet NaNs.
-    fn narrow_bf16(src: &[u32], out: &mut [u16]) {
-        for (o, s) in out.iter_mut().zip(src) {
-            let nearest = s.wrapping_add(0x7fff + (s >> 16 & 1)) >> 16;
-            let is_nan = s & 0x7fff_ffff > 0x7f80_0000;
-            *o = if is_nan { s >> 16 | 0x40 } else { nearest } as u16;
-        }
     }
 }
 
@@ -688,10 +649,7 @@ fn accumulate_typed<D: Element, S: Element>(src: View, out: View) -> Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use half::{bf16, f16};
-
     use super::*;
-    use crate::backend::cpu::simd::{best_isa, force_isa};
     use crate::layout::Dims;
     use crate::storage::Storage;
 
@@ -709,43 +667,6 @@ mod tests {
             assert_eq!(to.slice::<i32>()[t as usize], s as i32, "{source:?} to {target:?}");
             at.step();
         }
-    }
-
-    #[test]
-    fn every_half_is_widened_and_narrowed_as_alone() {
-        let bits: Vec<u16> = (0..=u16::MAX).collect();
-        let same = |a: f32, b: f32| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
-        // Between two halves, and beyond the largest.
-        let between: Vec<f32> = (0..1 << 16).map(|i| (i as f32 - 32768.0) * 2.7).collect();
-        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512] {
-            force_isa(isa);
-            // Whole vectors, parts of one, and both.
-            for n in [bits.len(), bits.len() - 3, 5, 0] {
-                let (bits, between) = (&bits[bits.len() - n..], &between[..n]);
-                let mut wide = vec![0f32; n];
-                let halves: &[f16] = cast_slice(bits);
-                cast_run(halves, &mut wide);
-                assert!(wide.iter().zip(halves).all(|(w, h)| same(*w, h.to_f32())), "{isa:?} {n}");
-                let mut back = vec![f16::ZERO; n];
-                cast_run(&wide, &mut back);
-                let kept = |(b, h): (&f16, &f16)| b.to_bits() == h.to_bits() || b.is_nan() && h.is_nan();
-                assert!(back.iter().zip(halves).all(kept), "{isa:?} {n}");
-                let brains: &[bf16] = cast_slice(bits);
-                cast_run(brains, &mut wide);
-                assert!(wide.iter().zip(brains).all(|(w, h)| same(*w, h.to_f32())), "{isa:?} {n}");
-                cast_run(between, &mut back);
-                assert!(back.iter().zip(between).all(|(b, v)| *b == f16::from_f32(*v)), "{isa:?} {n}");
-            }
-            // Every upper half with lower halves below, at and above the tie between two neighbours.
-            for low in [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
-                let wide: Vec<f32> = bits.iter().map(|b| f32::from_bits((*b as u32) << 16 | low)).collect();
-                let mut rounded = vec![bf16::ZERO; wide.len()];
-                cast_run(&wide, &mut rounded);
-                let alone = |(b, v): (&bf16, &f32)| b.to_bits() == bf16::from_f32(*v).to_bits();
-                assert!(rounded.iter().zip(&wide).all(alone), "{isa:?} {low:x}");
-            }
-        }
-        force_isa(best_isa());
     }
 
     #[test]

@@ -412,6 +412,10 @@ impl Backend for Checked {
             result(stats.rstd).of(beside(x.dtype)).count(channels(kind, x).0),
             result(out),
         ];
+        fn channel_moments(kind: Norm, x: View, mean: View, var: View) -> Result<bool> = [
+            dense(x),
+            [mean, var].map(|v| result(v).of(x.dtype).count(channels(kind, x).0)),
+        ];
         fn norm_backward(
             kind: Norm, g: View, x: View, stats: [View; 2], weight: Option<View>, out: [View; 3],
         ) -> Result<Made> = [

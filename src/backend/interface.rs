@@ -448,6 +448,10 @@ pub trait Backend: Sync {
         out: View,
         stats: Stats,
     ) -> Result<bool>;
+    /// The mean and the biased variance of each channel of a batch; false if the backend has no kernel for them alone.
+    fn channel_moments(&self, _kind: norm::Kind, _x: View, _mean: View, _var: View) -> Result<bool> {
+        Ok(false)
+    }
     fn norm_backward(
         &self,
         kind: norm::Kind,

@@ -74,7 +74,7 @@ def test_a_loss_that_nobody_reads_has_no_place_in_a_group():
         return leaf.grad
 
     kept = []
-    lines = groups(log_of(lambda: kept.append(step())))
+    lines = [line for line in groups(log_of(lambda: kept.append(step()))) if f"| {x.numel()} " in line]
     assert same(kept[0], step())
     # The quotient too, as its sum alone reads it.
     assert [line.split(":")[0] for line in lines] == ["not computed, nobody reads it", "fused"], lines
@@ -134,3 +134,47 @@ def test_rows_of_pictures_within_others_are_read_in_place_with_the_eager_bits(si
         return torch.sqrt(across * across + down * down + 1e-6), across.sum(-1)
 
     assert all(same(a, b) for a, b in zip(torch.compile(edges)(pictures), edges(pictures), strict=True))
+
+
+BATCHES = {
+    "in training, with weight and bias": lambda x, m, v, w, b: F.relu(F.batch_norm(x, m, v, w, b, True)),
+    "in training, alone": lambda x, m, v, w, b: F.batch_norm(x, None, None, training=True) * 2 + x,
+    "by given statistics": lambda x, m, v, w, b: F.relu(F.batch_norm(x * 2, m, v, w, b) + x),
+    "by given statistics, with a bias": lambda x, m, v, w, b: F.batch_norm(x, m, v, None, b, eps=0.1).tanh(),
+}
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("program", BATCHES.values(), ids=BATCHES)
+def test_batch_normalization_is_in_the_group_of_its_neighbours(program, dtype):
+    for shape in ((8, 16, 40, 40), (6, 30, 3, 300), (2000, 96), (64, 40, 7, 7)):
+        x = data(*shape).to(dtype)
+        m, v, w, b = (data(shape[1], seed=k).to(dtype) for k in range(1, 5))
+        v = v.abs() + 0.1
+        (mean, var), kept = (m.clone(), v.clone()), []
+        lines = groups(log_of(lambda a=(x, mean, var, w, b), kept=kept: kept.append(program(*a))))
+        wanted = program(x, m, v, w, b)
+        assert all(same(a, b) for a, b in zip((kept[0], mean, var), (wanted, m, v), strict=True)), shape
+        if shape == (8, 16, 40, 40) and HAS_MACHINE_CODE and "RGRAD_DEFER_FROM" not in os.environ:
+            large = [line for line in lines if f"| {x.numel()} float" in line]
+            assert len(large) == 1 and "batch_norm" in large[0], lines
+
+        def loss(x, w, b, m=m, v=v):
+            return (program(x, m, v, w, b) * torch.arange(x.shape[-1], dtype=dtype)).sum()
+
+        found = gradients(torch.compile(loss), x, w, b)
+        for a, b in zip(found, gradients(loss, x, w, b), strict=True):
+            assert a is b is None or same(a, b), shape
+
+
+@pytest.mark.own_region
+def test_groups_without_elements_are_empty():
+    def program(x, s):
+        return ((x * 2 + s) * s.exp()).sum(-1), (x - s).sum()
+
+    for x in (torch.zeros(0, 3), torch.zeros(3, 0), torch.zeros(0)):
+        for s in (torch.ones(1), torch.ones(()), x):
+            with torch.defer():
+                found = program(x + 1, s)
+            assert all(same(a, b) for a, b in zip(found, program(x + 1, s), strict=True)), x.shape

@@ -768,6 +768,10 @@ impl Backend for Cpu {
         Ok(true)
     }
 
+    fn channel_moments(&self, kind: norms::Kind, x: View, mean: View, var: View) -> Result<bool> {
+        with_dtype!(float x.dtype, T => norms::channel_moments::<T>(kind, x, mean, var), else Ok(false))
+    }
+
     fn norm_backward(
         &self,
         kind: norms::Kind,

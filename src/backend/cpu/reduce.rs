@@ -548,19 +548,40 @@ const LANES: usize = 64;
 /// runs of longer rows in float64, as accumulators that grow with the row would round off its later elements.
 #[inline(always)]
 pub(crate) fn sum_pairs<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> [T; N]) -> [T; N] {
-    // One after the other: their accumulators together would not be in registers.
-    std::array::from_fn(|k| {
-        if a.len() <= RUN {
-            return sum_run(a, b, |a, b| f(a, b)[k]);
-        }
-        let runs = a.chunks(RUN).zip(b.chunks(RUN));
-        T::of(runs.map(|(a, b)| sum_run(a, b, |a, b| f(a, b)[k]).to_f64()).sum())
-    })
+    const { assert!(N <= 2) }
+    let mut sums = [T::ZERO; N];
+    // One after the other: their accumulators together would not be in registers. Not in a loop, which would choose the function
+    // for each element.
+    if N > 0 {
+        sums[0] = sum_row(a, b, |a, b| f(a, b)[0]);
+    }
+    if N > 1 {
+        sums[1] = sum_row(a, b, |a, b| f(a, b)[1]);
+    }
+    sums
 }
 
-/// As [`sum_pairs`], of one function and rows of one run.
+/// As [`sum_pairs`], of one function.
+#[inline(always)]
+fn sum_row<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
+    if a.len() <= RUN {
+        return sum_run(a, b, f);
+    }
+    let mut total = 0.0;
+    for (a, b) in a.chunks(RUN).zip(b.chunks(RUN)) {
+        total += sum_run(a, b, &f).to_f64();
+    }
+    T::of(total)
+}
+
+/// As [`sum_row`], of rows of one run. Half of the accumulators give the same sum of as many elements as all have.
 #[inline(always)]
 fn sum_run<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
+    if a.len() <= LANES { sum_in::<T, { LANES / 2 }>(a, b, f) } else { sum_in::<T, LANES>(a, b, f) }
+}
+
+#[inline(always)]
+fn sum_in<T: Real, const LANES: usize>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
     let mut acc = [T::ZERO; LANES];
     let n = a.len().min(b.len());
     let mut at = 0;

@@ -8,6 +8,7 @@ use super::{least, step};
 use crate::backend::View;
 use crate::backend::group::SUMMED_ROWS;
 use crate::backend::interface::Backend as _;
+use crate::backend::pointwise::{Operand, Program};
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
@@ -72,6 +73,24 @@ impl Deferred {
     }
 }
 
+/// As [`TIMES`], of a batch normalization, which has fewer.
+const TIMES_OF_CHANNELS: usize = 4;
+/// The least elements of runs, and channels without runs, that groups read as rows.
+const LEAST_RUN: usize = 64;
+
+impl Deferred {
+    /// Whether the normalization of channels of runs of `inner` elements by given statistics is queued as its steps.
+    pub(super) fn composes_channels(&self, c: usize, inner: usize, views: &[View]) -> bool {
+        let fits = |v: &View| {
+            v.layout.numel() >= TIMES_OF_CHANNELS * least() && matches!(v.dtype, DType::F32 | DType::F64)
+        };
+        self.now.fusion().norms
+            && (inner >= LEAST_RUN || inner == 1 && c >= LEAST_RUN)
+            && views.iter().all(|v| fits(v) && v.dtype == views[0].dtype)
+            && views.first().is_some_and(|v| is_worth(v.layout.numel(), views.iter().copied()))
+    }
+}
+
 fn input(v: &Held) -> In {
     In::View(v.clone())
 }
@@ -102,6 +121,14 @@ impl<'d> Composition<'d> {
         let out = self.value(shape)?;
         self.map(work, ins, out.view())?;
         Ok(out)
+    }
+
+    /// Computes a step as the operation that it is alone.
+    fn call<const N: usize>(&self, work: &Work, operands: [Operand; N], out: View) -> Result<()> {
+        let Work::Map { kernel, formula, params } = work else { return Ok(()) };
+        let formula = || &**formula;
+        let program = Program { name: self.name, kernel: *kernel, formula: &formula };
+        self.to.pointwise(&program, self.dtype, &operands, params, out).map(drop)
     }
 
     fn sum(&self, x: In, d: ReduceDims, out: View) -> Result<()> {
@@ -150,6 +177,45 @@ impl<'d> Composition<'d> {
         let scaled = self.new_map(&self.of.mul, [input(&centred), scale], &rows.all)?;
         // Without a bias too, as the sign of a zero depends on it.
         let bias = bias.map_or(number(0.0), |bias| rows.row(bias));
+        self.map(&self.of.add, [input(&scaled), bias], out)
+    }
+
+    /// Normalization of channels by the given mean and variance, with the bits of its kernel.
+    pub fn batch_norm(
+        &self,
+        shape: [usize; 3],
+        x: View,
+        [weight, bias]: [Option<View>; 2],
+        eps: f64,
+        out: View,
+        [mean, var, rstd]: [View; 3],
+    ) -> Result<()> {
+        let (all, channels) = (Dims::from(shape), Dims::from([shape[1]]));
+        let [_, c, inner] = shape.map(|size| size as isize);
+        let viewed = |v: View, strides: [isize; 3]| {
+            let layout = Layout { shape: all.clone(), strides: strides[..].into(), offset: v.layout.offset };
+            held(View { layout: &layout, ..v })
+        };
+        let each = |v: View| viewed(v, [0, 1, 0]);
+        // These are few. As entries they would end the group of what is before.
+        let variance = self.value(&channels)?;
+        self.call(&self.of.add, [Operand::View(var), Operand::Number(Scalar::Float(eps))], variance.view())?;
+        let deviation = self.value(&channels)?;
+        self.call(&self.of.root, [Operand::View(variance.view())], deviation.view())?;
+        let one = Operand::Number(Scalar::Float(1.0));
+        self.call(&self.of.div, [one, Operand::View(deviation.view())], rstd)?;
+        let scale = match weight {
+            Some(w) => {
+                let scale = self.value(&channels)?;
+                self.call(&self.of.mul, [rstd, w].map(Operand::View), scale.view())?;
+                each(scale.view())
+            }
+            None => each(rstd),
+        };
+        let x = viewed(x, [c * inner, inner, 1]);
+        let centred = self.new_map(&self.of.sub, [x, each(mean)], &all)?;
+        let scaled = self.new_map(&self.of.mul, [input(&centred), scale], &all)?;
+        let bias = bias.map_or(number(0.0), each);
         self.map(&self.of.add, [input(&scaled), bias], out)
     }
 

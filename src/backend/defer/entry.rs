@@ -372,6 +372,18 @@ impl Backend for Deferred {
         {
             return steps.layer_norm(n, x, affine, eps, out, [stats.mean, stats.rstd]).map(|()| true);
         }
+        if let Norm::Batch { n, c, inner, training } = kind
+            && let Some(var) = stats.var
+            && self.composes_channels(c, inner, &[x, out])
+            && let Some(steps) = Composition::new(self, "batch_norm", x)
+        {
+            let waits = || x.waits(Access::Read) || [stats.mean, var].waits(Access::Write);
+            let at_once = || if waits() { self.settled() } else { Ok(self.now) };
+            if !training || at_once()?.channel_moments(kind, x, stats.mean, var)? {
+                let stats = [stats.mean, var, stats.rstd];
+                return steps.batch_norm([n, c, inner], x, affine, eps, out, stats).map(|()| true);
+            }
+        }
         let waits = x.waits(Access::Read)
             || affine.waits(Access::Read)
             || out.waits(Access::Write)

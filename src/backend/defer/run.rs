@@ -349,12 +349,16 @@ fn described(how: &str, entries: &[Entry], plan: &Plan, group: &Planned) -> Stri
 /// Names of entries, their elements, and how much of their results is stored.
 fn sized(entries: &[Entry], plan: &Plan, of: &[usize], elements: &str) -> String {
     let names: Vec<&str> = of.iter().map(|&at| entries[at].name).collect();
+    // Kernels that are queued as many steps have one name.
+    let told =
+        |run: &[&str]| if run.len() > 2 { format!("{} ×{}", run[0], run.len()) } else { run.join(" → ") };
+    let runs: Vec<String> = names.chunk_by(|a, b| a == b).map(told).collect();
     let stored = of.iter().filter(|&&at| plan.stored[at]).count();
     let unstored = of.iter().filter(|&&at| !plan.stored[at]).map(|&at| &entries[at].out);
     let saved: usize = unstored.map(|v| v.layout.numel() * v.dtype.size()).sum();
     format!(
         "{} | {elements}, {stored} of {} results stored, {saved} bytes without memory",
-        names.join(" → "),
+        runs.join(" → "),
         names.len()
     )
 }

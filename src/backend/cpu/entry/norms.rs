@@ -37,6 +37,13 @@ pub(super) fn forward<T: norm::Number>(
     Ok(())
 }
 
+/// The mean and the biased variance of each channel; false if there are no channels.
+pub(super) fn channel_moments<T: norm::Number>(kind: Kind, x: View, mean: View, var: View) -> Result<bool> {
+    let Kind::Batch { n, c, inner, .. } = kind else { return Ok(false) };
+    norm::channel_stats(elements::<T>(x), n, c, inner, &mut results::<T>(mean)?, &mut results::<T>(var)?);
+    Ok(true)
+}
+
 /// As [`forward`], of a half type, which layer normalization has.
 pub(super) fn forward_of_halves<T: Element>(
     kind: Kind,

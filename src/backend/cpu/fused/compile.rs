@@ -409,7 +409,7 @@ impl<T: Grouped> Fusion<'_, T> {
         let Draft { mut recipe, places, numbers } = draft;
         // With numbers the interpreter would read a block of each.
         let is_alone = self.members.len() < 2
-            && numbers.is_empty()
+            && (numbers.is_empty() || extent == Extent::Rows)
             && recipe.rows | recipe.strided == 0
             && recipe.narrow.is_empty()
             && !recipe.replaces;

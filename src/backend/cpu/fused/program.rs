@@ -295,7 +295,7 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
         let place = match self.access[k] {
             OperandAccess::Direct(_) => Place::Operand(k),
             // One element for all, such as a total.
-            OperandAccess::Period(view, 1) => {
+            OperandAccess::Period(view, 1) if view.layout.numel() > 0 => {
                 let mut one = [T::Stored::zeroed()];
                 StridedCursor::new(view, 0).read::<T::Stored>(&mut one);
                 self.number(one[0].to_scalar(), extent)

@@ -77,8 +77,9 @@ def test_a_loss_that_nobody_reads_has_no_place_in_a_group():
     lines = [line for line in groups(log_of(lambda: kept.append(step()))) if f"| {x.numel()} " in line]
     assert same(kept[0], step())
     # The quotient too, as its sum alone reads it.
-    assert [line.split(":")[0] for line in lines] == ["not computed, nobody reads it", "fused"], lines
-    assert "div" in lines[0] and "reduction" in lines[0]
+    assert lines[0].startswith("not computed, nobody reads it: div → reduction |"), lines
+    # Where small operations wait too, there are more groups.
+    assert "RGRAD_DEFER_FROM" in os.environ or len(lines) == 2 and lines[1].startswith("fused"), lines
 
 
 @pytest.mark.own_region
@@ -163,9 +164,9 @@ def test_batch_normalization_is_in_the_group_of_its_neighbours(program, dtype):
         def loss(x, w, b, m=m, v=v):
             return (program(x, m, v, w, b) * torch.arange(x.shape[-1], dtype=dtype)).sum()
 
-        found = gradients(torch.compile(loss), x, w, b)
-        for a, b in zip(found, gradients(loss, x, w, b), strict=True):
-            assert a is b is None or same(a, b), shape
+        found, wanted = gradients(torch.compile(loss), x, w, b), gradients(loss, x, w, b)
+        for one, other in zip(found, wanted, strict=True):
+            assert one is other is None or same(one, other), shape
 
 
 @pytest.mark.own_region

@@ -25,6 +25,9 @@ pub const SHORTEST_PART: usize = 16;
 /// least eight.
 pub const SUMMED_ROWS: std::ops::RangeInclusive<usize> = 32..=1 << 12;
 
+/// The shortest runs that are rows of a group because an operand has one value for each run, such as a statistic of channels.
+pub const SHORTEST_RUN: usize = 64;
+
 /// Which calls a backend computes in groups, beside pointwise operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fusion {
@@ -41,8 +44,8 @@ pub struct Fusion {
     pub integers: bool,
     /// Sums and the like of each of several rows of whole runs of [`LONGEST_ROW`] elements, as those of all elements.
     pub long_rows: bool,
-    /// Whether normalization of rows is computed as its steps.
-    pub norms: bool,
+    /// Normalization is computed as its steps, that of rows if they have a multiple of so many elements; 0 if it is not.
+    pub norms: usize,
     /// Whether large calls that have no value in common are better computed apart: see Note [Plans].
     pub apart: bool,
 }

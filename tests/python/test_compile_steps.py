@@ -19,6 +19,11 @@ def gradients(f, *args):
     return [leaf.grad for leaf in leaves]
 
 
+def are_close(a, b):
+    """Within a few roundings of the largest element."""
+    return (a - b).abs().max() <= 16 * torch.finfo(b.dtype).eps * b.abs().max()
+
+
 NORMS = {
     "with weight and bias": lambda x, r, w, b: F.gelu(F.layer_norm(x + r, x.shape[-1:], w, b)),
     "with a weight": lambda x, r, w, b: F.layer_norm(x * r, x.shape[-1:], w) + b,
@@ -47,7 +52,7 @@ def test_layer_normalization_is_in_the_group_of_its_neighbours(program, dtype):
         found, wanted = gradients(torch.compile(loss), x, r, w, b), gradients(loss, x, r, w, b)
         # Sums over rows have another order.
         assert all(same(a, b) for a, b in zip(found[:2], wanted[:2], strict=True)), shape
-        assert all(torch.allclose(a, b, 1e-5, 1e-2) for a, b in zip(found[2:], wanted[2:], strict=True)), shape
+        assert all(are_close(a, b) for a, b in zip(found[2:], wanted[2:], strict=True)), shape
 
 
 @pytest.mark.own_region
@@ -179,3 +184,16 @@ def test_groups_without_elements_are_empty():
             with torch.defer():
                 found = program(x + 1, s)
             assert all(same(a, b) for a, b in zip(found, program(x + 1, s), strict=True)), x.shape
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("rows", [62, 90, 126, 250, 254])
+def test_operands_that_repeat_themselves_every_two_rows_do_so_in_every_block(rows):
+    x = data(24, 300, 100)[:, :rows, :64].unflatten(1, (rows // 2, 2))
+    y = data(24, 300, 100, seed=1)[:, :rows, 3:67].unflatten(1, (rows // 2, 2))
+    mask, half = data(2, 64, seed=2) > 0, data(2, 64, seed=3).half()
+
+    def program(x, y):
+        return (x.exp() + half).sin() * y + torch.where(mask, x, y)
+
+    assert same(torch.compile(program)(x, y), program(x, y))

@@ -13,8 +13,8 @@ mod products;
 
 use super::parallel::for_chunks_mut;
 use super::{
-    Cpu, attention, choice, conv, copy, cross, ctc, fused, index, inspect, interpret, norm, optim, order,
-    pointwise, pool, random, recurrent, reduce, sampling, scan, sort, svd, triangular,
+    Cpu, attention, choice, conv, copy, cross, ctc, fused, index, inspect, interpret, machine, norm, optim,
+    order, pointwise, pool, random, recurrent, reduce, sampling, scan, sort, svd, triangular,
 };
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
@@ -118,7 +118,7 @@ impl Backend for Cpu {
             totals: false,
             integers: true,
             long_rows: true,
-            norms: super::machine::is_enabled(),
+            norms: if machine::is_enabled() { machine::LANES } else { 0 },
             apart: true,
         }
     }
@@ -759,17 +759,11 @@ impl Backend for Cpu {
         out: View,
         stats: Stats,
     ) -> Result<bool> {
-        if x.dtype.is_half() {
-            with_dtype!(half x.dtype, T => norms::forward_of_halves::<T>(kind, x, affine, eps, out, stats)?);
-            return Ok(true);
-        }
-        with_dtype!(float x.dtype, T => norms::forward::<T>(kind, x, affine, eps, out, stats)?,
-            else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
-        Ok(true)
+        norms::forward(kind, x, affine, eps, out, stats).map(|()| true)
     }
 
     fn channel_moments(&self, kind: norms::Kind, x: View, mean: View, var: View) -> Result<bool> {
-        with_dtype!(float x.dtype, T => norms::channel_moments::<T>(kind, x, mean, var), else Ok(false))
+        norms::channel_moments(kind, x, mean, var)
     }
 
     fn norm_backward(
@@ -781,13 +775,7 @@ impl Backend for Cpu {
         weight: Option<View>,
         out: [View; 3],
     ) -> Result<Made> {
-        if x.dtype.is_half() {
-            with_dtype!(half x.dtype, T => norms::backward_of_halves::<T>(kind, [g, x], stats, weight, out)?);
-            return Ok(Made::All);
-        }
-        with_dtype!(float x.dtype, T => norms::backward::<T>(kind, g, x, stats, weight, out)?,
-            else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
-        Ok(Made::All)
+        norms::backward(kind, g, x, stats, weight, out).map(|()| Made::All)
     }
 
     fn follow(&self, old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {

@@ -353,7 +353,7 @@ fn fold<M: Monoid>(m: M, x: &[M::In]) -> M::Acc {
     if x.len() < REST {
         return x.iter().fold(m.identity(), |a, &v| m.combine(a, m.lift(v)));
     }
-    if M::RARE || x.len() < 64 { fold_lanes::<M, 8>(m, x) } else { fold_lanes::<M, 64>(m, x) }
+    if M::RARE || x.len() < LANES { fold_lanes::<M, 8>(m, x) } else { fold_lanes::<M, LANES>(m, x) }
 }
 
 /// Up to this many rows are added one by one, in PyTorch's order.
@@ -541,22 +541,24 @@ fn norm_of<T: Math>(p: f64, x: Elements<T>, d: ReduceDims, finish: Finish<T>, ou
     }
 }
 
-/// Number of independent accumulators in [`sum_pairs`], as many as the sum of a row has.
-const LANES: usize = 64;
+/// Number of independent accumulators of the sum of a row of at least as many elements.
+pub const LANES: usize = 64;
+/// As [`LANES`], of [`sum_pairs`] of shorter rows. Of rows of [`LANES`] elements both give the same sum.
+const FEW_LANES: usize = 32;
 
-/// Sums `N` functions of corresponding elements of two rows: those of each [`RUN`] with [`LANES`] accumulators, and the
+/// Sums one or two functions of corresponding elements of two rows: those of each [`RUN`] with [`LANES`] accumulators, and the
 /// runs of longer rows in float64, as accumulators that grow with the row would round off its later elements.
 #[inline(always)]
 pub(crate) fn sum_pairs<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> [T; N]) -> [T; N] {
-    const { assert!(N <= 2) }
-    let mut sums = [T::ZERO; N];
-    // One after the other: their accumulators together would not be in registers. Not in a loop, which would choose the function
-    // for each element.
-    if N > 0 {
-        sums[0] = sum_row(a, b, |a, b| f(a, b)[0]);
+    const { assert!(N == 1 || N == 2) }
+    if a.len() <= LANES {
+        return sum_run::<N, FEW_LANES, T>(a, b, f);
     }
+    // One after the other, as the accumulators of both would not be in the registers of AVX2. Not in a loop, in which each element
+    // would choose the function.
+    let mut sums = [sum_row(a, b, |a, b| f(a, b)[0]); N];
     if N > 1 {
-        sums[1] = sum_row(a, b, |a, b| f(a, b)[1]);
+        sums[N - 1] = sum_row(a, b, |a, b| f(a, b)[N - 1]);
     }
     sums
 }
@@ -564,49 +566,61 @@ pub(crate) fn sum_pairs<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T,
 /// As [`sum_pairs`], of one function.
 #[inline(always)]
 fn sum_row<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
+    let run = |a, b| sum_run::<1, LANES, T>(a, b, |a, b| [f(a, b)])[0];
     if a.len() <= RUN {
-        return sum_run(a, b, f);
+        return run(a, b);
     }
     let mut total = 0.0;
     for (a, b) in a.chunks(RUN).zip(b.chunks(RUN)) {
-        total += sum_run(a, b, &f).to_f64();
+        total += run(a, b).to_f64();
     }
     T::of(total)
 }
 
-/// As [`sum_row`], of rows of one run. Half of the accumulators give the same sum of as many elements as all have.
+/// As [`sum_pairs`], of rows of one run.
 #[inline(always)]
-fn sum_run<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
-    if a.len() <= LANES { sum_in::<T, { LANES / 2 }>(a, b, f) } else { sum_in::<T, LANES>(a, b, f) }
-}
-
-#[inline(always)]
-fn sum_in<T: Real, const LANES: usize>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
-    let mut acc = [T::ZERO; LANES];
+fn sum_run<const N: usize, const LANES: usize, T: Real>(
+    a: &[T],
+    b: &[T],
+    f: impl Fn(T, T) -> [T; N],
+) -> [T; N] {
+    let mut acc = [[T::ZERO; LANES]; N];
     let n = a.len().min(b.len());
     let mut at = 0;
     while at + LANES <= n {
         let (a, b) = (&a[at..at + LANES], &b[at..at + LANES]);
         for l in 0..LANES {
-            acc[l] += f(a[l], b[l]);
+            let terms = f(a[l], b[l]);
+            for k in 0..N {
+                acc[k][l] += terms[k];
+            }
         }
         at += LANES;
     }
     while at < n {
         let end = n.min(at + VECTOR);
         for (l, (&a, &b)) in a[at..end].iter().zip(&b[at..end]).enumerate() {
-            acc[l] += f(a, b);
+            let terms = f(a, b);
+            for k in 0..N {
+                acc[k][l] += terms[k];
+            }
         }
         at = end;
     }
     let mut width = LANES / 2;
     while width > 0 {
-        for l in 0..width {
-            acc[l] += acc[l + width];
+        for acc in &mut acc {
+            for l in 0..width {
+                acc[l] += acc[l + width];
+            }
         }
         width /= 2;
     }
-    acc[0]
+    let mut sums = [T::ZERO; N];
+    for k in 0..N {
+        sums[k] = acc[k][0];
+    }
+    sums
 }
 
 /// The maximum ignoring NaN, for callers in which a NaN propagates anyway.

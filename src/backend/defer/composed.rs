@@ -1,94 +1,98 @@
 //! Kernels that are queued as the steps that they consist of, which groups compute with what is before and after them.
 
+use std::sync::Arc;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::entry::{Deferred, held, is_worth, kept};
 use super::queue::{Held, In, Work};
 use super::{least, step};
 use crate::backend::View;
-use crate::backend::group::SUMMED_ROWS;
+use crate::backend::group::{SHORTEST_RUN, SUMMED_ROWS};
 use crate::backend::interface::Backend as _;
-use crate::backend::pointwise::{Operand, Program};
+use crate::backend::pointwise::{Kernel, Operand, Program};
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
-use crate::error::Result;
+use crate::ensure;
+use crate::error::{Error, Result};
+use crate::formula::Formula;
 use crate::formula::record::Prim;
 use crate::layout::{Dims, Layout};
 
-/// What is queued for one kernel.
+/// Queues the steps of one kernel.
 pub struct Composition<'d> {
     to: &'d Deferred,
     name: &'static str,
     device: Device,
     dtype: DType,
-    of: StepWorks,
+    of: Operations,
 }
 
-/// The pointwise operations of steps.
-struct StepWorks {
-    add: Work,
-    sub: Work,
-    mul: Work,
-    div: Work,
-    abs: Work,
-    root: Work,
+/// A pointwise operation of one step.
+struct Operation {
+    kernel: Kernel,
+    formula: Arc<Formula>,
 }
 
-impl StepWorks {
-    fn of() -> Option<StepWorks> {
-        let map = |prim| {
+struct Operations {
+    add: Operation,
+    sub: Operation,
+    mul: Operation,
+    div: Operation,
+    abs: Operation,
+    root: Operation,
+}
+
+impl Operations {
+    /// None if steps have no kernels.
+    fn of_steps() -> Option<Operations> {
+        let of = |prim| {
             let (kernel, formula) = step(prim)?;
-            Some(Work::Map { kernel, formula: kept(formula), params: SmallVec::new() })
+            Some(Operation { kernel, formula: kept(formula) })
         };
-        Some(StepWorks {
-            add: map(Prim::Add)?,
-            sub: map(Prim::Sub)?,
-            mul: map(Prim::Mul)?,
-            div: map(Prim::Div)?,
-            abs: map(Prim::Abs)?,
-            root: map(Prim::Sqrt)?,
+        Some(Operations {
+            add: of(Prim::Add)?,
+            sub: of(Prim::Sub)?,
+            mul: of(Prim::Mul)?,
+            div: of(Prim::Div)?,
+            abs: of(Prim::Abs)?,
+            root: of(Prim::Sqrt)?,
         })
     }
 }
 
-/// The elements of rows that machine code sums without another loop.
-const WHOLE: usize = 64;
-
-/// How many times the elements of an operation that is queued a normalization has: its steps are ten entries and more.
-const TIMES: usize = 8;
+/// The elements from which normalizations are queued as their steps, as multiples of those of an operation that is queued: a layer
+/// normalization is twelve entries, backward of it some twenty, a batch normalization three.
+const OF_ROWS: usize = 8;
+const OF_CHANNELS: usize = 4;
 
 impl Deferred {
-    /// Whether a normalization of rows of `n` elements is queued as its steps.
+    /// Whether a layer normalization of rows of `n` elements is queued as its steps.
     pub(super) fn composes_rows(&self, n: usize, views: &[View]) -> bool {
-        let fits = |v: &View| {
-            let numel = v.layout.numel();
-            numel >= TIMES * least() && numel >= 2 * n && matches!(v.dtype, DType::F32 | DType::F64)
-        };
-        self.now.fusion().norms
-            && n.is_multiple_of(WHOLE)
+        let multiple = self.now.fusion().norms;
+        multiple > 0
+            && n.is_multiple_of(multiple)
             && SUMMED_ROWS.contains(&n)
-            && views.iter().all(|v| fits(v) && v.dtype == views[0].dtype)
-            && views.first().is_some_and(|v| is_worth(v.layout.numel(), views.iter().copied()))
+            && views.iter().all(|v| v.layout.numel() >= 2 * n)
+            && is_composed(OF_ROWS, views)
+    }
+
+    /// Whether the normalization of channels of runs of `inner` elements by given statistics is queued as its steps.
+    pub(super) fn composes_channels(&self, c: usize, inner: usize, views: &[View]) -> bool {
+        self.now.fusion().norms > 0
+            && (inner >= SHORTEST_RUN || inner == 1 && c >= SHORTEST_RUN)
+            && is_composed(OF_CHANNELS, views)
     }
 }
 
-/// As [`TIMES`], of a batch normalization, which has fewer.
-const TIMES_OF_CHANNELS: usize = 4;
-/// The least elements of runs, and channels without runs, that groups read as rows.
-const LEAST_RUN: usize = 64;
-
-impl Deferred {
-    /// Whether the normalization of channels of runs of `inner` elements by given statistics is queued as its steps.
-    pub(super) fn composes_channels(&self, c: usize, inner: usize, views: &[View]) -> bool {
-        let fits = |v: &View| {
-            v.layout.numel() >= TIMES_OF_CHANNELS * least() && matches!(v.dtype, DType::F32 | DType::F64)
-        };
-        self.now.fusion().norms
-            && (inner >= LEAST_RUN || inner == 1 && c >= LEAST_RUN)
-            && views.iter().all(|v| fits(v) && v.dtype == views[0].dtype)
-            && views.first().is_some_and(|v| is_worth(v.layout.numel(), views.iter().copied()))
-    }
+/// Whether a kernel on these tensors may be queued as its steps.
+fn is_composed(times: usize, views: &[View]) -> bool {
+    let [first, ..] = views else { return false };
+    let fits = |v: &View| v.layout.numel() >= times * least() && v.dtype == first.dtype;
+    matches!(first.dtype, DType::F32 | DType::F64)
+        && views.iter().all(fits)
+        && is_worth(first.layout.numel(), views.iter().copied())
 }
 
 fn input(v: &Held) -> In {
@@ -102,7 +106,7 @@ fn number(v: f64) -> In {
 impl<'d> Composition<'d> {
     /// For a kernel that computes in the dtype and on the device of `like`; None if steps have no kernels.
     pub fn new(to: &'d Deferred, name: &'static str, like: View) -> Option<Self> {
-        Some(Composition { to, name, device: like.device(), dtype: like.dtype, of: StepWorks::of()? })
+        Some(Composition { to, name, device: like.device(), dtype: like.dtype, of: Operations::of_steps()? })
     }
 
     /// A new dense value.
@@ -112,23 +116,31 @@ impl<'d> Composition<'d> {
         Ok(Held { storage, layout, dtype: self.dtype })
     }
 
-    fn map<const N: usize>(&self, work: &Work, ins: [In; N], out: View) -> Result<()> {
-        self.to.push(self.name, work.clone(), self.dtype, ins.into_iter().collect(), out)
+    fn map<const N: usize>(&self, of: &Operation, ins: [In; N], out: View) -> Result<()> {
+        let work = Work::Map { kernel: of.kernel, formula: of.formula.clone(), params: SmallVec::new() };
+        self.to.push(self.name, work, self.dtype, ins.into_iter().collect(), out)
     }
 
     /// As `map`, to a new value.
-    fn new_map<const N: usize>(&self, work: &Work, ins: [In; N], shape: &Dims) -> Result<Held> {
+    fn new_map<const N: usize>(&self, of: &Operation, ins: [In; N], shape: &Dims) -> Result<Held> {
         let out = self.value(shape)?;
-        self.map(work, ins, out.view())?;
+        self.map(of, ins, out.view())?;
         Ok(out)
     }
 
-    /// Computes a step as the operation that it is alone.
-    fn call<const N: usize>(&self, work: &Work, operands: [Operand; N], out: View) -> Result<()> {
-        let Work::Map { kernel, formula, params } = work else { return Ok(()) };
-        let formula = || &**formula;
-        let program = Program { name: self.name, kernel: *kernel, formula: &formula };
-        self.to.pointwise(&program, self.dtype, &operands, params, out).map(drop)
+    /// Computes a step of few elements as the operation that it is alone, to a new value.
+    fn call<const N: usize>(&self, of: &Operation, operands: [Operand; N], shape: &Dims) -> Result<Held> {
+        let out = self.value(shape)?;
+        self.call_into(of, operands, out.view())?;
+        Ok(out)
+    }
+
+    fn call_into<const N: usize>(&self, of: &Operation, operands: [Operand; N], out: View) -> Result<()> {
+        let formula = || &*of.formula;
+        let program = Program { name: self.name, kernel: of.kernel, formula: &formula };
+        let done = self.to.pointwise(&program, self.dtype, &operands, &[], out)?;
+        ensure!(done, Error::DtypeNotImplemented { op: self.name, dtype: self.dtype });
+        Ok(())
     }
 
     fn sum(&self, x: In, d: ReduceDims, out: View) -> Result<()> {
@@ -197,19 +209,14 @@ impl<'d> Composition<'d> {
             held(View { layout: &layout, ..v })
         };
         let each = |v: View| viewed(v, [0, 1, 0]);
-        // These are few. As entries they would end the group of what is before.
-        let variance = self.value(&channels)?;
-        self.call(&self.of.add, [Operand::View(var), Operand::Number(Scalar::Float(eps))], variance.view())?;
-        let deviation = self.value(&channels)?;
-        self.call(&self.of.root, [Operand::View(variance.view())], deviation.view())?;
-        let one = Operand::Number(Scalar::Float(1.0));
-        self.call(&self.of.div, [one, Operand::View(deviation.view())], rstd)?;
+        // The scale of each channel is computed at once. As entries these would be a group of their own, after that of `x`, and what
+        // reads the scale could not join the latter.
+        let number_of = |v: f64| Operand::Number(Scalar::Float(v));
+        let variance = self.call(&self.of.add, [Operand::View(var), number_of(eps)], &channels)?;
+        let deviation = self.call(&self.of.root, [Operand::View(variance.view())], &channels)?;
+        self.call_into(&self.of.div, [number_of(1.0), Operand::View(deviation.view())], rstd)?;
         let scale = match weight {
-            Some(w) => {
-                let scale = self.value(&channels)?;
-                self.call(&self.of.mul, [rstd, w].map(Operand::View), scale.view())?;
-                each(scale.view())
-            }
+            Some(w) => each(self.call(&self.of.mul, [rstd, w].map(Operand::View), &channels)?.view()),
             None => each(rstd),
         };
         let x = viewed(x, [c * inner, inner, 1]);
@@ -251,8 +258,8 @@ impl<'d> Composition<'d> {
         let shift = self.new_map(div, [input(&plain), number(n as f64)], &rows.each)?;
         let shift = self.new_map(mul, [input(&shift), held(rstd)], &rows.each)?;
         let scaled = self.new_map(mul, [weighted, rows.column(rstd)], &rows.all)?;
-        let turned = self.new_map(mul, [input(&centred), rows.column(along.view())], &rows.all)?;
-        let rest = self.new_map(sub, [input(&scaled), input(&turned)], &rows.all)?;
+        let through_variance = self.new_map(mul, [input(&centred), rows.column(along.view())], &rows.all)?;
+        let rest = self.new_map(sub, [input(&scaled), input(&through_variance)], &rows.all)?;
         self.map(sub, [input(&rest), rows.column(shift.view())], of_x)
     }
 }

@@ -267,16 +267,6 @@ impl Entry {
         }
     }
 
-    /// Whether an operand has one value for each of several runs of elements, such as a statistic of channels. Blocks are then rows of
-    /// a run; those of a total are not, and hold such an operand as many times.
-    fn repeats_runs(&self) -> bool {
-        const LEAST: usize = 64;
-        self.ins.iter().filter_map(In::held).any(|v| {
-            let (shape, [strides]) = collapse(&v.layout.shape, [&v.layout.strides]);
-            shape.len() > 1 && strides.last() == Some(&0) && shape.last().is_some_and(|run| *run >= LEAST)
-        })
-    }
-
     /// The half type that its result is rounded to.
     pub fn rounded(&self) -> Option<DType> {
         Some(self.out.dtype).filter(|d| d.is_half() && self.compute == DType::F32)
@@ -471,8 +461,7 @@ impl Planner<'_> {
                     return None;
                 }
                 if e.is_total(d, fusion) {
-                    let repeating = group.entries.iter().filter(|&&at| self.entries[at].repeats_runs());
-                    if group.n > 0 || repeating.count() > 1 {
+                    if group.n > 0 {
                         return None;
                     }
                     Level::Total

@@ -1,4 +1,4 @@
-//! Selects the kernel for a kind of normalization.
+//! Selects the kernel for a kind of normalization and a dtype.
 
 use crate::backend::cpu::norm;
 pub(super) use crate::backend::norm::Kind;
@@ -6,8 +6,47 @@ use crate::backend::norm::{Stats, reciprocal_deviation};
 use crate::backend::{View, elements, results};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
+use crate::with_dtype;
 
-pub(super) fn forward<T: norm::Number>(
+pub(super) fn forward(
+    kind: Kind,
+    x: View,
+    affine: [Option<View>; 2],
+    eps: f64,
+    out: View,
+    stats: Stats,
+) -> Result<()> {
+    if x.dtype.is_half() {
+        return with_dtype!(half x.dtype, T => forward_of_halves::<T>(kind, x, affine, eps, out, stats));
+    }
+    with_dtype!(float x.dtype, T => forward_in::<T>(kind, x, affine, eps, out, stats), else Err(not_of(kind, x)))
+}
+
+pub(super) fn backward(
+    kind: Kind,
+    g: View,
+    x: View,
+    stats: [View; 2],
+    weight: Option<View>,
+    out: [View; 3],
+) -> Result<()> {
+    if x.dtype.is_half() {
+        return with_dtype!(half x.dtype, T => backward_of_halves::<T>(kind, [g, x], stats, weight, out));
+    }
+    with_dtype!(float x.dtype, T => backward_in::<T>(kind, g, x, stats, weight, out), else Err(not_of(kind, x)))
+}
+
+/// The mean and the biased variance of each channel; false if there are no channels.
+pub(super) fn channel_moments(kind: Kind, x: View, mean: View, var: View) -> Result<bool> {
+    let Kind::Batch { n, c, inner, .. } = kind else { return Ok(false) };
+    with_dtype!(float x.dtype, T => {
+        let (mean, var) = (&mut *results::<T>(mean)?, &mut *results::<T>(var)?);
+        norm::channel_stats(elements::<T>(x), n, c, inner, mean, var);
+    }, else return Ok(false));
+    Ok(true)
+}
+
+fn forward_in<T: norm::Number>(
     kind: Kind,
     x: View,
     affine: [Option<View>; 2],
@@ -37,15 +76,8 @@ pub(super) fn forward<T: norm::Number>(
     Ok(())
 }
 
-/// The mean and the biased variance of each channel; false if there are no channels.
-pub(super) fn channel_moments<T: norm::Number>(kind: Kind, x: View, mean: View, var: View) -> Result<bool> {
-    let Kind::Batch { n, c, inner, .. } = kind else { return Ok(false) };
-    norm::channel_stats(elements::<T>(x), n, c, inner, &mut results::<T>(mean)?, &mut results::<T>(var)?);
-    Ok(true)
-}
-
 /// As [`forward`], of a half type, which layer normalization has.
-pub(super) fn forward_of_halves<T: Element>(
+fn forward_of_halves<T: Element>(
     kind: Kind,
     x: View,
     affine: [Option<View>; 2],
@@ -53,7 +85,7 @@ pub(super) fn forward_of_halves<T: Element>(
     out: View,
     stats: Stats,
 ) -> Result<()> {
-    let Kind::Layer { n } = kind else { return Err(not_of_halves(kind, x)) };
+    let Kind::Layer { n } = kind else { return Err(not_of(kind, x)) };
     let (x, out, affine) =
         (elements::<T>(x), &mut *results::<T>(out)?, affine.map(|v| v.map(elements::<f32>)));
     let (mean, rstd) = (&mut *results::<f32>(stats.mean)?, &mut *results::<f32>(stats.rstd)?);
@@ -62,14 +94,14 @@ pub(super) fn forward_of_halves<T: Element>(
 }
 
 /// As [`backward`], of a half type.
-pub(super) fn backward_of_halves<T: Element>(
+fn backward_of_halves<T: Element>(
     kind: Kind,
     operands: [View; 2],
     stats: [View; 2],
     weight: Option<View>,
     out: [View; 3],
 ) -> Result<()> {
-    let Kind::Layer { n } = kind else { return Err(not_of_halves(kind, operands[1])) };
+    let Kind::Layer { n } = kind else { return Err(not_of(kind, operands[1])) };
     let [dx, dw, db] = out;
     let (dx, dw, db) = (&mut *results::<T>(dx)?, &mut *results::<f32>(dw)?, &mut *results::<f32>(db)?);
     let weight = weight.map(elements::<f32>);
@@ -84,11 +116,11 @@ pub(super) fn backward_of_halves<T: Element>(
     Ok(())
 }
 
-fn not_of_halves(kind: Kind, x: View) -> Error {
+fn not_of(kind: Kind, x: View) -> Error {
     Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }
 }
 
-pub(super) fn backward<T: norm::Number>(
+fn backward_in<T: norm::Number>(
     kind: Kind,
     g: View,
     x: View,

@@ -75,9 +75,16 @@ impl Blocks {
         Blocks { rows, within }
     }
 
-    /// Blocks of so many times the rows, or a little fewer.
+    /// Each up to `factor` of these as one, so that blocks begin where some of these do.
     pub(super) fn lengthened(self, factor: usize) -> Blocks {
-        Blocks::ending_within(self.within, self.rows * factor)
+        let together = match self.within {
+            0 => factor,
+            within => {
+                let each = within.div_ceil(self.rows);
+                each.div_ceil(each.div_ceil(factor))
+            }
+        };
+        Blocks { rows: self.rows * together, ..self }
     }
 
     /// How many blocks so many rows have.
@@ -198,6 +205,15 @@ mod tests {
         // About equally long: 254 rows are 15 blocks of 17, the last of which has 16.
         assert_eq!(Blocks::ending_within(254, 17).rows, 17);
         assert_eq!(Blocks::ending_within(254, 250).rows, 127);
-        assert_eq!(within.lengthened(2).rows, 7);
+        // An operand that repeats itself every two rows does so in longer blocks too.
+        let even = Blocks::ending_within(250, 32);
+        assert_eq!((even.rows, even.aligned()), (32, 2));
+        for factor in 1..10 {
+            let (long, all) = (even.lengthened(factor), ranges(even.lengthened(factor), 500));
+            assert!(long.rows <= 32 * factor && long.aligned().is_multiple_of(2), "{factor}");
+            assert!(all.iter().all(|(first, _)| first % 250 % 32 == 0), "{factor}");
+            assert_eq!(all.iter().map(|(_, rows)| rows).sum::<usize>(), 500);
+        }
+        assert_eq!(Blocks::of(6).lengthened(3).rows, 18);
     }
 }

@@ -407,7 +407,7 @@ impl<T: Grouped> Fusion<'_, T> {
                 .push((Work::Formula(recorded!(|a| a[0]), draft.numbers.len()), smallvec![operand]));
         }
         let Draft { mut recipe, places, numbers } = draft;
-        // With numbers the interpreter would read a block of each.
+        // The interpreter would read a block of each number. Blocks of values per row are short.
         let is_alone = self.members.len() < 2
             && (numbers.is_empty() || extent == Extent::Rows)
             && recipe.rows | recipe.strided == 0

@@ -174,7 +174,7 @@ pub(super) struct Program<T: Grouped> {
     pub(super) n: usize,
     /// Elements of a part of a row.
     pub(super) part: usize,
-    /// Without rows, blocks are rows.
+    /// How rows are divided into blocks. A group without rows has `n` elements in a block, as one row.
     pub(super) blocks: Blocks,
 }
 

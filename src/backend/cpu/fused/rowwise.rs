@@ -8,11 +8,8 @@ use super::apart::{gcd, rows_of};
 use super::types::Grouped;
 use crate::backend::View;
 use crate::backend::cpu::copy::BLOCK;
-use crate::backend::group::{Group, GroupOperand, Level};
+use crate::backend::group::{Group, GroupOperand, Level, SHORTEST_RUN};
 use crate::layout::{Layout, collapse};
-
-/// Shorter rows are not worth their own loop.
-const SHORTEST: usize = 64;
 
 /// A collapsed shape and strides.
 type Run = (SmallVec<[usize; 6]>, SmallVec<[isize; 6]>);
@@ -36,7 +33,7 @@ impl Rowwise {
             while n > 2 * BLOCK {
                 n /= (2..=n).find(|f| n.is_multiple_of(*f)).unwrap_or(n);
             }
-            if n < SHORTEST || !runs.iter().any(Option::is_some) {
+            if n < SHORTEST_RUN || !runs.iter().any(Option::is_some) {
                 return Rowwise { n: group.n, layouts: vec![None; runs.len()] };
             }
         }
@@ -65,6 +62,6 @@ impl Rowwise {
 /// The collapsed shape and strides of an operand whose elements are constant along its last dimension.
 fn repeated(o: &GroupOperand) -> Option<Run> {
     let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
-    let is_long = shape.len() > 1 && strides.last() == Some(&0) && *shape.last()? >= SHORTEST;
+    let is_long = shape.len() > 1 && strides.last() == Some(&0) && *shape.last()? >= SHORTEST_RUN;
     (o.level == Level::Elements && is_long).then_some((shape, strides))
 }

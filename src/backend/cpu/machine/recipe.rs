@@ -26,8 +26,8 @@ pub enum Work<'f> {
     Round(DType),
 }
 
-/// The accumulators of a sum of a row: those of the compiled reduction of a row of at least as many elements.
-pub const LANES: usize = 64;
+// The accumulators of a sum of a row are those of the compiled reduction.
+pub use crate::backend::cpu::reduce::LANES;
 /// As [`LANES`], of a shorter row, and the elements of which such rows are whole multiples: a vector of any type.
 const SHORT_LANES: usize = 8;
 pub const SHORT_ROWS: usize = 16;

@@ -578,8 +578,14 @@ impl<const K: usize> Odometer<K> {
     /// Steps to the next position in row-major order; wraps at the end.
     #[inline]
     pub fn step(&mut self) {
+        self.step_in(self.shape.len());
+    }
+
+    /// As `step`, in the first `rank` dimensions.
+    #[inline]
+    fn step_in(&mut self, rank: usize) {
         let (shape, index) = (&*self.shape, &mut *self.index);
-        for d in (0..shape.len()).rev() {
+        for d in (0..rank).rev() {
             index[d] += 1;
             for (offset, strides) in self.offsets.iter_mut().zip(&self.strides) {
                 *offset += (**strides)[d];
@@ -614,29 +620,29 @@ impl<const K: usize> Odometer<K> {
         self.step();
     }
 
-    /// The number of rows of the last dimension from this one on to the end of the dimension before; 1 without one.
+    /// The whole positions of the dimension `back` before the last from this one on to its end; none within one.
     #[inline]
-    pub fn rows_left(&self) -> usize {
-        let row = self.shape.len().checked_sub(2);
-        row.map_or(1, |d| self.shape[d] - self.index[d])
+    pub fn whole_left(&self, back: usize) -> usize {
+        let Some(d) = self.shape.len().checked_sub(back + 1) else { return 0 };
+        let is_first = self.index[d + 1..].iter().all(|&i| i == 0);
+        if is_first { self.shape[d] - self.index[d] } else { 0 }
     }
 
-    /// The stride of operand `k` from a row of the last dimension to the next.
+    /// The stride of operand `k` in the dimension `back` before the last; 0 without one.
     #[inline]
-    pub fn row_stride(&self, k: usize) -> isize {
-        self.shape.len().checked_sub(2).map_or(0, |d| self.strides[k][d])
+    pub fn stride(&self, back: usize, k: usize) -> isize {
+        self.shape.len().checked_sub(back + 1).map_or(0, |d| self.strides[k][d])
     }
 
-    /// Advances `n` whole rows of the last dimension from the beginning of one, at most to the end of the dimension before.
+    /// Advances `n` whole positions of the dimension `back` before the last, at most to its end.
     #[inline]
-    pub fn advance_rows(&mut self, n: usize) {
-        let Some(d) = self.shape.len().checked_sub(2).filter(|_| n > 0) else { return };
-        let last = self.shape[d + 1];
+    pub fn advance_whole(&mut self, back: usize, n: usize) {
+        let Some(d) = self.shape.len().checked_sub(back + 1).filter(|_| n > 0) else { return };
         self.index[d] += n - 1;
         for (offset, strides) in self.offsets.iter_mut().zip(&self.strides) {
             *offset += strides[d] * (n as isize - 1);
         }
-        self.advance(last);
+        self.step_in(d + 1);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Copies and casts between layouts: gather into a block, scatter from a block, fill.
 
+mod gather;
 mod interleave;
 mod runs;
-
-use std::ops::Range;
+mod walk;
 
 use bytemuck::{Zeroable, bytes_of_mut, cast_slice, cast_slice_mut};
 
@@ -15,11 +15,14 @@ pub use crate::backend::View;
 use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{Layout, Odometer, collapse};
+use crate::layout::{Odometer, collapse};
 use crate::{bail, multiversion, with_dtype};
+pub(super) use gather::repeat_each;
+use gather::{MOVED, VECTORS, gather, gather_cells, gather_plane};
 pub use interleave::interleave;
 pub(super) use runs::cast_run;
 use smallvec::SmallVec;
+use walk::{Plane, Walk};
 
 /// Elements per staged block: both operands and the result of a float32 block fit in the L1 cache.
 pub const BLOCK: usize = 1024;
@@ -27,82 +30,8 @@ pub const BLOCK: usize = 1024;
 pub const GRAIN: usize = 1 << 15;
 /// Runs of at most so many elements are gathered several at a time.
 const SHORT: usize = 128;
-/// Longer ones are worth a call that copies or fills vectors.
-const VECTORS: usize = 16;
-/// The longest runs that are copied by moves of vectors, without a call: half an attention head of 64 elements, as rotary embeddings
-/// exchange them.
-const MOVED: usize = 32;
 /// Elements gathered at a time before a cast.
 pub(super) const STAGE: usize = 256;
-
-/// Iterates over a view in row-major order, in runs of elements with constant stride.
-struct Walk {
-    odometer: Odometer<1>,
-    inner: usize,
-    stride: isize,
-}
-
-impl Walk {
-    /// Starts at linear position `at`.
-    fn new(layout: &Layout, at: usize) -> Walk {
-        let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
-        let inner = shape.last().copied().unwrap_or(1);
-        let stride = strides.last().copied().unwrap_or(0);
-        Walk { odometer: Odometer::new(&shape, [&strides], [layout.offset as isize], at), inner, stride }
-    }
-
-    /// Number of elements left in the run, including the current one.
-    #[inline]
-    fn run_left(&self) -> usize {
-        self.inner - self.odometer.last()
-    }
-
-    /// The storage position of the current element.
-    #[inline]
-    fn at(&self) -> isize {
-        self.odometer.offsets[0]
-    }
-
-    /// Calls `f(position in storage, stride, range of elements)` for the runs of the next `n` elements.
-    #[inline]
-    fn runs(&mut self, n: usize, mut f: impl FnMut(isize, isize, Range<usize>)) {
-        let mut done = 0;
-        while done < n {
-            let run = self.run_left().min(n - done);
-            f(self.at(), self.stride, done..done + run);
-            self.odometer.advance(run);
-            done += run;
-        }
-    }
-
-    /// As [`Walk::runs`], with several runs at a time where whole ones follow each other in the last dimension but one. Then the strides
-    /// are of both, with the number of elements of a run.
-    fn planes(&mut self, n: usize, mut f: impl FnMut(isize, Plane, Range<usize>)) {
-        let mut done = 0;
-        while done < n {
-            let rows = if self.odometer.last() == 0 { (n - done) / self.inner } else { 0 };
-            let rows = rows.min(self.odometer.rows_left());
-            let (at, inner, strides) = (self.at(), self.inner, [self.odometer.row_stride(0), self.stride]);
-            if rows > 1 {
-                f(at, Plane { inner, strides }, done..done + rows * inner);
-                self.odometer.advance_rows(rows);
-                done += rows * inner;
-            } else {
-                let run = self.run_left().min(n - done);
-                f(at, Plane { inner: run, strides }, done..done + run);
-                self.odometer.advance(run);
-                done += run;
-            }
-        }
-    }
-}
-
-/// Runs of `inner` elements each, and the strides from run to run and within a run.
-#[derive(Clone, Copy)]
-struct Plane {
-    inner: usize,
-    strides: [isize; 2],
-}
 
 /// Reads a strided operand in row-major order, a block at a time.
 pub struct StridedCursor<'a> {
@@ -198,6 +127,10 @@ impl<'a> StridedCursor<'a> {
             return self.read_bytes(out);
         }
         let src = self.view.storage.slice::<T>();
+        if self.walk.cells(out.len(), |at, step, cell, run| gather_cells(src, at, step, cell, &mut out[run]))
+        {
+            return;
+        }
         if self.walk.inner <= SHORT {
             return self
                 .walk
@@ -276,38 +209,6 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Gathers runs that are so short that walking from one to the next would take longer than they do.
-fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T]) {
-    let [down, across] = plane.strides;
-    match (plane.inner, down, across) {
-        (inner, 0, _) if out.len() > inner => {
-            let (first, rest) = out.split_at_mut(inner);
-            gather_plane(src, at, plane, first);
-            return repeat_run(first, rest);
-        }
-        (2, 1.., 1) => return gather_pieces::<T, 2>(src, at, down, out),
-        (3, 1.., 1) => return gather_pieces::<T, 3>(src, at, down, out),
-        (4, 1.., 1) => return gather_pieces::<T, 4>(src, at, down, out),
-        (8, 1.., 1) => return gather_pieces::<T, 8>(src, at, down, out),
-        (16, 1.., 1) => return gather_pieces::<T, 16>(src, at, down, out),
-        (MOVED, 1.., 1) => return gather_pieces::<T, MOVED>(src, at, down, out),
-        (inner, 1.., 0) => return repeat_each(&src[at as usize..], down as usize, inner, out),
-        _ => {}
-    }
-    for out in out.chunks_mut(plane.inner) {
-        if plane.inner > VECTORS && (across == 0 || across == 1) {
-            gather(src, at, across, out);
-        } else {
-            let mut i = at;
-            for o in out {
-                *o = src[i as usize];
-                i += across;
-            }
-        }
-        at += down;
-    }
-}
-
 /// The reverse of [`gather_plane`].
 fn scatter_plane<T: Element>(cells: &Cells, mut at: isize, plane: Plane, values: &[T]) {
     let [down, across] = plane.strides;
@@ -329,85 +230,6 @@ fn scatter_pieces<T: Element, const N: usize>(cells: &Cells, mut at: isize, down
         cells.write(at as usize, piece);
         at += down;
     }
-}
-
-/// Gathers runs of `N` adjacent elements that begin `down` elements after each other.
-fn gather_pieces<T: Element, const N: usize>(src: &[T], at: isize, down: isize, out: &mut [T]) {
-    let mut from = at as usize;
-    for piece in out.as_chunks_mut::<N>().0 {
-        piece.copy_from_slice(&src[from..][..N]);
-        from += down as usize;
-    }
-}
-
-/// Repeats every `step`th element `n` times. The usual numbers of times are known to the compiler, which makes no call for each.
-pub(super) fn repeat_each<T: Copy>(src: &[T], step: usize, n: usize, out: &mut [T]) {
-    fn few<T: Copy, const N: usize>(src: &[T], step: usize, out: &mut [T]) {
-        let elements = src.iter().step_by(step);
-        out.as_chunks_mut::<N>().0.iter_mut().zip(elements).for_each(|(run, v)| *run = [*v; N]);
-    }
-    match n {
-        2 => few::<T, 2>(src, step, out),
-        3 => few::<T, 3>(src, step, out),
-        4 => few::<T, 4>(src, step, out),
-        8 => few::<T, 8>(src, step, out),
-        16 => few::<T, 16>(src, step, out),
-        _ => out.chunks_mut(n).zip(src.iter().step_by(step)).for_each(|(run, v)| run.fill(*v)),
-    }
-}
-
-/// Fills `out` with copies of a run, of which the last may be a part: each time it copies all that there are.
-fn repeat_run<T: Element>(run: &[T], out: &mut [T]) {
-    let first = run.len().min(out.len());
-    out[..first].copy_from_slice(&run[..first]);
-    let mut done = first;
-    while done < out.len() {
-        let more = done.min(out.len() - done);
-        out.copy_within(..more, done);
-        done += more;
-    }
-}
-
-#[inline]
-fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
-    let start = at as usize;
-    match stride {
-        1 => out.copy_from_slice(&src[start..start + out.len()]),
-        0 => out.fill(src[start]),
-        -1 => {
-            let from = &src[start + 1 - out.len()..=start];
-            out.iter_mut().zip(from.iter().rev()).for_each(|(o, s)| *o = *s);
-        }
-        2..=4 => gather_steps(&src[start..], stride, out),
-        _ => {
-            let mut i = at;
-            for o in out {
-                *o = src[i as usize];
-                i += stride;
-            }
-        }
-    }
-}
-
-multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Every second, third or fourth element. With a step that is known, the loop is vectorized.
-    fn gather_steps[T: Element](src: &[T], step: isize, out: &mut [T]) {
-        match step {
-            2 => each_step::<T, 2>(src, out),
-            3 => each_step::<T, 3>(src, out),
-            _ => each_step::<T, 4>(src, out),
-        }
-    }
-}
-
-#[inline(always)]
-fn each_step<T: Element, const STEP: usize>(src: &[T], out: &mut [T]) {
-    let steps = src.as_chunks::<STEP>().0;
-    let whole = steps.len().min(out.len());
-    let (out, rest) = out.split_at_mut(whole);
-    out.iter_mut().zip(&steps[..whole]).for_each(|(o, s)| *o = s[0]);
-    // Of the last step perhaps only the first element is there.
-    rest.iter_mut().zip(&src[whole * STEP..]).for_each(|(o, s)| *o = *s);
 }
 
 /// Sets every element of `out`.
@@ -651,6 +473,7 @@ fn accumulate_typed<D: Element, S: Element>(src: View, out: View) -> Result<()> 
 mod tests {
     use super::*;
     use crate::layout::Dims;
+    use crate::layout::Layout;
     use crate::storage::Storage;
 
     /// Copies elements numbered by their position, and compares each with where it should come from.
@@ -717,6 +540,10 @@ mod tests {
             &dense(&[2, 3, 4, 2, 4, 2]),
             room,
         );
+        // Cells, of which blocks hold no whole number.
+        check(&strided(&[900, 3, 3], &[3, 0, 1], 1), &dense(&[900, 3, 3]), room);
+        check(&strided(&[4, 700, 2, 5], &[9000, 12, 6, -1], 4), &dense(&[4, 700, 2, 5]), room);
+        check(&strided(&[700, 4, 4], &[1, 800, 3200], 9), &dense(&[700, 4, 4]), room);
         check(&strided(&[50, 60], &[60, -1], 59), &dense(&[50, 60]), room);
         check(&strided(&[700], &[-1], 699), &dense(&[700]), room);
         check(&strided(&[9, 9], &[-9, -1], 80), &strided(&[9, 9], &[20, 2], 5), room);

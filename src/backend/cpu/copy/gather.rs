@@ -1,0 +1,133 @@
+//! Elements from their places to a block.
+
+use super::walk::Plane;
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
+use crate::dtype::Element;
+use crate::multiversion;
+
+/// Longer ones are worth a call that copies or fills vectors.
+pub(super) const VECTORS: usize = 16;
+/// The longest runs that are copied by moves of vectors, without a call: half an attention head of 64 elements, as rotary embeddings
+/// exchange them.
+pub(super) const MOVED: usize = 32;
+
+/// Gathers runs that are so short that walking from one to the next would take longer than they do.
+pub(super) fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T]) {
+    let [down, across] = plane.strides;
+    match (plane.inner, down, across) {
+        (inner, 0, _) if out.len() > inner => {
+            let (first, rest) = out.split_at_mut(inner);
+            gather_plane(src, at, plane, first);
+            return repeat_run(first, rest);
+        }
+        (2, 1.., 1) => return gather_pieces::<T, 2>(src, at, down, out),
+        (3, 1.., 1) => return gather_pieces::<T, 3>(src, at, down, out),
+        (4, 1.., 1) => return gather_pieces::<T, 4>(src, at, down, out),
+        (8, 1.., 1) => return gather_pieces::<T, 8>(src, at, down, out),
+        (16, 1.., 1) => return gather_pieces::<T, 16>(src, at, down, out),
+        (MOVED, 1.., 1) => return gather_pieces::<T, MOVED>(src, at, down, out),
+        (inner, 1.., 0) => return repeat_each(&src[at as usize..], down as usize, inner, out),
+        _ => {}
+    }
+    for out in out.chunks_mut(plane.inner) {
+        if plane.inner > VECTORS && (across == 0 || across == 1) {
+            gather(src, at, across, out);
+        } else {
+            let mut i = at;
+            for o in out {
+                *o = src[i as usize];
+                i += across;
+            }
+        }
+        at += down;
+    }
+}
+
+/// Gathers cells that begin `step` elements after each other, each with the elements at these places from its beginning.
+pub(super) fn gather_cells<T: Element>(src: &[T], mut at: isize, step: isize, cell: &[isize], out: &mut [T]) {
+    for out in out.chunks_mut(cell.len().max(1)) {
+        for (o, place) in out.iter_mut().zip(cell) {
+            *o = src[(at + place) as usize];
+        }
+        at += step;
+    }
+}
+
+/// Gathers runs of `N` adjacent elements that begin `down` elements after each other.
+fn gather_pieces<T: Element, const N: usize>(src: &[T], at: isize, down: isize, out: &mut [T]) {
+    let mut from = at as usize;
+    for piece in out.as_chunks_mut::<N>().0 {
+        piece.copy_from_slice(&src[from..][..N]);
+        from += down as usize;
+    }
+}
+
+/// Repeats every `step`th element `n` times. The usual numbers of times are known to the compiler, which makes no call for each.
+pub(in crate::backend::cpu) fn repeat_each<T: Copy>(src: &[T], step: usize, n: usize, out: &mut [T]) {
+    fn few<T: Copy, const N: usize>(src: &[T], step: usize, out: &mut [T]) {
+        let elements = src.iter().step_by(step);
+        out.as_chunks_mut::<N>().0.iter_mut().zip(elements).for_each(|(run, v)| *run = [*v; N]);
+    }
+    match n {
+        2 => few::<T, 2>(src, step, out),
+        3 => few::<T, 3>(src, step, out),
+        4 => few::<T, 4>(src, step, out),
+        8 => few::<T, 8>(src, step, out),
+        16 => few::<T, 16>(src, step, out),
+        _ => out.chunks_mut(n).zip(src.iter().step_by(step)).for_each(|(run, v)| run.fill(*v)),
+    }
+}
+
+/// Fills `out` with copies of a run, of which the last may be a part: each time it copies all that there are.
+fn repeat_run<T: Element>(run: &[T], out: &mut [T]) {
+    let first = run.len().min(out.len());
+    out[..first].copy_from_slice(&run[..first]);
+    let mut done = first;
+    while done < out.len() {
+        let more = done.min(out.len() - done);
+        out.copy_within(..more, done);
+        done += more;
+    }
+}
+
+#[inline]
+pub(super) fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
+    let start = at as usize;
+    match stride {
+        1 => out.copy_from_slice(&src[start..start + out.len()]),
+        0 => out.fill(src[start]),
+        -1 => {
+            let from = &src[start + 1 - out.len()..=start];
+            out.iter_mut().zip(from.iter().rev()).for_each(|(o, s)| *o = *s);
+        }
+        2..=4 => gather_steps(&src[start..], stride, out),
+        _ => {
+            let mut i = at;
+            for o in out {
+                *o = src[i as usize];
+                i += stride;
+            }
+        }
+    }
+}
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    /// Every second, third or fourth element. With a step that is known, the loop is vectorized.
+    fn gather_steps[T: Element](src: &[T], step: isize, out: &mut [T]) {
+        match step {
+            2 => each_step::<T, 2>(src, out),
+            3 => each_step::<T, 3>(src, out),
+            _ => each_step::<T, 4>(src, out),
+        }
+    }
+}
+
+#[inline(always)]
+fn each_step<T: Element, const STEP: usize>(src: &[T], out: &mut [T]) {
+    let steps = src.as_chunks::<STEP>().0;
+    let whole = steps.len().min(out.len());
+    let (out, rest) = out.split_at_mut(whole);
+    out.iter_mut().zip(&steps[..whole]).for_each(|(o, s)| *o = s[0]);
+    // Of the last step perhaps only the first element is there.
+    rest.iter_mut().zip(&src[whole * STEP..]).for_each(|(o, s)| *o = *s);
+}

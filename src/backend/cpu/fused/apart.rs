@@ -138,7 +138,7 @@ pub(super) fn run_of<T: Grouped>(o: &GroupOperand) -> Option<usize> {
     const LEAST: usize = 32;
     let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
     let run = shape.last().copied().filter(|_| shape.len() > 1 && strides.last() == Some(&1))?;
-    (is_usable::<T>(o) && (LEAST..=LONGEST_ROW).contains(&run)).then_some(run)
+    (is_usable::<T>(o) && (LEAST..=2 * LONGEST_ROW).contains(&run)).then_some(run)
 }
 
 /// The rows of an operand, as long as its level has them in a group with rows of `n` elements.

@@ -9,20 +9,22 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use super::ahead::{Ahead, ahead_of};
 use super::apart::SHORTEST_ROW;
 use super::program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use super::types::Grouped;
 use crate::backend::cpu::machine::{self, LANES, Recipe, SHORT_ROWS, Source, Work, type_of};
+use crate::backend::group::Group;
 use crate::dtype::{DType, Element};
 use crate::formula::{Formula, recorded};
 
 /// Compiles pointwise instructions to kernels, with the sums of their results. `formulas[i]` is the formula of instruction `i`,
-/// `kept` the places of the group's results, `numel` its number of elements. Each buffer is written by one instruction still.
+/// `kept` the places of the group's results. Each buffer is written by one instruction still.
 pub(super) fn compile<T: Grouped>(
     program: &mut Program<T>,
     formulas: &[Option<&Formula>],
     kept: &[Place],
-    numel: usize,
+    group: &Group,
 ) {
     if !machine::is_enabled() {
         return;
@@ -59,7 +61,7 @@ pub(super) fn compile<T: Grouped>(
         !is_made && (0..joins.len()).any(|reader| reads(place, reader))
     };
     let mut loose: Vec<usize> = (0..joins.len()).filter(is_run).filter(of_operand).collect();
-    let sums = summed(program, numel, |i, place| {
+    let sums = summed(program, group.numel, |i, place| {
         let is_made = matches!(place, Place::Buffer(of) if made_by[*of].is_some_and(|d| joins[d]));
         is_made || loose.contains(&i)
     });
@@ -71,12 +73,15 @@ pub(super) fn compile<T: Grouped>(
         (0..stages.len()).filter(move |&i| stages[i] == s)
     }
     let last = stages.iter().copied().max().unwrap_or(0);
+    let ahead = ahead_of(program, group, &joins, &stages, kept, source);
     let mut kernels: Vec<Option<Compiled<T>>> = Vec::new();
     for s in 1..=last {
         for extent in EXTENTS {
             let has = |i: &usize| joins[*i] && program.instructions[*i].extent == extent;
             let members = members(&stages, s).filter(has).collect();
-            let fusion = Fusion { program, formulas, kept, sums: &sums, loose: &loose, members };
+            let fetched = ahead.iter().filter(|(of, _)| *of == s && extent == Extent::Elements);
+            let ahead = fetched.map(|(_, what)| *what).collect();
+            let fusion = Fusion { program, formulas, kept, sums: &sums, loose: &loose, members, ahead };
             let compiled = fusion.compiled(source);
             for &i in compiled.iter().flat_map(|compiled| &compiled.sums) {
                 stages[i] = s;
@@ -214,6 +219,7 @@ struct Fusion<'p, T: Grouped> {
     /// The runs of operands that no kernel sums yet.
     loose: &'p [usize],
     members: Vec<usize>,
+    ahead: SmallVec<[Ahead; 4]>,
 }
 
 /// The machine code of some instructions, and the reductions whose sums it stores.
@@ -434,13 +440,20 @@ impl<T: Grouped> Fusion<'_, T> {
         recipe.has_short_rows = !sums.is_empty() && is_short(self.program.n);
         recipe.sums = sums[..made_sums].iter().map(|i| maker(i).and_then(steps)).collect::<Option<_>>()?;
         recipe.sums.extend(loose);
-        (recipe.args, recipe.numbers) = (places.len(), numbers.len());
+        (recipe.args, recipe.numbers, recipe.ahead) = (places.len(), numbers.len(), self.ahead.len());
         let kernel = T::machine(&recipe)?;
         let pool = kernel.pool(&numbers)?;
         outs.extend(sums.iter().filter_map(|i| self.sums[*i]));
         let code = Code::Machine(kernel, pool);
         Some(Compiled {
-            instruction: Instruction { code, args: places, params: smallvec![], outs, extent },
+            instruction: Instruction {
+                code,
+                args: places,
+                params: smallvec![],
+                outs,
+                extent,
+                ahead: self.ahead.clone(),
+            },
             sums,
         })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytemuck::Zeroable;
 use smallvec::{SmallVec, smallvec};
 
+use super::ahead::Ahead;
 use super::apart::{Apart, Blocks, apart_of, blocks_of, run_of, spread_of};
 use super::compile::compile;
 use super::types::{Grouped, Reduction, Rounding, Rows, SumsOfColumns};
@@ -30,6 +31,11 @@ fn narrow_of<T: Grouped>(o: &GroupOperand, group: &Group) -> Option<DType> {
     let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
     let usable = matches!(o.level, Level::Elements | Level::Parts) && o.view.layout.is_contiguous();
     (usable && !written && machine::is_enabled()).then_some(dtype)
+}
+
+/// Whether instructions may write a result where it is stored.
+pub(super) fn is_dense<T: Grouped>(view: &View) -> bool {
+    view.dtype == T::Stored::DTYPE && view.layout.is_contiguous() && view.storage.is_aligned(8)
 }
 
 /// The type of a result that machine code can store as the half type to which it is rounded.
@@ -106,6 +112,8 @@ pub(super) struct Instruction<T: Grouped> {
     /// One, except of machine code.
     pub(super) outs: SmallVec<[Place; 1]>,
     pub(super) extent: Extent,
+    /// What machine code fetches.
+    pub(super) ahead: SmallVec<[Ahead; 4]>,
 }
 
 /// What fills a buffer before the first block.
@@ -212,7 +220,14 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
         extent: Extent,
     ) -> Place {
         let out = Place::Buffer(self.buffer(extent, Fill::Nothing));
-        self.program.instructions.push(Instruction { code, args, params, outs: smallvec![out], extent });
+        self.program.instructions.push(Instruction {
+            code,
+            args,
+            params,
+            outs: smallvec![out],
+            extent,
+            ahead: smallvec![],
+        });
         self.formulas.push(None);
         out
     }
@@ -411,7 +426,7 @@ impl<T: Grouped> Program<T> {
         }
         let (mut program, formulas) = (builder.program, builder.formulas);
         let kept: Vec<Place> = group.results.iter().map(|(call, _)| program.places[*call]).collect();
-        compile(&mut program, &formulas, &kept, group.numel);
+        compile(&mut program, &formulas, &kept, group);
         for (k, (call, _)) in group.results.iter().enumerate() {
             if !matches!(program.places[*call], Place::Result(_)) {
                 (program.spread[k], program.halves[k]) = (None, None);
@@ -450,11 +465,9 @@ impl<T: Grouped> Program<T> {
             let operands = group.operands.iter().enumerate();
             let operands = operands.filter(|(o, _)| replaced.is_none_or(|(replaced, _)| *o != replaced));
             let mut others = others.chain(operands.map(|(_, o)| o.view));
-            let dense =
-                view.dtype == T::Stored::DTYPE && view.layout.is_contiguous() && view.storage.is_aligned(8);
             let Place::Buffer(b) = place else { continue };
             if !matches!(level, Level::Elements | Level::Parts)
-                || !dense
+                || !is_dense::<T>(view)
                 || self.buffers[b].is_constant()
                 || others.any(|v| v.storage.overlaps(view.storage))
             {

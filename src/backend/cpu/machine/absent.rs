@@ -29,7 +29,7 @@ impl Kernel {
         match *self {}
     }
 
-    pub fn run<T>(&self, _: &[In<T>], _: &mut [Out<T>], _: &Pool, _: usize, _: usize) -> bool {
+    pub fn run<T>(&self, _: &[In<T>], _: &mut [Out<T>], _: &[usize], _: &Pool, _: usize, _: usize) -> bool {
         match *self {}
     }
 }

@@ -48,8 +48,8 @@ pub(super) const SCRATCH: Register = Register::R11;
 /// The current element, for what has narrower ones.
 pub(super) const ELEMENT: Register = Register::R14;
 
-/// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results and to sums, and the
-/// steps between rows of strided arguments and spread results follow; literals follow the numbers in the pool. None if it needs too many masks, or
+/// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results, to sums and to what is fetched
+/// ahead, and the steps between rows of strided arguments and spread results follow; literals follow the numbers in the pool. None if it needs too many masks, or
 /// too much of the stack.
 pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Vec<u64>)> {
     let literal = |inst: &Inst| if let Inst::Literal(v) = *inst { Some(v) } else { None };
@@ -261,7 +261,7 @@ impl<'c> Emitter<'c> {
             self.put(Instruction::with2(Op::And_rm64_imm8, Register::RSP, -64i32))?;
             self.put(Instruction::with2(Op::Mov_rm64_r64, self.old_stack(), SCRATCH))?;
         }
-        let pointers = self.recipe.args + self.recipe.results.len() + self.recipe.sums.len();
+        let pointers = self.outputs_end() + self.recipe.ahead;
         for (k, r) in POINTERS.into_iter().enumerate().take(pointers) {
             self.put(Instruction::with2(Op::Mov_r64_rm64, r, word(HEAD + k)))?;
         }
@@ -343,6 +343,23 @@ impl<'c> Emitter<'c> {
         Some(values * width + self.lanes_on_stack())
     }
 
+    /// The pointers before those to what is fetched ahead.
+    fn outputs_end(&self) -> usize {
+        self.recipe.args + self.recipe.results.len() + self.recipe.sums.len()
+    }
+
+    /// Fetches the lines of the current elements, so many vectors after the current ones, from the addresses ahead.
+    fn fetch_ahead(&mut self, vectors: std::ops::Range<usize>) -> Option<()> {
+        let width = self.target.width();
+        for k in 0..self.recipe.ahead {
+            let base = self.pointer(self.outputs_end() + k)?;
+            for vector in vectors.clone().filter(|v| (v * width).is_multiple_of(SLOT)) {
+                self.put(Instruction::with1(Op::Prefetcht1_m8, memory(base, AT, vector * width)))?;
+            }
+        }
+        Some(())
+    }
+
     /// Where the pointer to the stack of the caller is kept.
     fn old_stack(&self) -> MemoryOperand {
         memory(Register::RSP, Register::None, self.stack)
@@ -385,6 +402,9 @@ impl<'c> Emitter<'c> {
             let shift = self.target.size().trailing_zeros();
             self.put(Instruction::with2(Op::Mov_r64_rm64, ELEMENT, AT))?;
             self.put(Instruction::with2(Op::Shr_rm64_imm8, ELEMENT, shift))?;
+        }
+        if !is_masked {
+            self.fetch_ahead(vector..vector + code.vectors)?;
         }
         self.find_lane()?;
         for i in 0..count {

@@ -52,6 +52,9 @@ pub struct Recipe<'f> {
     /// The results that are stored as a half type to which they are rounded, and these types. Rows, if there are any, are then whole
     /// vectors.
     pub halves: SmallVec<[(usize, DType); 2]>,
+    /// How many further addresses a call brings: the loop fetches the memory from each on, at the current elements, into the second-level
+    /// cache.
+    pub ahead: usize,
     /// Whether results may replace arguments: then all arguments are read before results are stored.
     pub replaces: bool,
     pub numbers: usize,
@@ -72,7 +75,13 @@ impl Recipe<'_> {
     pub fn words(&self) -> Vec<u64> {
         let counts = [self.args, self.numbers, self.steps.len(), self.sums.len(), usize::from(self.replaces)];
         let mut words: Vec<u64> = counts.map(|n| n as u64).to_vec();
-        words.extend([self.rows, self.strided, self.spread, u64::from(self.has_short_rows)]);
+        words.extend([
+            self.rows,
+            self.strided,
+            self.spread,
+            self.ahead as u64,
+            u64::from(self.has_short_rows),
+        ]);
         for typed in [&self.narrow, &self.halves] {
             words.push(typed.len() as u64);
             words.extend(typed.iter().map(|(k, dtype)| (*k as u64) << 32 | *dtype as u64));

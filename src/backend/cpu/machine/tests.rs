@@ -121,6 +121,7 @@ fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
         strided: 0,
         narrow: SmallVec::new(),
         spread: 0,
+        ahead: 0,
         halves: SmallVec::new(),
         replaces: false,
         numbers: results.iter().map(Formula::params).max().unwrap_or(0),
@@ -198,7 +199,7 @@ fn check<T: Tested>(formula: &Formula, rows: usize, n: usize, per_row: u64) {
     let mut outs = vec![vec![T::lit(7.0); rows * n + 3]; formula.results().len()];
     let ins: Vec<In<T>> = given.iter().enumerate().map(|(k, v)| given_as(per_row >> k & 1 == 1, v)).collect();
     let mut slices: Vec<Out<T>> = outs.iter_mut().map(|v| Out::Elements(&mut v[..rows * n])).collect();
-    assert!(kernel.run(&ins, &mut slices, &kernel.pool(&params).unwrap(), rows, n));
+    assert!(kernel.run(&ins, &mut slices, &[], &kernel.pool(&params).unwrap(), rows, n));
     for i in 0..rows * n {
         let of = |k: usize| given[k][if per_row >> k & 1 == 1 { i / n } else { i }];
         let at: Vec<T> = (0..args).map(of).collect();
@@ -334,20 +335,21 @@ fn operands_that_are_too_short_are_refused() {
     let (x, y, mut out) = (vec![1.0f32; 12], vec![2.0f32; 3], vec![0.0f32; 12]);
     let pool = kernel.pool::<f32>(&[]).unwrap();
     let (per_row, elements) = (In::PerRow(&y[..]), In::Elements(&x[..]));
-    assert!(kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out)], &pool, 3, 4));
+    assert!(kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out)], &[], &pool, 3, 4));
     assert_eq!(out, [3.0; 12]);
-    assert!(!kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out)], &pool, 4, 3));
-    assert!(!kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out[..11])], &pool, 3, 4));
-    assert!(!kernel.run(&[elements], &mut [Out::Elements(&mut out)], &pool, 3, 4));
-    assert!(!kernel.run(&[elements, elements], &mut [Out::Elements(&mut out)], &pool, 3, 4));
-    assert!(!kernel.run(&[per_row, per_row], &mut [Out::Elements(&mut out)], &pool, 3, 4));
-    assert!(!kernel.run(&[In::Replaced(0), per_row], &mut [Out::Elements(&mut out)], &pool, 3, 4));
-    assert!(!kernel.run(&[In::Strided(&x, 4), per_row], &mut [Out::Elements(&mut out)], &pool, 3, 4));
-    assert!(!kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out)], &pool, usize::MAX, 4));
+    assert!(!kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out)], &[], &pool, 4, 3));
+    assert!(!kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out[..11])], &[], &pool, 3, 4));
+    assert!(!kernel.run(&[elements], &mut [Out::Elements(&mut out)], &[], &pool, 3, 4));
+    assert!(!kernel.run(&[elements, elements], &mut [Out::Elements(&mut out)], &[], &pool, 3, 4));
+    assert!(!kernel.run(&[per_row, per_row], &mut [Out::Elements(&mut out)], &[], &pool, 3, 4));
+    assert!(!kernel.run(&[In::Replaced(0), per_row], &mut [Out::Elements(&mut out)], &[], &pool, 3, 4));
+    assert!(!kernel.run(&[In::Strided(&x, 4), per_row], &mut [Out::Elements(&mut out)], &[], &pool, 3, 4));
+    assert!(!kernel.run(&[elements, per_row], &mut [Out::Elements(&mut out)], &[], &pool, usize::MAX, 4));
     let (x, y) = ([1.0f64; 12], [1.0f64; 3]);
     assert!(!kernel.run(
         &[In::Elements(&x), In::PerRow(&y)],
         &mut [Out::Elements(&mut [0.0; 12])],
+        &[],
         &pool,
         3,
         4
@@ -355,7 +357,7 @@ fn operands_that_are_too_short_are_refused() {
 }
 
 #[test]
-fn arguments_have_strides_and_are_replaced() {
+fn arguments_have_strides_and_are_replaced_and_memory_is_fetched_ahead() {
     // Twelve arguments, so that some of the pointers are not in registers.
     let sum = (0..12).map(|k| format!("%{k} = x{k}\n")).collect::<String>()
         + "%12 = add %0 %1\n"
@@ -367,7 +369,7 @@ fn arguments_have_strides_and_are_replaced() {
     let (rows, n, stride) = (5, 37, 50);
     with_each_isa(|| {
         let strided = 0b1001_0000_0010u64;
-        let recipe = Recipe { strided, replaces: true, ..recipe(&formulas, 12, 0b100) };
+        let recipe = Recipe { strided, replaces: true, ahead: 2, ..recipe(&formulas, 12, 0b100) };
         let Some(kernel) = made::<f32>(&recipe) else { return };
         let given: Vec<Vec<f32>> = (0..12).map(|k| numbers(rows * stride, k + 3)).collect();
         let (mut first, mut second) = (given[0][..rows * n].to_vec(), given[5][..rows * n].to_vec());
@@ -386,6 +388,8 @@ fn arguments_have_strides_and_are_replaced() {
         assert!(kernel.run(
             &ins,
             &mut [Out::Elements(&mut first), Out::Elements(&mut second)],
+            // Memory is fetched from any address.
+            &[0, usize::MAX],
             &pool,
             rows,
             n
@@ -421,6 +425,7 @@ fn half_types_are_rounded_as_casts_round() {
             assert!(kernel.run(
                 &[In::Elements(&numbers)],
                 &mut [Out::Elements(&mut out)],
+                &[],
                 &pool,
                 1,
                 numbers.len()
@@ -464,8 +469,8 @@ fn sums_of_rows_have_the_bits_of_the_reduction() {
             let pool = kernel.pool::<T>(&[]).unwrap();
             let totals = sums.iter_mut().map(|sums| Out::Elements(sums));
             let mut outs: Vec<Out<T>> = [Out::Elements(&mut out)].into_iter().chain(totals).collect();
-            assert!(kernel.run(&ins, &mut outs, &pool, rows, n));
-            assert!(!kernel.run(&ins, &mut outs, &pool, rows, n - 1));
+            assert!(kernel.run(&ins, &mut outs, &[], &pool, rows, n));
+            assert!(!kernel.run(&ins, &mut outs, &[], &pool, rows, n - 1));
             let squares: Vec<T> = given[0].iter().map(|v| *v * *v).collect();
             let sum = block_reduction::<T>(ReduceOp::Sum).unwrap();
             for (got, elements) in sums.iter().zip([&out, &squares].into_iter().skip(2 - sums.len())) {
@@ -518,8 +523,8 @@ fn results_are_written_to_rows_that_are_apart() {
                 let mut outs = [Out::Elements(&mut dense), Out::Spread(out)];
                 let pool = kernel.pool::<f32>(&[]).unwrap();
                 let ins = [In::Strided(&x, n + 3), In::Elements(&y)];
-                assert!(!kernel.run(&ins, &mut outs, &pool, rows, n + 1));
-                assert!(kernel.run(&ins, &mut outs, &pool, rows, n));
+                assert!(!kernel.run(&ins, &mut outs, &[], &pool, rows, n + 1));
+                assert!(kernel.run(&ins, &mut outs, &[], &pool, rows, n));
             }
             for (i, v) in storage.slice::<f32>().iter().enumerate() {
                 let (row, at) = (i / (2 * n), i % (2 * n));
@@ -549,9 +554,9 @@ fn bytes_become_numbers_and_booleans_become_one_or_zero() {
             let mut out = vec![T::lit(0.0); rows * n];
             let pool = kernel.pool::<T>(&[]).unwrap();
             let ins = [In::Narrow(&bytes), In::Narrow(&truths), In::PerRow(&per_row)];
-            assert!(kernel.run(&ins, &mut [Out::Elements(&mut out)], &pool, rows, n));
+            assert!(kernel.run(&ins, &mut [Out::Elements(&mut out)], &[], &pool, rows, n));
             let short = [In::Narrow(&bytes[1..]), In::Narrow(&truths), In::PerRow(&per_row)];
-            assert!(!kernel.run(&short, &mut [Out::Elements(&mut out)], &pool, rows, n));
+            assert!(!kernel.run(&short, &mut [Out::Elements(&mut out)], &[], &pool, rows, n));
             for (i, v) in out.iter().enumerate() {
                 let truth = f64::from(u8::from(truths[i] != 0));
                 let wanted = T::lit(f64::from(bytes[i])) * T::lit(truth) - per_row[i / n];
@@ -595,9 +600,9 @@ fn half_types_are_read_and_stored_as_casts_do() {
             let pool = kernel.pool::<f32>(&[]).unwrap();
             let factor = if rows > 1 { In::PerRow(&factors[..rows]) } else { In::Elements(&factors[..]) };
             let stored = Out::Halves(&mut out[..rows * n]);
-            assert!(kernel.run(&[In::Narrow(bytes), factor], &mut [stored], &pool, rows, n));
+            assert!(kernel.run(&[In::Narrow(bytes), factor], &mut [stored], &[], &pool, rows, n));
             let stored = Out::Halves(&mut out[..rows * n]);
-            assert!(!kernel.run(&[In::Narrow(&bytes[2..]), factor], &mut [stored], &pool, rows, n));
+            assert!(!kernel.run(&[In::Narrow(&bytes[2..]), factor], &mut [stored], &[], &pool, rows, n));
             for (i, bits) in given.iter().enumerate() {
                 let x = wide(*bits) * factors[if rows > 1 { i / n } else { i }];
                 assert_eq!(out[i] as u16, rounded(x), "{bits:#x} in {rows} rows of {n} of {dtype:?}");

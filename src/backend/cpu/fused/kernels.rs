@@ -1,0 +1,110 @@
+//! Calls of the machine code of a group.
+
+use smallvec::SmallVec;
+
+use super::ahead::Ahead;
+use super::program::{Extent, Instruction, Place};
+use super::types::Grouped;
+use super::{Block, Taken, Worker};
+use crate::backend::cpu::machine::{In, Kernel, Out, Pool};
+use crate::backend::cpu::output::Rows;
+use crate::error::{Error, Result};
+
+impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
+    /// Runs a kernel, whose destinations were taken.
+    pub(super) fn run_machine(
+        &self,
+        instruction: &Instruction<T>,
+        kernel: &Kernel,
+        pool: &Pool,
+        block: Block,
+        taken: &mut [Taken<'a, T>],
+    ) -> Result<()> {
+        let extent = instruction.extent;
+        let outs = taken.iter_mut().filter_map(|own| self.out(own, extent, block));
+        let mut outs: SmallVec<[Out<T>; 4]> = outs.collect();
+        let (from, count) = self.span(block, extent);
+        let of = |(k, place): (usize, &Place)| match place {
+            Place::Rows(o) => self.rows(*o, block),
+            Place::Part(p) => self.part(*p, block),
+            Place::Narrow(o) => self.narrow(*o, from),
+            Place::Result(_) if instruction.outs.contains(place) => {
+                In::Replaced(instruction.outs.iter().position(|p| p == place).unwrap_or_default())
+            }
+            _ if kernel.is_per_row(k) => In::PerRow(self.value(*place, block.row, block.rows)),
+            _ => In::Elements(self.value(*place, from, count)),
+        };
+        let ins: SmallVec<[In<T>; 8]> = instruction.args.iter().enumerate().map(of).collect();
+        let ahead: SmallVec<[usize; 4]> =
+            instruction.ahead.iter().map(|of| self.address(*of, block)).collect();
+        let rows = if kernel.has_rows() { block.rows } else { 1 };
+        // The last run of a total is shorter than a row.
+        let n = if rows == 1 { count } else { self.program.width(extent) };
+        if kernel.run(&ins, &mut outs, &ahead, pool, rows, n) {
+            return Ok(());
+        }
+        Err(Error::Runtime("a fused kernel was given operands of other lengths".into()))
+    }
+
+    /// Where memory is that will be used later, see Note [Memory ahead].
+    fn address(&self, of: Ahead, block: Block) -> usize {
+        let (view, at) = match of {
+            Ahead::Next(k) => (self.group.operands[k].view, block.at + block.len),
+            Ahead::Operand(k) => (self.group.operands[k].view, block.at),
+            Ahead::Result(k) => (self.group.results[k].1, block.at),
+        };
+        view.storage.address().wrapping_add((view.layout.offset + at) * size_of::<T>())
+    }
+
+    /// The rows of an operand in a block.
+    fn rows(&self, operand: usize, block: Block) -> In<'_, T> {
+        let view = self.group.operands[operand].view;
+        let apart = self.program.apart[operand].as_ref();
+        let (stride, place) = apart.map_or((0, 0), |a| (a.stride, a.place(block.row)));
+        let first = view.layout.offset.wrapping_add_signed(place);
+        let all = view.storage.slice::<T::Stored>().get(first..).unwrap_or_default();
+        In::Strided(
+            bytemuck::cast_slice(&all[..all.len().min(block.rows * stride.max(1) + self.program.n)]),
+            stride,
+        )
+    }
+
+    /// The part of a destination in a block.
+    fn out<'t>(&'t self, own: &'t mut Taken<'a, T>, extent: Extent, block: Block) -> Option<Out<'t, T>> {
+        Some(match own {
+            Taken::Buffer(b, own) => {
+                let (_, count) = self.span(block, self.program.buffers[*b].extent);
+                Out::Elements(&mut own[..count])
+            }
+            Taken::Result(k, own) => {
+                let (from, count) = self.span(block, extent);
+                Out::Elements(bytemuck::cast_slice_mut(&mut own[from - self.first[*k]..][..count]))
+            }
+            Taken::Spread(k) => Out::Spread(self.spread(*k, extent, block)?),
+            Taken::Halves(k, own) => {
+                let (from, count) = self.span(block, extent);
+                Out::Halves(&mut own[from - self.first[*k]..][..count])
+            }
+        })
+    }
+
+    /// The rows of a result that is written where it is stored.
+    fn spread(&self, k: usize, extent: Extent, block: Block) -> Option<Rows<'p, T>> {
+        let (cells, stride) = (&self.stores.cells[self.stores.of[k]?], self.program.spread[k]?);
+        let at = self.group.results[k].1.layout.offset + block.row * stride;
+        cells.rows(at, stride, block.rows, self.program.width(extent))
+    }
+
+    /// A part of each row of a value in a block.
+    fn part(&self, part: usize, block: Block) -> In<'_, T> {
+        let (whole, from) = self.program.parts[part];
+        In::Strided(&self.value(whole, block.at, block.len)[from..], self.program.n)
+    }
+
+    /// The bytes of a narrower operand from a position on.
+    fn narrow(&self, operand: usize, from: usize) -> In<'_, T> {
+        let view = self.group.operands[operand].view;
+        let first = (view.layout.offset + from) * view.dtype.size();
+        In::Narrow(view.storage.slice::<u8>().get(first..).unwrap_or_default())
+    }
+}

@@ -449,3 +449,13 @@ def test_the_sum_of_the_gradients_of_parts_changes_nothing_that_is_seen():
     (slope,) = torch.autograd.grad((v[1:] ** 3).sum() + (v[:-1] ** 2).sum(), v, create_graph=True)
     slope.sum().backward()
     assert v.grad.tolist() == [2.0, 8.0, 14.0, 18.0]
+
+
+def test_the_gradient_of_an_expansion_to_the_same_shape_is_that_of_its_result():
+    x = torch.randn(3, 4, requires_grad=True)
+    x.expand(3, 4).mul(torch.arange(4)).sum().backward()
+    assert torch.equal(x.grad, torch.arange(4.0).expand(3, 4))
+    y = torch.randn(3, 1, requires_grad=True)
+    a, b = torch.broadcast_tensors(x.detach(), y)
+    (a * b).sum().backward()
+    assert torch.allclose(y.grad, x.detach().sum(1, keepdim=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from compile_cases import data, groups, log_of, same
 
@@ -318,3 +320,30 @@ def test_operands_whose_rows_lie_in_several_dimensions_have_the_eager_bits():
         assert same(torch.compile(heads)(x, table), heads(x, table)), table.shape
     for table in (tables[0][:, None], *tables[1:]):
         assert same(torch.compile(across)(x, table), across(x, table)), table.shape
+
+
+@pytest.mark.own_region
+def test_results_that_are_stacked_are_in_the_group_that_computes_them():
+    x, y = data(4, 120, 100), data(4, 120, 100, seed=1)
+    for dim in (1, 2, 3):
+
+        def program(x, y, dim=dim):
+            return torch.stack([x + y, x * y, x.exp()], dim)
+
+        kept = []
+        lines = groups(log_of(lambda program=program, kept=kept: kept.append(program(x, y))))
+        assert same(kept[0], program(x, y)), dim
+        if dim < 3 and "RGRAD_DEFER_FROM" not in os.environ:
+            assert len(lines) == 1, lines
+
+    # Parts of one result that have elements in common are written in order.
+    def overlapping(x, y):
+        out = torch.zeros(4, 3, 120, 100)
+        out[:, 0:2] = x.unsqueeze(1) + 1
+        out[:, 1] = y * 2
+        out[:, 1:] *= x.unsqueeze(1)
+        out.view(-1)[::2] += 1
+        out.view(-1)[1::2] -= 1
+        return out
+
+    assert same(torch.compile(overlapping)(x, y), overlapping(x, y))

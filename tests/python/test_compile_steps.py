@@ -197,3 +197,30 @@ def test_operands_that_repeat_themselves_every_two_rows_do_so_in_every_block(row
         return (x.exp() + half).sin() * y + torch.where(mask, x, y)
 
     assert same(torch.compile(program)(x, y), program(x, y))
+
+
+COLOURS = {
+    "a sum": lambda x: x.sum(1) * 0.5,
+    "a mean": lambda x: x - x.mean(1, keepdim=True),
+    "extrema": lambda x: (x.amax(1) - x.amin(1)) / (x.amax(1).abs() + 1),
+}
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("program", COLOURS.values(), ids=COLOURS)
+def test_columns_of_a_few_rows_are_reduced_in_the_group_of_what_reads_them(program, dtype):
+    for channels, runs in ((2, 256), (3, 224 * 224), (4, 600), (3, 65), (5, 600)):
+        x = data(4, channels, runs).to(dtype)
+        x[0, :, :3] = torch.tensor([-0.0, torch.nan, -torch.inf]).to(dtype)
+        x[1, 0, :9], x[1, 1:, :9] = -0.0, 0.0
+        kept = []
+        lines = groups(log_of(lambda kept=kept, x=x: kept.append(program(x))))
+        found, wanted = kept[0], program(x)
+        # NaN of any bits, zeros of either sign.
+        integer = torch.int64 if dtype == torch.float64 else torch.int32
+        assert torch.equal(found.nan_to_num().view(integer), wanted.nan_to_num().view(integer)), (channels, runs)
+        if HAS_MACHINE_CODE and channels == 3 and runs > 65 and "RGRAD_DEFER_FROM" not in os.environ:
+            assert len(lines) <= 2 and lines[0].startswith("fused: reduction"), lines
+        found, wanted = (gradients(lambda x, f=f: f(x).sum(), x)[0] for f in (torch.compile(program), program))
+        assert torch.equal(found.nan_to_num(), wanted.nan_to_num())

@@ -70,12 +70,12 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     let stores = Stores::of(&program, group)?;
     let grain = OperandAccess::grain(&access, GRAIN).div_ceil(program.n);
     let start = |rows| Worker::new(&program, group, &access, &stores, rows);
-    let reduced = match program.sums {
+    let mut reduced = match program.sums {
         Some((sums, _)) => sum_columns(&program, sums, grain, start)?,
         None => compute_blocks(&program, group, grain, start)?,
     };
     drop(stores);
-    store_columns(&program, group, &reduced)?;
+    store_columns(&program, group, &mut reduced)?;
     store_totals(&program, group, &reduced)?;
     Ok(true)
 }
@@ -131,14 +131,22 @@ fn compute_blocks<'p, 'a: 'p, T: Grouped>(
     failed.into_inner().map_or(Ok(runs), Err)
 }
 
-fn store_columns<T: Grouped>(program: &Program<T>, group: &Group, partial: &[T]) -> Result<()> {
+fn store_columns<T: Grouped>(program: &Program<T>, group: &Group, partial: &mut [T]) -> Result<()> {
     let Some((sums, of)) = program.sums else { return Ok(()) };
+    let mut apart = Vec::new();
     for (k, at) in program.columns.iter().enumerate() {
         let Some((_, view)) = group.results.iter().find(|(call, _)| call == at) else { continue };
-        let blocks = partial.chunks(program.columns.len() * program.n);
-        let mut blocks: Vec<T> = blocks.flat_map(|b| &b[k * program.n..][..program.n]).copied().collect();
         let mut out = Output::<T::Stored>::part(*view, 0..view.layout.numel())?;
-        (of.merge)(sums, &mut blocks, bytemuck::cast_slice_mut(&mut out));
+        let out = bytemuck::cast_slice_mut(&mut out);
+        if program.columns.len() == 1 {
+            (of.merge)(sums, partial, out);
+            continue;
+        }
+        apart.clear();
+        for block in partial.chunks(program.columns.len() * program.n) {
+            apart.extend_from_slice(&block[k * program.n..][..program.n]);
+        }
+        (of.merge)(sums, &mut apart, out);
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::formula::Formula;
 use crate::formula::record::Prim;
 use crate::layout::{Dims, Layout};
+use crate::storage::Access;
 
 /// Queues the steps of one kernel.
 pub struct Composition<'d> {
@@ -44,13 +45,18 @@ struct Operations {
     root: Operation,
 }
 
+impl Operation {
+    /// None if the step has no kernel.
+    fn of(prim: Prim) -> Option<Operation> {
+        let (kernel, formula) = step(prim)?;
+        Some(Operation { kernel, formula: kept(formula) })
+    }
+}
+
 impl Operations {
     /// None if steps have no kernels.
     fn of_steps() -> Option<Operations> {
-        let of = |prim| {
-            let (kernel, formula) = step(prim)?;
-            Some(Operation { kernel, formula: kept(formula) })
-        };
+        let of = Operation::of;
         Some(Operations {
             add: of(Prim::Add)?,
             sub: of(Prim::Sub)?,
@@ -67,7 +73,19 @@ impl Operations {
 const OF_ROWS: usize = 8;
 const OF_CHANNELS: usize = 4;
 
+/// The rows of columns that are reduced row by row, such as colours.
+const FEW: std::ops::RangeInclusive<usize> = 2..=4;
+
 impl Deferred {
+    /// Whether columns of a few rows are reduced as steps on the rows: these are in memory, so nothing is stored for the steps.
+    pub(super) fn composes_few(&self, x: View, d: ReduceDims, out: View) -> bool {
+        self.now.fusion().norms > 0
+            && FEW.contains(&d.n)
+            && d.inner >= SHORTEST_RUN
+            && [x, out].iter().all(|v| v.layout.is_contiguous())
+            && !x.storage.waits(Access::Read)
+    }
+
     /// Whether a layer normalization of rows of `n` elements is queued as its steps.
     pub(super) fn composes_rows(&self, n: usize, views: &[View]) -> bool {
         let multiple = self.now.fusion().norms;
@@ -145,6 +163,34 @@ impl<'d> Composition<'d> {
 
     fn sum(&self, x: In, d: ReduceDims, out: View) -> Result<()> {
         self.to.push(self.name, Work::Reduce(ReduceOp::Sum, d), self.dtype, smallvec![x], out)
+    }
+
+    /// The sum or an extremum of columns of a few rows of a dense tensor, with the bits of the reduction; false, and nothing queued, for
+    /// other reductions.
+    pub fn few(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<bool> {
+        let prim = match op {
+            ReduceOp::Sum => Prim::Add,
+            ReduceOp::Max => Prim::Maximum,
+            ReduceOp::Min => Prim::Minimum,
+            _ => return Ok(false),
+        };
+        let Some(of) = Operation::of(prim) else { return Ok(false) };
+        let shape = Dims::from([d.outer, d.inner]);
+        let rows = |v: View, n: usize, row: usize| {
+            let strides = [(n * d.inner) as isize, 1][..].into();
+            Layout { shape: shape.clone(), strides, offset: v.layout.offset + row * d.inner }
+        };
+        let row = |k| held(View { layout: &rows(x, d.n, k), ..x });
+        // A sum begins with zero, which the sign of a sum of zeros depends on.
+        let mut reduced = match op {
+            ReduceOp::Sum => input(&self.new_map(&of, [number(0.0), row(0)], &shape)?),
+            _ => row(0),
+        };
+        for k in 1..d.n - 1 {
+            reduced = input(&self.new_map(&of, [reduced, row(k)], &shape)?);
+        }
+        self.map(&of, [reduced, row(d.n - 1)], View { layout: &rows(out, 1, 0), ..out })?;
+        Ok(true)
     }
 
     /// A norm of float `p`, 1 or 2, with the bits of the reduction.

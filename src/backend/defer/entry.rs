@@ -291,6 +291,12 @@ impl Backend for Deferred {
                 None => self.free(&[x], out)?.reduce(op, x, d, out),
             };
         }
+        if self.composes_few(x, d, out)
+            && let Some(steps) = Composition::new(self, "reduction", x)
+            && steps.few(op, x, d, out)?
+        {
+            return Ok(());
+        }
         self.push("reduction", Work::Reduce(op, d), x.dtype, smallvec![held(x)], out)
     }
 

@@ -221,16 +221,15 @@ fn are_apart(a: &Held, b: &Held) -> bool {
     if a.dtype.size() != b.dtype.size() || la.shape != lb.shape || la.strides != lb.strides {
         return false;
     }
-    // Pieces of rows, as `cat` and `chunk` have.
-    let rank = la.shape.len();
-    if rank < 2 || la.strides[rank - 1] != 1 {
-        return false;
-    }
-    let outer = || (0..rank - 1).filter(|&d| la.shape[d] > 1).map(|d| la.strides[d]);
-    let Some(row) = outer().min().filter(|&row| row > 0) else { return false };
-    let n = la.shape[rank - 1] as isize;
+    // Pieces of rows, as `cat`, `stack` and `chunk` have, or single elements.
+    let (shape, [strides]) = collapse(&la.shape, [&la.strides]);
+    let (n, outer) = match (&shape[..], &strides[..]) {
+        ([.., n], [outer @ .., 1]) => (*n as isize, outer),
+        (_, all) => (1, all),
+    };
+    let Some(row) = outer.iter().copied().min().filter(|&row| row > 0) else { return false };
     let gap = (la.offset as isize - lb.offset as isize).rem_euclid(row);
-    outer().all(|s| s % row == 0) && gap >= n && row - gap >= n
+    outer.iter().all(|s| s % row == 0) && gap >= n && row - gap >= n
 }
 
 impl Entry {

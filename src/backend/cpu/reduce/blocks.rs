@@ -5,10 +5,11 @@ use std::marker::PhantomData as P;
 use super::extremum::Greatest;
 use super::moments::{ExpSum, ExpSums};
 use super::{
-    FEW_ROWS, Kernel, NARROW, Ordered, Product, ReduceOp as Each, Sum, fold_more, merge_in_pairs,
+    FEW_ROWS, Kernel, NARROW, Ordered, Product, ReduceOp as Each, Sum, fold_more, merge_in_pairs, rows_of,
     rows_of_block,
 };
 use crate::backend::cpu::math::Math;
+use crate::backend::cpu::parallel::for_chunks_mut2;
 use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::dtype::Real;
@@ -135,10 +136,13 @@ impl ColumnSums {
 
     /// The results, from the sums of all blocks.
     pub fn merge<T: Real>(&self, blocks: &mut [T], out: &mut [T]) {
-        let inner = self.dims.inner;
-        for (blocks, out) in blocks.chunks_mut(self.cuts() * inner).zip(out.chunks_mut(inner)) {
-            merge_in_pairs(&Each(Sum(P::<fn(T)>)), blocks, inner);
-            out.copy_from_slice(&blocks[..inner]);
-        }
+        let (inner, each) = (self.dims.inner, self.cuts() * self.dims.inner);
+        let results = rows_of(blocks.len(), each);
+        for_chunks_mut2(blocks, results * each, out, results * inner, |_, blocks, out| {
+            for (blocks, out) in blocks.chunks_mut(each).zip(out.chunks_mut(inner)) {
+                merge_in_pairs(&Each(Sum(P::<fn(T)>)), blocks, inner);
+                out.copy_from_slice(&blocks[..inner]);
+            }
+        });
     }
 }

@@ -347,3 +347,30 @@ def test_results_that_are_stacked_are_in_the_group_that_computes_them():
         return out
 
     assert same(torch.compile(overlapping)(x, y), overlapping(x, y))
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_long_pieces_of_a_concatenation_are_computed_in_one_group(dtype):
+    # Runs that are one row, several rows, and a prime number of elements.
+    for channels, side in ((3, (56, 56)), (3, (224, 224)), (1, (1, 65_537)), (2, (90, 100)), (64, (30, 30))):
+        x, y = (data(3, channels, *side, seed=seed).to(dtype) for seed in (0, 1))
+        weight = data(channels, 1, 1, seed=2).to(dtype)
+
+        def program(x, y, weight):
+            both = torch.cat([torch.relu(x) * weight, x - y, (x * 0.5).exp()], 1)
+            return both, both[:, 1:] * 2, torch.cat([y + 1, x * y], 0)
+
+        kept = []
+        log_of(lambda kept=kept, args=(x, y, weight): kept.extend(program(*args)))
+        assert all(same(a, b) for a, b in zip(kept, program(x, y, weight), strict=True)), (channels, side)
+
+        def loss(x, y, weight):
+            return sum((part * torch.arange(part.shape[-1])).sum() for part in program(x, y, weight))
+
+        found, wanted = [], []
+        for f, gradients in ((torch.compile(loss), found), (loss, wanted)):
+            leaf = x.clone().requires_grad_()
+            f(leaf, y, weight).backward()
+            gradients.append(leaf.grad)
+        assert same(found[0], wanted[0]), (channels, side)

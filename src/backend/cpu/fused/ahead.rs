@@ -3,7 +3,7 @@
 //! Note [Memory ahead] A group with several kernels computes a block by one after the other. The first reads operands from memory and the
 //! last writes results there, while those between work in the cache and memory is idle. So these fetch the operands of the next
 //! block, and the memory of results that later kernels write, into the second-level cache. On a processor with Zen 4 a layer normalization
-//! of a sum of two tensors of 9.6 MB takes two thirds of the time.
+//! of a sum of two tensors of 9.6 MB takes four fifths of the time.
 
 use super::program::{Extent, Place, Program, is_dense};
 use super::types::Grouped;

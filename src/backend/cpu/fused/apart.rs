@@ -133,12 +133,15 @@ pub(super) fn rows_of<T: Grouped>(o: &GroupOperand) -> Option<(usize, usize)> {
     }
 }
 
-/// The length of an operand's rows, if machine code should compute row by row for their sake.
+/// The length of the rows of an operand or result, if machine code should compute row by row for their sake. Long rows are several.
 pub(super) fn run_of<T: Grouped>(o: &GroupOperand) -> Option<usize> {
     const LEAST: usize = 32;
+    const PART: usize = LONGEST_ROW / 2;
     let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
     let run = shape.last().copied().filter(|_| shape.len() > 1 && strides.last() == Some(&1))?;
-    (is_usable::<T>(o) && (LEAST..=2 * LONGEST_ROW).contains(&run)).then_some(run)
+    let mut parts = run.div_ceil(PART)..=4 * run / PART;
+    let parts = if run <= 2 * LONGEST_ROW { Some(1) } else { parts.find(|parts| run.is_multiple_of(*parts)) };
+    Some(run / parts?).filter(|n| is_usable::<T>(o) && *n >= LEAST)
 }
 
 /// The rows of an operand, as long as its level has them in a group with rows of `n` elements.
@@ -158,7 +161,12 @@ pub(super) fn blocks_of<T: Grouped>(group: &Group, n: usize) -> Blocks {
         // Column sums take eight rows at a time.
         return Blocks::of(most.next_multiple_of(8));
     }
-    let apart = group.operands.iter().filter_map(|o| rows_in::<T>(o, n, group));
+    let results = group
+        .results
+        .iter()
+        .map(|(call, view)| GroupOperand { view: *view, level: group.calls[*call].level });
+    let all = group.operands.iter().copied().chain(results.filter(|o| !o.view.layout.is_contiguous()));
+    let apart = all.filter_map(|o| rows_in::<T>(&o, n, group));
     let within = apart.filter(|a| !a.outer.is_empty()).fold(0usize, |common, a| gcd(common, a.inner));
     // Shorter blocks would lose more than operands in place gain.
     if within == 0 || 4 * within < most { Blocks::of(most) } else { Blocks::ending_within(within, most) }
@@ -176,15 +184,14 @@ pub(super) fn apart_of<T: Grouped>(
     (!written).then_some(apart)
 }
 
-/// As `apart_of`, for a result that machine code can write where it is stored.
-pub(super) fn spread_of<T: Grouped>(k: usize, n: usize, group: &Group) -> Option<usize> {
+/// As `apart_of`, for a result that is not dense and that machine code can write where it is stored.
+pub(super) fn spread_of<T: Grouped>(k: usize, n: usize, blocks: Blocks, group: &Group) -> Option<Apart> {
     let (call, view) = group.results[k];
-    let level = group.calls[call].level;
-    let n = if level == Level::Parts { group.part } else { n };
-    let (_, stride) = rows_of::<T>(&GroupOperand { view, level })
-        .filter(|(length, _)| *length == n && n >= SHORTEST_ROW)?;
+    let o = GroupOperand { view, level: group.calls[call].level };
+    let apart = rows_in::<T>(&o, n, group).filter(|a| !view.layout.is_contiguous() && a.fits(blocks))?;
+    let n = if o.level == Level::Parts { group.part } else { n };
     let read = group.operands.iter().any(|o| o.view.storage.overlaps(view.storage));
-    (!read && stride >= n).then_some(stride)
+    (!read && apart.stride >= n).then_some(apart)
 }
 
 #[cfg(test)]

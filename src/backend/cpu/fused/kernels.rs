@@ -90,9 +90,9 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
 
     /// The rows of a result that is written where it is stored.
     fn spread(&self, k: usize, extent: Extent, block: Block) -> Option<Rows<'p, T>> {
-        let (cells, stride) = (&self.stores.cells[self.stores.of[k]?], self.program.spread[k]?);
-        let at = self.group.results[k].1.layout.offset + block.row * stride;
-        cells.rows(at, stride, block.rows, self.program.width(extent))
+        let (cells, apart) = (&self.stores.cells[self.stores.of[k]?], self.program.spread[k].as_ref()?);
+        let at = self.group.results[k].1.layout.offset.wrapping_add_signed(apart.place(block.row));
+        cells.rows(at, apart.stride, block.rows, self.program.width(extent))
     }
 
     /// A part of each row of a value in a block.

@@ -175,8 +175,8 @@ pub(super) struct Program<T: Grouped> {
     pub(super) replaced: Vec<Option<usize>>,
     /// The values of which parts of rows are used, and where the parts begin.
     pub(super) parts: Vec<(Place, usize)>,
-    /// By result, the elements from one row to the next, if machine code can write it where it is stored.
-    pub(super) spread: Vec<Option<usize>>,
+    /// By result, its rows, if they are apart and machine code can write them where they are stored.
+    pub(super) spread: Vec<Option<Apart>>,
     /// By result, the half type as which machine code can store it.
     pub(super) halves: Vec<Option<DType>>,
     pub(super) n: usize,
@@ -406,7 +406,7 @@ impl<T: Grouped> Program<T> {
                 replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
                 parts: Vec::new(),
                 spread: (0..group.results.len())
-                    .map(|k| spread_of::<T>(k, n, group).filter(|_| has_rows))
+                    .map(|k| spread_of::<T>(k, n, blocks, group).filter(|_| has_rows))
                     .collect(),
                 halves: (0..group.results.len()).map(|k| half_of::<T>(k, group)).collect(),
                 n,

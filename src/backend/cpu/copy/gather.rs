@@ -5,7 +5,7 @@ use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::dtype::Element;
 use crate::multiversion;
 
-/// Longer ones are worth a call that copies or fills vectors.
+/// Longer runs are worth a call that copies or fills vectors.
 pub(super) const VECTORS: usize = 16;
 /// The longest runs that are copied by moves of vectors, without a call: half an attention head of 64 elements, as rotary embeddings
 /// exchange them.

@@ -136,6 +136,7 @@ pub(super) fn rows_of<T: Grouped>(o: &GroupOperand) -> Option<(usize, usize)> {
 /// The length of the rows of an operand or result, if machine code should compute row by row for their sake. Long rows are several.
 pub(super) fn run_of<T: Grouped>(o: &GroupOperand) -> Option<usize> {
     const LEAST: usize = 32;
+    // Of a row that is several: its blocks have buffers that stay in the cache.
     const PART: usize = LONGEST_ROW / 2;
     let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
     let run = shape.last().copied().filter(|_| shape.len() > 1 && strides.last() == Some(&1))?;

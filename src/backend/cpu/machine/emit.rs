@@ -30,6 +30,8 @@ const SIDE_BY_SIDE: u8 = 2;
 const SPILLED: usize = 16;
 /// The most instructions of a loop that computes several vectors.
 const LONGEST: usize = 512;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Bytes per number in the pool.
 pub const SLOT: usize = 64;
 
@@ -353,7 +355,7 @@ impl<'c> Emitter<'c> {
         let width = self.target.width();
         for k in 0..self.recipe.ahead {
             let base = self.pointer(self.outputs_end() + k)?;
-            for vector in vectors.clone().filter(|v| (v * width).is_multiple_of(SLOT)) {
+            for vector in vectors.clone().filter(|v| (v * width).is_multiple_of(LINE)) {
                 self.put(Instruction::with1(Op::Prefetcht1_m8, memory(base, AT, vector * width)))?;
             }
         }

@@ -628,6 +628,12 @@ impl<const K: usize> Odometer<K> {
         if is_first { self.shape[d] - self.index[d] } else { 0 }
     }
 
+    /// The size of the dimension `back` before the last; 1 without one.
+    #[inline]
+    pub fn size(&self, back: usize) -> usize {
+        self.shape.len().checked_sub(back + 1).map_or(1, |d| self.shape[d])
+    }
+
     /// The stride of operand `k` in the dimension `back` before the last; 0 without one.
     #[inline]
     pub fn stride(&self, back: usize, k: usize) -> isize {

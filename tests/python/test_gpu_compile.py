@@ -188,3 +188,17 @@ def test_gradients_of_a_region_on_a_gpu_are_those_of_an_eager_program():
     for a, c, w in zip(eager, compiled, whole, strict=True):
         torch.testing.assert_close(c, a, rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(w, a, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.own_region
+def test_parts_of_one_result_are_one_launch():
+    x, y = data(4, 120, 100), data(4, 120, 100, seed=1)
+    for dim in range(3):
+        for joined in (torch.stack, torch.cat):
+
+            def program(x, y, dim=dim, joined=joined):
+                return joined([x + y, x * y, torch.relu(x)], dim)
+
+            compiled = torch.compile(program)
+            assert torch.equal(compiled(x, y), program(x, y)), (joined, dim)
+            assert len(launches(compiled, x, y)) == 1, (joined, dim)

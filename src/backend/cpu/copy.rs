@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Odometer, collapse};
 use crate::{bail, multiversion, with_dtype};
 pub(super) use gather::repeat_each;
-use gather::{MOVED, VECTORS, gather, gather_cells, gather_plane};
+use gather::{MOVED, VECTORS, gather, gather_offsets, gather_plane};
 pub use interleave::interleave;
 pub(super) use runs::cast_run;
 use smallvec::SmallVec;
@@ -36,6 +36,7 @@ pub(super) const STAGE: usize = 256;
 /// Reads a strided operand in row-major order, a block at a time.
 pub struct StridedCursor<'a> {
     walk: Walk,
+    small_plane: Option<Box<[isize]>>,
     aligned: bool,
     view: View<'a>,
 }
@@ -50,7 +51,8 @@ impl<'a> StridedCursor<'a> {
 
     /// Starts at linear position `at`.
     pub fn new(view: View<'a>, at: usize) -> Self {
-        StridedCursor { walk: Walk::new(view.layout, at), aligned: view.is_aligned(), view }
+        let walk = Walk::new(view.layout, at);
+        StridedCursor { small_plane: walk.small_plane(), walk, aligned: view.is_aligned(), view }
     }
 
     /// Number of elements left in the run, including the current one.
@@ -127,9 +129,10 @@ impl<'a> StridedCursor<'a> {
             return self.read_bytes(out);
         }
         let src = self.view.storage.slice::<T>();
-        if self.walk.cells(out.len(), |at, step, cell, run| gather_cells(src, at, step, cell, &mut out[run]))
-        {
-            return;
+        if let Some(offsets) = &self.small_plane {
+            return self.walk.small_planes(offsets, out.len(), |at, step, offsets, run| {
+                gather_offsets(src, at, step, offsets, &mut out[run]);
+            });
         }
         if self.walk.inner <= SHORT {
             return self
@@ -540,7 +543,7 @@ mod tests {
             &dense(&[2, 3, 4, 2, 4, 2]),
             room,
         );
-        // Cells, of which blocks hold no whole number.
+        // Small planes, of which blocks hold no whole number.
         check(&strided(&[900, 3, 3], &[3, 0, 1], 1), &dense(&[900, 3, 3]), room);
         check(&strided(&[4, 700, 2, 5], &[9000, 12, 6, -1], 4), &dense(&[4, 700, 2, 5]), room);
         check(&strided(&[700, 4, 4], &[1, 800, 3200], 9), &dense(&[700, 4, 4]), room);

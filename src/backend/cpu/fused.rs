@@ -4,12 +4,12 @@
 //! of whole rows that stays in the cache. Values are registers: a buffer of the block's elements, or of one element per row.
 //! A value per row that elements need is repeated along its row first.
 
-mod ahead;
 pub mod alone;
 mod apart;
 mod compile;
 mod kernels;
 mod parts;
+mod prefetch;
 mod program;
 mod rowwise;
 mod types;

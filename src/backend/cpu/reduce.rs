@@ -164,6 +164,8 @@ fn reduce<I: Element, A: Copy + Send + Sync>(
     if d.lanes() == 0 {
         return;
     }
+    // Rows of one element are one row of columns: otherwise each would be a loop of its own.
+    let d = if d.n == 1 { ReduceDims::new(1, 1, d.lanes()) } else { d };
     let rows = match d.inner {
         1 => RUN,
         // Larger blocks, so that the final merge of a narrow block is a small part of the work.

@@ -1,4 +1,4 @@
-//! Elements from their places to a block.
+//! Gathers elements of a view into a block.
 
 use super::walk::Plane;
 use crate::backend::cpu::simd::{Isa, IsaDispatch};
@@ -43,11 +43,17 @@ pub(super) fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, o
     }
 }
 
-/// Gathers cells that begin `step` elements after each other, each with the elements at these places from its beginning.
-pub(super) fn gather_cells<T: Element>(src: &[T], mut at: isize, step: isize, cell: &[isize], out: &mut [T]) {
-    for out in out.chunks_mut(cell.len().max(1)) {
-        for (o, place) in out.iter_mut().zip(cell) {
-            *o = src[(at + place) as usize];
+/// Gathers elements at `offsets` from positions that are `step` elements after each other.
+pub(super) fn gather_offsets<T: Element>(
+    src: &[T],
+    mut at: isize,
+    step: isize,
+    offsets: &[isize],
+    out: &mut [T],
+) {
+    for out in out.chunks_mut(offsets.len().max(1)) {
+        for (o, offset) in out.iter_mut().zip(offsets) {
+            *o = src[(at + offset) as usize];
         }
         at += step;
     }

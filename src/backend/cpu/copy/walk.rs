@@ -4,16 +4,14 @@ use std::ops::Range;
 
 use crate::layout::{Layout, Odometer, collapse};
 
-/// The most elements of a cell.
-const CELL: usize = 16;
+/// The most elements of a small plane.
+const SMALL: usize = 16;
 
 /// Iterates over a view in row-major order, in runs of elements with constant stride.
 pub(super) struct Walk {
     pub(super) odometer: Odometer<1>,
     pub(super) inner: usize,
     pub(super) stride: isize,
-    /// The places of the elements of a cell beside that of its first: see [`Walk::cells`].
-    cell: Option<Box<[isize]>>,
 }
 
 impl Walk {
@@ -22,19 +20,7 @@ impl Walk {
         let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
         let inner = shape.last().copied().unwrap_or(1);
         let stride = strides.last().copied().unwrap_or(0);
-        let cell = match (&shape[..], &strides[..]) {
-            ([.., cells, rows, n], [.., down, across]) if *cells > 1 && rows * n <= CELL => {
-                let place = |i| (i / n) as isize * down + (i % n) as isize * across;
-                Some((0..rows * n).map(place).collect())
-            }
-            _ => None,
-        };
-        Walk {
-            odometer: Odometer::new(&shape, [&strides], [layout.offset as isize], at),
-            inner,
-            stride,
-            cell,
-        }
+        Walk { odometer: Odometer::new(&shape, [&strides], [layout.offset as isize], at), inner, stride }
     }
 
     /// Number of elements left in the run, including the current one.
@@ -61,23 +47,32 @@ impl Walk {
         }
     }
 
-    /// As [`Walk::planes`], with many planes at a time that are so short that walking from one to the next would take longer than their
-    /// elements: cells. Calls `f(position, step, places, range)` for cells that begin `step` elements after each other, each
-    /// with the elements at these places from its position; what is left of a cell is one of `runs`. False if there are none.
-    pub(super) fn cells(
+    /// The offsets of the elements of a plane, which are the last two dimensions, from its first, if planes are small and more than one.
+    pub(super) fn small_plane(&self) -> Option<Box<[isize]>> {
+        let (rows, down, inner) = (self.odometer.size(1), self.odometer.stride(1, 0), self.inner);
+        let is_small = self.odometer.size(2) > 1 && (1..=SMALL).contains(&(rows * inner));
+        let offset = |i| (i / inner) as isize * down + (i % inner) as isize * self.stride;
+        is_small.then(|| (0..rows * inner).map(offset).collect())
+    }
+
+    /// As [`Walk::planes`], many small planes at a time, as a walk from one to the next takes longer than their elements. Calls
+    /// `f(position, step, offsets, range)`: the planes begin `step` elements after each other, and their elements are at `offsets`
+    /// ([`Walk::small_plane`]) from there. Runs of a plane of which only a part is among the `n` elements are passed as elements with
+    /// the stride as step, and an offset of 0.
+    pub(super) fn small_planes(
         &mut self,
+        offsets: &[isize],
         n: usize,
         mut f: impl FnMut(isize, isize, &[isize], Range<usize>),
-    ) -> bool {
-        let Some(cell) = self.cell.take() else { return false };
+    ) {
         let mut done = 0;
         while done < n {
-            let cells = ((n - done) / cell.len()).min(self.odometer.whole_left(2));
+            let planes = ((n - done) / offsets.len()).min(self.odometer.whole_left(2));
             let at = self.at();
-            if cells > 0 {
-                f(at, self.odometer.stride(2, 0), &cell, done..done + cells * cell.len());
-                self.odometer.advance_whole(2, cells);
-                done += cells * cell.len();
+            if planes > 0 {
+                f(at, self.odometer.stride(2, 0), offsets, done..done + planes * offsets.len());
+                self.odometer.advance_whole(2, planes);
+                done += planes * offsets.len();
             } else {
                 let run = self.run_left().min(n - done);
                 f(at, self.stride, &[0], done..done + run);
@@ -85,8 +80,6 @@ impl Walk {
                 done += run;
             }
         }
-        self.cell = Some(cell);
-        true
     }
 
     /// As [`Walk::runs`], with several runs at a time where whole ones follow each other in the last dimension but one. Then the strides

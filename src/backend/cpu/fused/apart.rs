@@ -133,15 +133,21 @@ pub(super) fn rows_of<T: Grouped>(o: &GroupOperand) -> Option<(usize, usize)> {
     }
 }
 
-/// The length of the rows of an operand or result, if machine code should compute row by row for their sake. Long rows are several.
+/// The length of the rows of an operand or result, if machine code should compute row by row for their sake. A longer run is
+/// several rows.
 pub(super) fn run_of<T: Grouped>(o: &GroupOperand) -> Option<usize> {
     const LEAST: usize = 32;
-    // Of a row that is several: its blocks have buffers that stay in the cache.
+    const MOST: usize = 2 * LONGEST_ROW;
+    // The most elements of a part of a longer run: blocks have buffers of whole rows.
     const PART: usize = LONGEST_ROW / 2;
+    // The divisors that are tried: a long run may have none.
+    const TRIED: usize = 64;
     let (shape, [strides]) = collapse(&o.view.layout.shape, [&o.view.layout.strides]);
     let run = shape.last().copied().filter(|_| shape.len() > 1 && strides.last() == Some(&1))?;
-    let mut parts = run.div_ceil(PART)..=4 * run / PART;
-    let parts = if run <= 2 * LONGEST_ROW { Some(1) } else { parts.find(|parts| run.is_multiple_of(*parts)) };
+    let parts = match run {
+        ..=MOST => Some(1),
+        _ => (run.div_ceil(PART)..).take(TRIED).find(|parts| run.is_multiple_of(*parts)),
+    };
     Some(run / parts?).filter(|n| is_usable::<T>(o) && *n >= LEAST)
 }
 

@@ -9,8 +9,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::ahead::{Ahead, ahead_of};
 use super::apart::SHORTEST_ROW;
+use super::prefetch::{Prefetch, prefetches_of};
 use super::program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use super::types::Grouped;
 use crate::backend::cpu::machine::{self, LANES, Recipe, SHORT_ROWS, Source, Work, type_of};
@@ -73,15 +73,15 @@ pub(super) fn compile<T: Grouped>(
         (0..stages.len()).filter(move |&i| stages[i] == s)
     }
     let last = stages.iter().copied().max().unwrap_or(0);
-    let ahead = ahead_of(program, group, &joins, &stages, kept, source);
+    let prefetches = prefetches_of(program, group, &joins, &stages, kept, source);
     let mut kernels: Vec<Option<Compiled<T>>> = Vec::new();
     for s in 1..=last {
         for extent in EXTENTS {
             let has = |i: &usize| joins[*i] && program.instructions[*i].extent == extent;
             let members = members(&stages, s).filter(has).collect();
-            let fetched = ahead.iter().filter(|(of, _)| *of == s && extent == Extent::Elements);
-            let ahead = fetched.map(|(_, what)| *what).collect();
-            let fusion = Fusion { program, formulas, kept, sums: &sums, loose: &loose, members, ahead };
+            let of_kernel = prefetches.iter().filter(|(of, _)| *of == s && extent == Extent::Elements);
+            let prefetches = of_kernel.map(|(_, what)| *what).collect();
+            let fusion = Fusion { program, formulas, kept, sums: &sums, loose: &loose, members, prefetches };
             let compiled = fusion.compiled(source);
             for &i in compiled.iter().flat_map(|compiled| &compiled.sums) {
                 stages[i] = s;
@@ -219,7 +219,7 @@ struct Fusion<'p, T: Grouped> {
     /// The runs of operands that no kernel sums yet.
     loose: &'p [usize],
     members: Vec<usize>,
-    ahead: SmallVec<[Ahead; 4]>,
+    prefetches: SmallVec<[Prefetch; 4]>,
 }
 
 /// The machine code of some instructions, and the reductions whose sums it stores.
@@ -440,7 +440,8 @@ impl<T: Grouped> Fusion<'_, T> {
         recipe.has_short_rows = !sums.is_empty() && is_short(self.program.n);
         recipe.sums = sums[..made_sums].iter().map(|i| maker(i).and_then(steps)).collect::<Option<_>>()?;
         recipe.sums.extend(loose);
-        (recipe.args, recipe.numbers, recipe.ahead) = (places.len(), numbers.len(), self.ahead.len());
+        (recipe.args, recipe.numbers) = (places.len(), numbers.len());
+        recipe.prefetches = self.prefetches.len();
         let kernel = T::machine(&recipe)?;
         let pool = kernel.pool(&numbers)?;
         outs.extend(sums.iter().filter_map(|i| self.sums[*i]));
@@ -452,7 +453,7 @@ impl<T: Grouped> Fusion<'_, T> {
                 params: smallvec![],
                 outs,
                 extent,
-                ahead: self.ahead.clone(),
+                prefetches: self.prefetches.clone(),
             },
             sums,
         })

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::ahead::Ahead;
+use super::prefetch::Prefetch;
 use super::program::{Extent, Instruction, Place};
 use super::types::Grouped;
 use super::{Block, Taken, Worker};
@@ -35,23 +35,23 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             _ => In::Elements(self.value(*place, from, count)),
         };
         let ins: SmallVec<[In<T>; 8]> = instruction.args.iter().enumerate().map(of).collect();
-        let ahead: SmallVec<[usize; 4]> =
-            instruction.ahead.iter().map(|of| self.address(*of, block)).collect();
+        let prefetched: SmallVec<[usize; 4]> =
+            instruction.prefetches.iter().map(|of| self.address(*of, block)).collect();
         let rows = if kernel.has_rows() { block.rows } else { 1 };
         // The last run of a total is shorter than a row.
         let n = if rows == 1 { count } else { self.program.width(extent) };
-        if kernel.run(&ins, &mut outs, &ahead, pool, rows, n) {
+        if kernel.run(&ins, &mut outs, &prefetched, pool, rows, n) {
             return Ok(());
         }
         Err(Error::Runtime("a fused kernel was given operands of other lengths".into()))
     }
 
-    /// Where memory is that will be used later, see Note [Memory ahead].
-    fn address(&self, of: Ahead, block: Block) -> usize {
+    /// The address of memory to prefetch: Note [Prefetched memory].
+    fn address(&self, of: Prefetch, block: Block) -> usize {
         let (view, at) = match of {
-            Ahead::Next(k) => (self.group.operands[k].view, block.at + block.len),
-            Ahead::Operand(k) => (self.group.operands[k].view, block.at),
-            Ahead::Result(k) => (self.group.results[k].1, block.at),
+            Prefetch::NextOperand(k) => (self.group.operands[k].view, block.at + block.len),
+            Prefetch::Operand(k) => (self.group.operands[k].view, block.at),
+            Prefetch::Result(k) => (self.group.results[k].1, block.at),
         };
         view.storage.address().wrapping_add((view.layout.offset + at) * size_of::<T>())
     }

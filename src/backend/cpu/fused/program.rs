@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytemuck::Zeroable;
 use smallvec::{SmallVec, smallvec};
 
-use super::ahead::Ahead;
 use super::apart::{Apart, Blocks, apart_of, blocks_of, run_of, spread_of};
 use super::compile::compile;
+use super::prefetch::Prefetch;
 use super::types::{Grouped, Reduction, Rounding, Rows, SumsOfColumns};
 use crate::backend::View;
 use crate::backend::cpu::copy::{BLOCK, StridedCursor};
@@ -112,8 +112,8 @@ pub(super) struct Instruction<T: Grouped> {
     /// One, except of machine code.
     pub(super) outs: SmallVec<[Place; 1]>,
     pub(super) extent: Extent,
-    /// What machine code fetches.
-    pub(super) ahead: SmallVec<[Ahead; 4]>,
+    /// What machine code prefetches.
+    pub(super) prefetches: SmallVec<[Prefetch; 4]>,
 }
 
 /// What fills a buffer before the first block.
@@ -226,7 +226,7 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
             params,
             outs: smallvec![out],
             extent,
-            ahead: smallvec![],
+            prefetches: smallvec![],
         });
         self.formulas.push(None);
         out

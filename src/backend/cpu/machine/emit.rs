@@ -50,9 +50,9 @@ pub(super) const SCRATCH: Register = Register::R11;
 /// The current element, for what has narrower ones.
 pub(super) const ELEMENT: Register = Register::R14;
 
-/// The bytes of a kernel and its literals. In a call the pointers to arguments precede those to results, to sums and to what is fetched
-/// ahead, and the steps between rows of strided arguments and spread results follow; literals follow the numbers in the pool. None if it needs too many masks, or
-/// too much of the stack.
+/// The bytes of a kernel and its literals. The words of a call are its head, the pointers to arguments, results, sums and prefetched
+/// memory, in this order, and the steps between rows of strided arguments and spread results. In the pool literals follow numbers.
+/// None if the kernel needs too many masks, or too much of the stack.
 pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Vec<u64>)> {
     let literal = |inst: &Inst| if let Inst::Literal(v) = *inst { Some(v) } else { None };
     let mut literals: Vec<u64> = code.insts.iter().filter_map(literal).collect();
@@ -263,7 +263,7 @@ impl<'c> Emitter<'c> {
             self.put(Instruction::with2(Op::And_rm64_imm8, Register::RSP, -64i32))?;
             self.put(Instruction::with2(Op::Mov_rm64_r64, self.old_stack(), SCRATCH))?;
         }
-        let pointers = self.outputs_end() + self.recipe.ahead;
+        let pointers = self.first_prefetch() + self.recipe.prefetches;
         for (k, r) in POINTERS.into_iter().enumerate().take(pointers) {
             self.put(Instruction::with2(Op::Mov_r64_rm64, r, word(HEAD + k)))?;
         }
@@ -345,16 +345,16 @@ impl<'c> Emitter<'c> {
         Some(values * width + self.lanes_on_stack())
     }
 
-    /// The pointers before those to what is fetched ahead.
-    fn outputs_end(&self) -> usize {
+    /// The position of the first pointer to prefetched memory.
+    fn first_prefetch(&self) -> usize {
         self.recipe.args + self.recipe.results.len() + self.recipe.sums.len()
     }
 
-    /// Fetches the lines of the current elements, so many vectors after the current ones, from the addresses ahead.
-    fn fetch_ahead(&mut self, vectors: std::ops::Range<usize>) -> Option<()> {
+    /// Prefetches the cache lines of these vectors after the current element.
+    fn prefetch(&mut self, vectors: std::ops::Range<usize>) -> Option<()> {
         let width = self.target.width();
-        for k in 0..self.recipe.ahead {
-            let base = self.pointer(self.outputs_end() + k)?;
+        for k in 0..self.recipe.prefetches {
+            let base = self.pointer(self.first_prefetch() + k)?;
             for vector in vectors.clone().filter(|v| (v * width).is_multiple_of(LINE)) {
                 self.put(Instruction::with1(Op::Prefetcht1_m8, memory(base, AT, vector * width)))?;
             }
@@ -406,7 +406,7 @@ impl<'c> Emitter<'c> {
             self.put(Instruction::with2(Op::Shr_rm64_imm8, ELEMENT, shift))?;
         }
         if !is_masked {
-            self.fetch_ahead(vector..vector + code.vectors)?;
+            self.prefetch(vector..vector + code.vectors)?;
         }
         self.find_lane()?;
         for i in 0..count {

@@ -26,7 +26,7 @@ pub struct Kernel {
     narrow: SmallVec<[(usize, DType); 2]>,
     spread: u64,
     halves: SmallVec<[(usize, DType); 2]>,
-    ahead: usize,
+    prefetches: usize,
     replaces: bool,
     results: usize,
     sums: usize,
@@ -59,7 +59,8 @@ impl Kernel {
     pub(super) fn new(bytes: &[u8], target: Target, recipe: &Recipe, literals: Vec<u64>) -> Option<Kernel> {
         let mut pages = MmapMut::map_anon(bytes.len()).ok()?;
         pages.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        let Recipe { args, rows, strided, spread, ahead, replaces, numbers, has_short_rows, .. } = *recipe;
+        let Recipe { args, rows, strided, spread, prefetches, replaces, numbers, has_short_rows, .. } =
+            *recipe;
         let (pages, results, sums) = (pages.make_exec().ok()?, recipe.results.len(), recipe.sums.len());
         Some(Kernel {
             pages,
@@ -70,7 +71,7 @@ impl Kernel {
             narrow: recipe.narrow.clone(),
             spread,
             halves: recipe.halves.clone(),
-            ahead,
+            prefetches,
             replaces,
             results,
             sums,
@@ -151,12 +152,13 @@ impl Kernel {
     }
 
     /// Computes `rows` rows of `n` elements; false, and nothing done, if operands do not fit. The last outputs are the sums of
-    /// the rows, which are then multiples of [`LANES`] or [`SHORT_ROWS`] elements. `ahead` are any addresses, from which memory is fetched.
+    /// the rows, which are then multiples of [`LANES`] or [`SHORT_ROWS`] elements. From the addresses `prefetched`, which may be any, memory is
+    /// prefetched.
     pub fn run<T: Pod>(
         &self,
         ins: &[In<T>],
         outs: &mut [Out<T>],
-        ahead: &[usize],
+        prefetched: &[usize],
         pool: &Pool,
         rows: usize,
         n: usize,
@@ -166,7 +168,7 @@ impl Kernel {
         let fits = size_of::<T>() == self.target.size()
             && ins.len() == self.args
             && outs.len() == self.results + self.sums
-            && ahead.len() == self.ahead
+            && prefetched.len() == self.prefetches
             && (self.sums == 0 || n.is_multiple_of(if self.has_short_rows { SHORT_ROWS } else { LANES }))
             && (self.halves.is_empty() || rows == 1 || n.is_multiple_of(lanes))
             && pool.0.len() == self.numbers + self.literals.len()
@@ -197,7 +199,7 @@ impl Kernel {
             In::Replaced(r) => results[*r].0 as u64,
         }));
         call.extend(results.iter().map(|(first, _)| *first as u64));
-        call.extend(ahead.iter().map(|address| *address as u64));
+        call.extend(prefetched.iter().map(|address| *address as u64));
         // The elements of a row are passed while it is computed.
         let strided =
             ins.iter().filter_map(|x| if let In::Strided(_, stride) = x { Some(*stride) } else { None });
@@ -211,7 +213,7 @@ impl Kernel {
         // overlaps an argument (`spread_of`), no argument is written but those that say `Replaced`: they are read through
         // the pointer of their result, and before it is written. The function reads numbers and literals, which the pool
         // has, through the fifth word eight lanes of `MASK`, which follow the offset of at most eight, and writes a vector of
-        // AVX2 for each result of halves through the sixth, which `last` has. To fetch memory is allowed at any address.
+        // AVX2 for each result of halves through the sixth, which `last` has. A prefetch has no effect at an address that is not mapped.
         // It keeps the registers that the convention has it keep.
         unsafe {
             let function = std::mem::transmute::<*const u8, Function>(self.pages.as_ptr());

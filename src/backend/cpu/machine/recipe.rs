@@ -52,9 +52,8 @@ pub struct Recipe<'f> {
     /// The results that are stored as a half type to which they are rounded, and these types. Rows, if there are any, are then whole
     /// vectors.
     pub halves: SmallVec<[(usize, DType); 2]>,
-    /// How many further addresses a call brings: the loop fetches the memory from each on, at the current elements, into the second-level
-    /// cache.
-    pub ahead: usize,
+    /// How many addresses a call brings from which on memory is prefetched into the second-level cache, as far as elements are computed.
+    pub prefetches: usize,
     /// Whether results may replace arguments: then all arguments are read before results are stored.
     pub replaces: bool,
     pub numbers: usize,
@@ -79,7 +78,7 @@ impl Recipe<'_> {
             self.rows,
             self.strided,
             self.spread,
-            self.ahead as u64,
+            self.prefetches as u64,
             u64::from(self.has_short_rows),
         ]);
         for typed in [&self.narrow, &self.halves] {

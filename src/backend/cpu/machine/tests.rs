@@ -121,7 +121,7 @@ fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
         strided: 0,
         narrow: SmallVec::new(),
         spread: 0,
-        ahead: 0,
+        prefetches: 0,
         halves: SmallVec::new(),
         replaces: false,
         numbers: results.iter().map(Formula::params).max().unwrap_or(0),
@@ -357,7 +357,7 @@ fn operands_that_are_too_short_are_refused() {
 }
 
 #[test]
-fn arguments_have_strides_and_are_replaced_and_memory_is_fetched_ahead() {
+fn arguments_have_strides_and_are_replaced_and_memory_is_prefetched() {
     // Twelve arguments, so that some of the pointers are not in registers.
     let sum = (0..12).map(|k| format!("%{k} = x{k}\n")).collect::<String>()
         + "%12 = add %0 %1\n"
@@ -369,7 +369,7 @@ fn arguments_have_strides_and_are_replaced_and_memory_is_fetched_ahead() {
     let (rows, n, stride) = (5, 37, 50);
     with_each_isa(|| {
         let strided = 0b1001_0000_0010u64;
-        let recipe = Recipe { strided, replaces: true, ahead: 2, ..recipe(&formulas, 12, 0b100) };
+        let recipe = Recipe { strided, replaces: true, prefetches: 2, ..recipe(&formulas, 12, 0b100) };
         let Some(kernel) = made::<f32>(&recipe) else { return };
         let given: Vec<Vec<f32>> = (0..12).map(|k| numbers(rows * stride, k + 3)).collect();
         let (mut first, mut second) = (given[0][..rows * n].to_vec(), given[5][..rows * n].to_vec());
@@ -388,7 +388,7 @@ fn arguments_have_strides_and_are_replaced_and_memory_is_fetched_ahead() {
         assert!(kernel.run(
             &ins,
             &mut [Out::Elements(&mut first), Out::Elements(&mut second)],
-            // Memory is fetched from any address.
+            // Memory is prefetched from any address.
             &[0, usize::MAX],
             &pool,
             rows,

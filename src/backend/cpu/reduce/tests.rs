@@ -29,8 +29,10 @@ pub(crate) fn on_each_isa(test: impl Fn()) {
 }
 
 /// Runs, split runs, narrow and wide columns, with every kind of remainder.
-const SHAPES: [ReduceDims; 12] = [
+const SHAPES: [ReduceDims; 14] = [
     ReduceDims::rows(1, 1),
+    ReduceDims::rows(5000, 1),
+    ReduceDims::new(3, 1, 7),
     ReduceDims::rows(5, 7),
     ReduceDims::rows(3, 64),
     ReduceDims::rows(2, 1001),

@@ -1,46 +1,46 @@
-//! What kernels fetch for others.
+//! Which memory kernels prefetch for others.
 //!
-//! Note [Memory ahead] A group with several kernels computes a block by one after the other. The first reads operands from memory and the
-//! last writes results there, while those between work in the cache and memory is idle. So these fetch the operands of the next
-//! block, and the memory of results that later kernels write, into the second-level cache. On a processor with Zen 4 a layer normalization
-//! of a sum of two tensors of 9.6 MB takes four fifths of the time.
+//! Note [Prefetched memory] A group with several kernels computes a block by one after the other. The first reads operands from memory and
+//! the last writes results there; those between read and write buffers that are in the cache. So these prefetch the operands of
+//! the next block, and the lines of results that later kernels write, into the second-level cache. On a processor with Zen 4 a layer
+//! normalization of a sum of two tensors of 9.6 MB takes 0.8 to 0.95 of the time, one by hand with its gradient 0.8.
 
 use super::program::{Extent, Place, Program, is_dense};
 use super::types::Grouped;
 use crate::backend::group::{Group, Level};
 
-/// The bytes of the smallest values whose groups fetch: smaller ones are in that cache.
+/// The bytes of a value from which on groups prefetch: smaller operands stay in that cache.
 const LARGE: usize = 1 << 20;
 
-/// Memory that another instruction uses.
+/// Memory that another instruction reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ahead {
+pub(super) enum Prefetch {
     /// The next block of an operand.
-    Next(usize),
+    NextOperand(usize),
     /// This block of an operand.
     Operand(usize),
     /// This block of a result.
     Result(usize),
 }
 
-/// What the kernels of each stage fetch. `joins` says which instructions kernels compute, `stages` the stages of all, `kept` the places of
+/// What the kernel of each stage prefetches. `joins` says which instructions kernels compute, `stages` the stages of all, `kept` the places of
 /// results, and `source` which instruction makes a value.
-pub(super) fn ahead_of<T: Grouped>(
+pub(super) fn prefetches_of<T: Grouped>(
     program: &Program<T>,
     group: &Group,
     joins: &[bool],
     stages: &[usize],
     kept: &[Place],
     source: impl Fn(&Place) -> Option<usize>,
-) -> Vec<(usize, Ahead)> {
+) -> Vec<(usize, Prefetch)> {
     let instructions = &program.instructions;
     let is_kernel = |i: &usize| joins[*i] && instructions[*i].extent == Extent::Elements;
     let mut kernels: Vec<usize> = (0..joins.len()).filter(is_kernel).map(|i| stages[i]).collect();
     kernels.sort_unstable();
     kernels.dedup();
-    let mut ahead: Vec<(usize, Ahead)> = Vec::new();
+    let mut all: Vec<(usize, Prefetch)> = Vec::new();
     if group.numel * size_of::<T>() < LARGE {
-        return ahead;
+        return all;
     }
     // An instruction that is interpreted follows the kernel of its stage.
     let last_before = |i: usize| kernels.iter().rfind(|s| **s < stages[i] + usize::from(!joins[i])).copied();
@@ -49,18 +49,18 @@ pub(super) fn ahead_of<T: Grouped>(
             && is_dense::<T>(view)
             && let Some(before) = source(&kept[k]).and_then(last_before)
         {
-            ahead.push((before, Ahead::Result(k)));
+            all.push((before, Prefetch::Result(k)));
         }
     }
     for o in (0..group.operands.len()).filter(|o| group.operands[*o].level == Level::Elements) {
         let reads = |i: &usize| instructions[*i].args.contains(&Place::Operand(o));
         let Some(first) = (0..joins.len()).filter(reads).min_by_key(|i| stages[*i]) else { continue };
         let after = kernels.iter().filter(|s| **s >= stages[first] + usize::from(joins[first]));
-        let fetched = |s: &&usize| ahead.iter().filter(|(of, _)| of == *s).count();
-        match after.min_by_key(fetched) {
-            Some(after) => ahead.push((*after, Ahead::Next(o))),
-            None => ahead.extend(last_before(first).map(|before| (before, Ahead::Operand(o)))),
+        let count = |s: &&usize| all.iter().filter(|(of, _)| of == *s).count();
+        match after.min_by_key(count) {
+            Some(after) => all.push((*after, Prefetch::NextOperand(o))),
+            None => all.extend(last_before(first).map(|before| (before, Prefetch::Operand(o)))),
         }
     }
-    ahead
+    all
 }

@@ -395,7 +395,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             instruction.outs.iter().filter_map(|place| self.take(*place)).collect();
         match (&instruction.code, &mut taken[..]) {
             (Code::Machine(kernel, pool), taken) => {
-                self.run_machine(instruction, kernel, pool, block, taken)?
+                self.run_machine(instruction, (kernel, pool), block, taken, runs)?
             }
             (_, [Taken::Buffer(b, own), ..]) => {
                 let (_, count) = self.span(block, self.program.buffers[*b].extent);
@@ -430,7 +430,9 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 Some(Taken::Halves(k, self.halves[k].take()?))
             }
             Place::Result(k) => Some(Taken::Result(k, self.outs[k].take()?)),
-            Place::Operand(_) | Place::Rows(_) | Place::Part(_) | Place::Narrow(_) => None,
+            Place::Operand(_) | Place::Rows(_) | Place::Part(_) | Place::Narrow(_) | Place::Columns(_) => {
+                None
+            }
         }
     }
 
@@ -511,7 +513,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Place::Operand(k) => self.cursors[k].get(at, n),
             Place::Buffer(b) => self.lent[b].map_or_else(|| &self.buffers[b][..n], |lent| &lent[..n]),
             // Used by machine code alone, row by row.
-            Place::Rows(_) | Place::Part(_) | Place::Narrow(_) => &[],
+            Place::Rows(_) | Place::Part(_) | Place::Narrow(_) | Place::Columns(_) => &[],
             Place::Result(k) => {
                 let out = self.outs[k].as_deref().unwrap_or_default();
                 bytemuck::cast_slice(&out[at - self.first[k]..][..n])

@@ -13,7 +13,10 @@ use super::apart::SHORTEST_ROW;
 use super::prefetch::{Prefetch, prefetches_of};
 use super::program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use super::types::Grouped;
-use crate::backend::cpu::machine::{self, LANES, Recipe, SHORT_ROWS, Source, Work, type_of};
+use crate::backend::cpu::machine::{
+    self, Columns, LANES, Recipe, SHORT_ROWS, Source, WHOLE_VECTORS, Work, type_of,
+};
+use crate::backend::cpu::reduce::ColumnSums;
 use crate::backend::group::Group;
 use crate::dtype::{DType, Element};
 use crate::formula::{Formula, recorded};
@@ -66,6 +69,7 @@ pub(super) fn compile<T: Grouped>(
         is_made || loose.contains(&i)
     });
     loose.retain(|&i| sums[i].is_some());
+    let mut columns: Vec<usize> = (0..joins.len()).filter(|&i| sums_columns(program, i)).collect();
     made_by.resize(program.buffers.len(), None);
     let source = |place: &Place| if let Place::Buffer(b) = place { made_by[*b] } else { None };
     let mut stages = stages(program, &joins, kept, source);
@@ -81,12 +85,27 @@ pub(super) fn compile<T: Grouped>(
             let members = members(&stages, s).filter(has).collect();
             let of_kernel = prefetches.iter().filter(|(of, _)| *of == s && extent == Extent::Elements);
             let prefetches = of_kernel.map(|(_, what)| *what).collect();
-            let fusion = Fusion { program, formulas, kept, sums: &sums, loose: &loose, members, prefetches };
-            let compiled = fusion.compiled(source);
+            let mut fusion = Fusion {
+                program,
+                formulas,
+                kept,
+                sums: &sums,
+                loose: &loose,
+                columns: &columns,
+                members,
+                prefetches,
+            };
+            let mut compiled = fusion.compiled(source);
+            if compiled.is_none() && !columns.is_empty() {
+                fusion.columns = &[];
+                compiled = fusion.compiled(source);
+            }
             for &i in compiled.iter().flat_map(|compiled| &compiled.sums) {
                 stages[i] = s;
             }
-            loose.retain(|i| !compiled.as_ref().is_some_and(|compiled| compiled.sums.contains(i)));
+            for ends in [&mut loose, &mut columns] {
+                ends.retain(|i| !compiled.as_ref().is_some_and(|compiled| compiled.sums.contains(i)));
+            }
             kernels.push(compiled);
         }
     }
@@ -121,9 +140,6 @@ pub(super) fn compile<T: Grouped>(
             || i.outs.iter().any(|o| read.contains(o) || kept.contains(o))
     });
 }
-
-/// Elements of rows that are whole vectors for each instruction set.
-const WHOLE_VECTORS: usize = 16;
 
 /// Those that kernels compute.
 const EXTENTS: [Extent; 3] = [Extent::Rows, Extent::Elements, Extent::Parts];
@@ -166,6 +182,14 @@ fn summed<T: Grouped>(
         }));
     }
     sums
+}
+
+/// Whether an instruction is a column sum that a kernel can make: Note [Column sums of a kernel].
+fn sums_columns<T: Grouped>(program: &Program<T>, i: usize) -> bool {
+    let by_eights = |(sums, _): &(ColumnSums, _)| sums.has_whole_eights();
+    matches!(program.instructions[i].code, Code::Columns(_))
+        && program.n.is_multiple_of(WHOLE_VECTORS)
+        && program.sums.as_ref().is_some_and(by_eights)
 }
 
 /// Whether rows are those of kernels with few accumulators.
@@ -218,11 +242,13 @@ struct Fusion<'p, T: Grouped> {
     sums: &'p [Option<Place>],
     /// The runs of operands that no kernel sums yet.
     loose: &'p [usize],
+    /// The column sums that a kernel may make.
+    columns: &'p [usize],
     members: Vec<usize>,
     prefetches: SmallVec<[Prefetch; 4]>,
 }
 
-/// The machine code of some instructions, and the reductions whose sums it stores.
+/// The machine code of some instructions, and the reductions whose sums it makes.
 struct Compiled<T: Grouped> {
     instruction: Instruction<T>,
     sums: Vec<usize>,
@@ -356,6 +382,18 @@ impl<T: Grouped> Fusion<'_, T> {
         })
     }
 
+    /// The sums of the columns of these steps, of rows of which some arguments are apart.
+    fn columns_of(&self, steps: SmallVec<[usize; 2]>, args: &[Place]) -> Option<Columns> {
+        let stride = |(k, place): (usize, &Place)| match place {
+            Place::Rows(o) => Some(Some((k, self.program.apart[*o].as_ref()?.stride))),
+            Place::Part(_) => None,
+            _ => Some(None),
+        };
+        let strides: Vec<Option<(usize, usize)>> =
+            args.iter().enumerate().map(stride).collect::<Option<_>>()?;
+        Some(Columns { steps, n: self.program.n, strides: strides.into_iter().flatten().collect() })
+    }
+
     /// The machine code that computes all members; None if it would not be worth it, or there is none.
     fn compiled(&self, source: impl Fn(&Place) -> Option<usize>) -> Option<Compiled<T>> {
         let instructions = &self.program.instructions;
@@ -395,6 +433,11 @@ impl<T: Grouped> Fusion<'_, T> {
         if extent == Extent::Elements {
             sums.extend(self.loose.iter().copied().filter(is_read));
         }
+        let sums_of_rows = sums.len();
+        if extent == Extent::Elements && sums.is_empty() {
+            let is_made = |i: &usize| maker(i).is_some() || is_read(i);
+            sums.extend(self.columns.iter().copied().filter(is_made));
+        }
         let is_needed = |i: &usize| {
             let out = &instructions[*i].outs[0];
             let outside = |(j, other): (usize, &Instruction<T>)| {
@@ -403,10 +446,14 @@ impl<T: Grouped> Fusion<'_, T> {
             self.kept.contains(out) || instructions.iter().enumerate().any(outside)
         };
         let results: SmallVec<[usize; 4]> = self.members.iter().copied().filter(is_needed).collect();
-        let mut loose: SmallVec<[usize; 2]> = SmallVec::new();
+        let mut others: SmallVec<[usize; 2]> = SmallVec::new();
         for &i in &sums[made_sums..] {
+            if let Some(step) = maker(&i).and_then(|d| step_of[d]) {
+                others.push(step);
+                continue;
+            }
             let operand = read(&mut draft, &step_of, &instructions[i].args[0])?;
-            loose.push(draft.recipe.steps.len());
+            others.push(draft.recipe.steps.len());
             draft
                 .recipe
                 .steps
@@ -426,6 +473,9 @@ impl<T: Grouped> Fusion<'_, T> {
         let steps = |i: usize| step_of[i];
         recipe.results = results.iter().copied().map(steps).collect::<Option<_>>()?;
         let mut outs: SmallVec<[Place; 1]> = SmallVec::new();
+        if sums_of_rows < sums.len() && spread {
+            return None;
+        }
         let has_rows = recipe.rows | recipe.strided != 0 || spread || !sums.is_empty();
         // A vector of halves is not stored in part where another row follows.
         let has_halves = !has_rows || self.program.width(extent).is_multiple_of(WHOLE_VECTORS);
@@ -437,14 +487,21 @@ impl<T: Grouped> Fusion<'_, T> {
             recipe.halves.extend(half.map(|(_, to)| (r, to)));
             outs.push(spread.or(half.map(|(k, _)| k)).map_or(place, Place::Result));
         }
-        recipe.has_short_rows = !sums.is_empty() && is_short(self.program.n);
+        recipe.has_short_rows = sums_of_rows > 0 && is_short(self.program.n);
         recipe.sums = sums[..made_sums].iter().map(|i| maker(i).and_then(steps)).collect::<Option<_>>()?;
-        recipe.sums.extend(loose);
+        if sums_of_rows == sums.len() {
+            recipe.sums.extend(others);
+        } else {
+            recipe.columns = self.columns_of(others, &places)?;
+        }
         (recipe.args, recipe.numbers) = (places.len(), numbers.len());
         recipe.prefetches = self.prefetches.len();
         let kernel = T::machine(&recipe)?;
         let pool = kernel.pool(&numbers)?;
-        outs.extend(sums.iter().filter_map(|i| self.sums[*i]));
+        outs.extend(sums.iter().filter_map(|i| match instructions[*i].code {
+            Code::Columns(k) => Some(Place::Columns(k)),
+            _ => self.sums[*i],
+        }));
         let code = Code::Machine(kernel, pool);
         Some(Compiled {
             instruction: Instruction {

@@ -11,18 +11,21 @@ use crate::backend::cpu::output::Rows;
 use crate::error::{Error, Result};
 
 impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
-    /// Runs a kernel, whose destinations were taken.
+    /// Runs a kernel, whose destinations were taken but for the accumulators of columns.
     pub(super) fn run_machine(
         &self,
         instruction: &Instruction<T>,
-        kernel: &Kernel,
-        pool: &Pool,
+        (kernel, pool): (&Kernel, &Pool),
         block: Block,
         taken: &mut [Taken<'a, T>],
+        columns: &mut [T],
     ) -> Result<()> {
         let extent = instruction.extent;
         let outs = taken.iter_mut().filter_map(|own| self.out(own, extent, block));
         let mut outs: SmallVec<[Out<T>; 4]> = outs.collect();
+        let accumulators = columns.chunks_mut(self.program.n).enumerate();
+        let added = accumulators.filter(|(k, _)| instruction.outs.contains(&Place::Columns(*k)));
+        outs.extend(added.map(|(_, sums)| Out::Columns(sums)));
         let (from, count) = self.span(block, extent);
         let of = |(k, place): (usize, &Place)| match place {
             Place::Rows(o) => self.rows(*o, block),

@@ -79,6 +79,8 @@ pub(super) enum Place {
     Part(usize),
     /// A dense operand of a narrower type, likewise.
     Narrow(usize),
+    /// The accumulators of a column sum, to which machine code adds.
+    Columns(usize),
 }
 
 pub(super) enum Code<T: Grouped> {

@@ -5,7 +5,7 @@ mod recipe;
 use std::sync::Arc;
 
 use crate::formula::Formula;
-pub use recipe::{In, LANES, Out, Recipe, SHORT_ROWS, Source, Work, type_of};
+pub use recipe::{Columns, In, LANES, Out, Recipe, SHORT_ROWS, Source, WHOLE_VECTORS, Work, type_of};
 
 /// There is none.
 pub enum Kernel {}

@@ -101,15 +101,22 @@ impl Narrow {
     }
 }
 
+/// Elements so many vectors, and rows, after the current ones.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Ahead {
+    pub vectors: u8,
+    pub rows: u8,
+}
+
 /// An instruction; operands are earlier instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Inst {
-    /// The elements of an argument, so many vectors after the current ones.
-    Load(Index, u8),
+    /// The elements of an argument.
+    Load(Index, Ahead),
     /// As `Load`, of an argument of a narrower type, as numbers.
-    LoadNarrow(Narrow, Index, u8),
-    /// The value of an argument for the row, in each lane.
-    Spread(Index),
+    LoadNarrow(Narrow, Index, Ahead),
+    /// The value of an argument for the row, or so many rows later, in each lane.
+    Spread(Index, u8),
     /// A number that is given when the kernel is run.
     Number(Index),
     /// A number by its bits.
@@ -133,7 +140,7 @@ impl Inst {
     /// Whether its value is in memory anyway, so that it is loaded where it is needed.
     pub const fn is_in_memory(self) -> bool {
         use Inst::{Literal, Load, LoadNarrow, Number, Spread};
-        matches!(self, Load(..) | LoadNarrow(..) | Spread(_) | Number(_) | Literal(_))
+        matches!(self, Load(..) | LoadNarrow(..) | Spread(..) | Number(_) | Literal(_))
     }
 
     pub fn operands(self) -> impl Iterator<Item = Index> {
@@ -162,31 +169,39 @@ impl Inst {
         }
     }
 
-    /// Of elements so many vectors later.
-    fn moved(self, vectors: u8) -> Inst {
+    /// Of elements so much later.
+    fn moved(self, by: Ahead) -> Inst {
+        let moved = |at: Ahead| Ahead { vectors: at.vectors + by.vectors, rows: at.rows + by.rows };
         match self {
-            Inst::Load(k, at) => Inst::Load(k, at + vectors),
-            Inst::LoadNarrow(narrow, k, at) => Inst::LoadNarrow(narrow, k, at + vectors),
+            Inst::Load(k, at) => Inst::Load(k, moved(at)),
+            Inst::LoadNarrow(narrow, k, at) => Inst::LoadNarrow(narrow, k, moved(at)),
+            Inst::Spread(k, rows) => Inst::Spread(k, rows + by.rows),
             _ => self,
         }
     }
 
     /// Whether its value is the same for all elements of a row.
     const fn is_per_row(self) -> bool {
-        matches!(self, Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_))
+        matches!(self, Inst::Spread(..) | Inst::Number(_) | Inst::Literal(_))
     }
 }
+
+/// The rows whose columns a kernel sums at a time.
+pub const EIGHT: u8 = 8;
 
 /// The instructions of a kernel in order of evaluation, without duplicates.
 #[derive(Default, Debug)]
 pub struct Code {
     pub insts: Vec<Inst>,
-    /// The vectors of elements that they compute.
+    /// The vectors of elements that they compute, in each of so many rows.
     pub vectors: usize,
-    /// By vector, the results.
+    pub rows: usize,
+    /// By vector or row, the results.
     pub results: Vec<Index>,
     /// By vector, values that are summed per row.
     pub sums: Vec<Index>,
+    /// Values that are added to the accumulators of columns.
+    pub columns: Vec<Index>,
 }
 
 impl Code {
@@ -197,7 +212,8 @@ impl Code {
         for inst in &self.insts {
             for (vector, new) in (0..vectors).zip(&mut new) {
                 if vector == 0 || !inst.is_per_row() {
-                    insts.push(inst.moved(vector).renumbered(|o| new[usize::from(o)]));
+                    let by = Ahead { vectors: vector, rows: 0 };
+                    insts.push(inst.moved(by).renumbered(|o| new[usize::from(o)]));
                 }
                 new.push((insts.len() - 1) as Index);
             }
@@ -207,16 +223,53 @@ impl Code {
         };
         Code {
             vectors: self.vectors * usize::from(vectors),
+            rows: self.rows,
             results: of(&self.results),
             sums: of(&self.sums),
+            columns: of(&self.columns),
             insts,
+        }
+    }
+
+    /// The code of eight rows, one after the other, with the sums of their columns. See Note [Column sums of a kernel].
+    /// `repeats` says which arguments have one row for all.
+    pub fn eight_rows(&self, repeats: impl Fn(Index) -> bool) -> Code {
+        let mut tape = Tape::default();
+        let mut push = |inst: Inst| tape.push(inst);
+        let (mut results, mut sums) = (Vec::new(), vec![Vec::new(); self.columns.len()]);
+        for rows in 0..EIGHT {
+            let mut new: Vec<Index> = Vec::with_capacity(self.insts.len());
+            for inst in &self.insts {
+                let rows = if matches!(inst, Inst::Load(k, _) if repeats(*k)) { 0 } else { rows };
+                let by = Ahead { vectors: 0, rows };
+                new.push(push(inst.moved(by).renumbered(|o| new[usize::from(o)])));
+            }
+            results.extend(self.results.iter().map(|r| new[usize::from(*r)]));
+            for (sums, value) in sums.iter_mut().zip(&self.columns) {
+                let mut sum = new[usize::from(*value)];
+                // As many sums of pairs end with a row as the number of the next is divisible by two.
+                for _ in 0..(rows + 1).trailing_zeros() {
+                    let before = sums.pop().unwrap_or(sum);
+                    sum = push(Inst::Two(Two::Add, before, sum));
+                }
+                sums.push(sum);
+            }
+        }
+        Code {
+            insts: tape.insts,
+            vectors: self.vectors,
+            rows: EIGHT.into(),
+            results,
+            sums: Vec::new(),
+            columns: sums.into_iter().flatten().collect(),
         }
     }
 
     /// Without the instructions that nothing uses.
     pub fn pruned(self) -> Code {
         let mut is_used = vec![false; self.insts.len()];
-        self.results.iter().chain(&self.sums).for_each(|r| is_used[usize::from(*r)] = true);
+        let wanted = self.results.iter().chain(&self.sums).chain(&self.columns);
+        wanted.for_each(|r| is_used[usize::from(*r)] = true);
         for (i, inst) in self.insts.iter().enumerate().rev() {
             if is_used[i] {
                 inst.operands().for_each(|o| is_used[usize::from(o)] = true);
@@ -231,7 +284,8 @@ impl Code {
             }
         }
         let of = |values: Vec<Index>| values.into_iter().map(|v| new[usize::from(v)]).collect();
-        Code { insts, vectors: self.vectors, results: of(self.results), sums: of(self.sums) }
+        let [results, sums, columns] = [self.results, self.sums, self.columns].map(of);
+        Code { insts, results, sums, columns, ..self }
     }
 }
 
@@ -243,17 +297,22 @@ struct Tape {
     is_512: bool,
 }
 
+impl Tape {
+    /// Records an instruction, or finds it.
+    fn push(&mut self, inst: Inst) -> Index {
+        *self.known.entry(inst).or_insert_with(|| {
+            self.insts.push(inst);
+            // A kernel is far shorter: `compile` refuses long formulas.
+            (self.insts.len() - 1) as Index
+        })
+    }
+}
+
 thread_local!(static TAPE: RefCell<Tape> = RefCell::default());
 
 /// Records an instruction, or finds it.
 pub(super) fn push(inst: Inst) -> Index {
-    TAPE.with_borrow_mut(|tape| {
-        *tape.known.entry(inst).or_insert_with(|| {
-            tape.insts.push(inst);
-            // A kernel is far shorter: `compile` refuses long formulas.
-            (tape.insts.len() - 1) as Index
-        })
-    })
+    TAPE.with_borrow_mut(|tape| tape.push(inst))
 }
 
 /// A recorded instruction.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use iced_x86::{Code as Op, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::code::{Code, Index, Inst, Shift};
+use super::code::{Ahead, Code, Index, Inst, Shift};
 use super::opcodes::{STORE, STORE_SOME, Target, shift_codes};
 use super::recipe::{Recipe, type_of};
 use super::registers::{Body, Place};
@@ -50,7 +50,7 @@ pub(super) const SCRATCH: Register = Register::R11;
 /// The current element, for what has narrower ones.
 pub(super) const ELEMENT: Register = Register::R14;
 
-/// The bytes of a kernel and its literals. The words of a call are its head, the pointers to arguments, results, sums and prefetched
+/// The bytes of a kernel and its literals. The words of a call are its head, the pointers to arguments, results, sums, columns and prefetched
 /// memory, in this order, and the steps between rows of strided arguments and spread results. In the pool literals follow numbers.
 /// None if the kernel needs too many masks, or too much of the stack.
 pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Vec<u64>)> {
@@ -63,9 +63,15 @@ pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Ve
         && accumulators + FOR_VALUES <= target.vectors()
         && vectors * code.insts.len() <= LONGEST;
     let lanes = code.sums.len() * recipe.lanes() * target.size();
+    let rows =
+        (!recipe.columns.is_empty()).then(|| code.eight_rows(|k| recipe.columns.stride(k.into()) == 0));
+    if rows.as_ref().is_some_and(|rows| rows.insts.len() > LONGEST) {
+        return None;
+    }
+    let code = rows.as_ref().unwrap_or(code);
     let wide = code.side_by_side(SIDE_BY_SIDE);
     let is_short = accumulators > 0 && recipe.has_short_rows;
-    let wide = Some(&wide).filter(|wide| wide.insts.len() <= LONGEST && !is_short);
+    let wide = Some(&wide).filter(|wide| wide.insts.len() <= LONGEST && !is_short && rows.is_none());
     let made = |main, accumulators, resident: &[Inst]| {
         let emitter = Emitter::new(code, main, target, recipe, &literals, accumulators, resident);
         settled(&emitter).map(|made| (main, accumulators, made))
@@ -102,7 +108,7 @@ fn constants(main: &Code) -> Vec<Inst> {
         uses[usize::from(o)] += 1;
     }
     let is_constant =
-        |i: &usize| matches!(main.insts[*i], Inst::Number(_) | Inst::Literal(_) | Inst::Spread(_));
+        |i: &usize| matches!(main.insts[*i], Inst::Number(_) | Inst::Literal(_) | Inst::Spread(..));
     let mut all: Vec<usize> = (0..main.insts.len()).filter(is_constant).filter(|&i| uses[i] > 0).collect();
     all.sort_by_key(|&i| std::cmp::Reverse(uses[i]));
     let mut constants: Vec<Inst> = Vec::with_capacity(all.len());
@@ -154,7 +160,7 @@ pub(super) struct Emitter<'c> {
     /// The instructions of one vector, for those that the main loop leaves.
     one: &'c Code,
     /// The instructions of the main loop.
-    main: &'c Code,
+    pub(super) main: &'c Code,
     pub(super) target: Target,
     pub(super) recipe: &'c Recipe<'c>,
     /// The last of them has all bits set.
@@ -228,7 +234,7 @@ impl<'c> Emitter<'c> {
 
     /// Loads the resident constants, those of a row or the others.
     fn load_resident(&mut self, of_row: bool) -> Option<()> {
-        for inst in self.resident.iter().filter(|inst| matches!(inst, Inst::Spread(_)) == of_row) {
+        for inst in self.resident.iter().filter(|inst| matches!(inst, Inst::Spread(..)) == of_row) {
             let register = self.register(self.resident_register(*inst)?);
             self.load_constant(*inst, register)?;
         }
@@ -278,8 +284,8 @@ impl<'c> Emitter<'c> {
         self.clear_sums()?;
         self.put(Instruction::with2(Op::Mov_r64_rm64, END, word(1)))?;
         self.put(Instruction::with2(Op::Add_r64_rm64, END, AT))?;
-        // Rows with sums are whole multiples of a main loop.
-        let has_sums = !self.recipe.sums.is_empty();
+        // Rows with sums, or whose columns are summed, are whole multiples of a main loop.
+        let has_sums = !(self.recipe.sums.is_empty() && self.recipe.columns.is_empty());
         let vectors = match self.accumulators {
             0 => self.main.vectors,
             all => all / self.recipe.sums.len(),
@@ -318,7 +324,8 @@ impl<'c> Emitter<'c> {
         }
         self.label(Label::Next);
         self.store_sums()?;
-        self.put(Instruction::with2(Op::Add_rm64_imm32, ROW, self.target.size() as i32))?;
+        self.put(Instruction::with2(Op::Add_rm64_imm32, ROW, (self.main.rows * self.target.size()) as i32))?;
+        self.pass_rows()?;
         let is = |bits: u64, k: usize| bits >> k & 1 == 1;
         let strided = (0..self.recipe.args).filter(|k| is(self.recipe.strided, *k));
         let spread = (0..self.recipe.results.len()).filter(|r| is(self.recipe.spread, *r));
@@ -346,17 +353,25 @@ impl<'c> Emitter<'c> {
     }
 
     /// The position of the first pointer to prefetched memory.
-    fn first_prefetch(&self) -> usize {
+    pub(super) fn first_prefetch(&self) -> usize {
+        self.first_columns() + self.recipe.columns.steps.len()
+    }
+
+    /// The position of the first pointer to the accumulators of columns.
+    pub(super) fn first_columns(&self) -> usize {
         self.recipe.args + self.recipe.results.len() + self.recipe.sums.len()
     }
 
-    /// Prefetches the cache lines of these vectors after the current element.
+    /// Prefetches the cache lines of these vectors after the current element, in each row.
     fn prefetch(&mut self, vectors: std::ops::Range<usize>) -> Option<()> {
-        let width = self.target.width();
+        let (width, rows) = (self.target.width(), self.code.rows);
         for k in 0..self.recipe.prefetches {
             let base = self.pointer(self.first_prefetch() + k)?;
-            for vector in vectors.clone().filter(|v| (v * width).is_multiple_of(LINE)) {
-                self.put(Instruction::with1(Op::Prefetcht1_m8, memory(base, AT, vector * width)))?;
+            let row = self.recipe.columns.n * self.target.size();
+            for at in (0..rows).flat_map(|r| vectors.clone().map(move |v| r * row + v * width)) {
+                if at.is_multiple_of(LINE) {
+                    self.put(Instruction::with1(Op::Prefetcht1_m8, memory(base, AT, at)))?;
+                }
             }
         }
         Some(())
@@ -415,6 +430,7 @@ impl<'c> Emitter<'c> {
                 self.compute(&mut b, i, inst)?;
             }
             self.add_to_sums(&mut b, i)?;
+            self.add_to_columns(&mut b, i)?;
             if !self.recipe.replaces {
                 self.store_results(&mut b, i)?;
             }
@@ -462,8 +478,7 @@ impl<'c> Emitter<'c> {
             self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, word(5)))?;
             memory(SCRATCH, Register::None, place * 2 * HALVES)
         } else {
-            let base = self.pointer(self.recipe.args + result % count)?;
-            self.narrow(base, b.vector + result / count, 2)
+            self.narrow(b, self.recipe.args + result % count, self.ahead(result / count), 2)?
         };
         let is_partial = b.is_masked && is_512;
         let masked = |mut i: Instruction| {
@@ -491,10 +506,17 @@ impl<'c> Emitter<'c> {
         self.put(Instruction::with2(Op::VEX_Vmovdqu_xmmm128_xmm, at, low))
     }
 
+    /// Where the results of vector or row `k` of a code are.
+    fn ahead(&self, k: usize) -> Ahead {
+        match self.code.rows {
+            1 => Ahead { vectors: k as u8, rows: 0 },
+            _ => Ahead { vectors: 0, rows: k as u8 },
+        }
+    }
+
     fn store(&mut self, b: &Body, result: usize, from: u8) -> Option<()> {
         let count = self.recipe.results.len();
-        let base = self.pointer(self.recipe.args + result % count)?;
-        let at = memory(base, AT, (b.vector + result / count) * self.target.width());
+        let at = self.element(b, self.recipe.args + result % count, self.ahead(result / count))?;
         let from = self.register(from);
         let store = self.target.pick(STORE);
         if self.target.is_512 {

@@ -5,9 +5,10 @@ use bytemuck::{Pod, bytes_of, cast, cast_slice};
 use memmap2::{Mmap, MmapMut};
 use smallvec::SmallVec;
 
+use super::code::EIGHT;
 use super::emit::{HALVES, HEAD, SLOT};
 use super::opcodes::Target;
-use super::recipe::{In, LANES, Out, Recipe, SHORT_ROWS, type_of};
+use super::recipe::{Columns, In, LANES, Out, Recipe, SHORT_ROWS, WHOLE_VECTORS, type_of};
 use crate::backend::cpu::lines::Line;
 use crate::dtype::DType;
 
@@ -31,6 +32,7 @@ pub struct Kernel {
     results: usize,
     sums: usize,
     has_short_rows: bool,
+    columns: Columns,
     numbers: usize,
     literals: Vec<u64>,
 }
@@ -76,6 +78,7 @@ impl Kernel {
             results,
             sums,
             has_short_rows,
+            columns: recipe.columns.clone(),
             numbers,
             literals,
         })
@@ -91,9 +94,17 @@ impl Kernel {
         self.replaces
     }
 
-    /// Whether its arguments differ by row, or it sums rows.
+    /// Whether its arguments differ by row, or it sums rows or their columns.
     pub fn has_rows(&self) -> bool {
-        self.rows | self.strided | self.spread != 0 || self.sums > 0
+        self.rows | self.strided | self.spread != 0 || self.sums > 0 || !self.columns.is_empty()
+    }
+
+    /// Whether it sums the elements of rows of such a length, or the columns of so many rows.
+    fn sums(&self, rows: usize, n: usize) -> bool {
+        let whole = if self.has_short_rows { SHORT_ROWS } else { LANES };
+        let by_eights =
+            rows.is_multiple_of(EIGHT.into()) && n == self.columns.n && n.is_multiple_of(WHOLE_VECTORS);
+        (self.sums == 0 || n.is_multiple_of(whole)) && (self.columns.is_empty() || by_eights)
     }
 
     /// Whether an argument of a call has the kind and length of the kernel's.
@@ -107,7 +118,8 @@ impl Kernel {
             In::Narrow(x) => narrow.is_some_and(|dtype| x.len() / dtype.size() >= rows * n),
             In::Strided(x, stride) => {
                 let end = stride.checked_mul(rows.saturating_sub(1)).and_then(|last| last.checked_add(n));
-                is(self.strided) && end.is_some_and(|end| x.len() >= end)
+                let is_known = self.columns.is_empty() || *stride == self.columns.stride(k);
+                is(self.strided) && is_known && end.is_some_and(|end| x.len() >= end)
             }
             In::Replaced(r) => {
                 dense && self.replaces && *r < self.results && type_of(&self.halves, *r).is_none()
@@ -118,10 +130,14 @@ impl Kernel {
     /// The pointer to a result, and the elements from one of its rows to the next; None if it has another kind or length.
     fn pointer<T>(&self, k: usize, out: &mut Out<T>, rows: usize, n: usize) -> Option<(*mut T, usize)> {
         match out {
+            Out::Columns(x) => (k >= self.results + self.sums && x.len() >= n).then_some((x.as_mut_ptr(), n)),
             Out::Elements(x) => {
                 let (is_sum, is_spread) = (k >= self.results, self.spread >> k & 1 == 1);
                 let len = if is_sum { rows } else { rows * n };
-                let fits = !is_spread && type_of(&self.halves, k).is_none() && x.len() >= len;
+                let fits = !is_spread
+                    && k < self.results + self.sums
+                    && type_of(&self.halves, k).is_none()
+                    && x.len() >= len;
                 fits.then_some((x.as_mut_ptr(), n))
             }
             Out::Halves(x) => {
@@ -152,7 +168,7 @@ impl Kernel {
     }
 
     /// Computes `rows` rows of `n` elements; false, and nothing done, if operands do not fit. The last outputs are the sums of
-    /// the rows, which are then multiples of [`LANES`] or [`SHORT_ROWS`] elements. From the addresses `prefetched`, which may be any, memory is
+    /// the rows, which are then multiples of [`LANES`] or [`SHORT_ROWS`] elements, or the accumulators of columns. From the addresses `prefetched`, which may be any, memory is
     /// prefetched.
     pub fn run<T: Pod>(
         &self,
@@ -167,9 +183,9 @@ impl Kernel {
         let lanes = self.target.width() / self.target.size();
         let fits = size_of::<T>() == self.target.size()
             && ins.len() == self.args
-            && outs.len() == self.results + self.sums
+            && outs.len() == self.results + self.sums + self.columns.steps.len()
             && prefetched.len() == self.prefetches
-            && (self.sums == 0 || n.is_multiple_of(if self.has_short_rows { SHORT_ROWS } else { LANES }))
+            && self.sums(rows, n)
             && (self.halves.is_empty() || rows == 1 || n.is_multiple_of(lanes))
             && pool.0.len() == self.numbers + self.literals.len()
             && ins.iter().enumerate().all(|(k, x)| self.accepts(k, x, rows, n));
@@ -186,7 +202,14 @@ impl Kernel {
         let bytes = |elements: usize| (elements * size_of::<T>()) as u64;
         let mut call: SmallVec<[u64; 32]> = SmallVec::new();
         let mut last: SmallVec<[[i16; HALVES]; 2]> = SmallVec::from_elem([0; HALVES], self.halves.len());
-        call.extend([rows as u64, bytes(n - rest), bytes(rest), (1u64 << rest) - 1, mask.as_ptr() as u64]);
+        let passed = if self.columns.is_empty() { 1 } else { usize::from(EIGHT) };
+        call.extend([
+            (rows / passed) as u64,
+            bytes(n - rest),
+            bytes(rest),
+            (1u64 << rest) - 1,
+            mask.as_ptr() as u64,
+        ]);
         call.push(last.as_mut_ptr() as u64);
         debug_assert_eq!(call.len(), HEAD);
         call.extend(ins.iter().enumerate().map(|(k, x)| match x {
@@ -200,16 +223,16 @@ impl Kernel {
         }));
         call.extend(results.iter().map(|(first, _)| *first as u64));
         call.extend(prefetched.iter().map(|address| *address as u64));
-        // The elements of a row are passed while it is computed.
+        // The elements of rows are passed while they are computed.
         let strided =
             ins.iter().filter_map(|x| if let In::Strided(_, stride) = x { Some(*stride) } else { None });
         let spread = results.iter().enumerate().filter(|(k, _)| self.spread >> k & 1 == 1);
         let strides = strided.chain(spread.map(|(_, (_, stride))| *stride));
-        call.extend(strides.map(|stride| bytes(stride).wrapping_sub(bytes(n))));
+        call.extend(strides.map(|stride| bytes(passed * stride).wrapping_sub(bytes(passed * n))));
         // SAFETY: the pages hold a function of this signature, made for this target, which the processor supports (`kernel`
         // asks `isa`). It reads `len` elements of a dense argument, one per row of others, `n` from each multiple of the
         // stride of strided ones, with AVX2 up to a vector of narrow ones, which `padded_from` has, and writes `len` elements of each result, or `n` from each multiple of the stride of spread ones,
-        // and one per row of each sum: `accepts` and `pointer` say that they have them. As dense results are exclusive and the caller gives no spread result that
+        // and one per row of each sum or `n` accumulators: `sums`, `accepts` and `pointer` say that they have them. As dense results are exclusive and the caller gives no spread result that
         // overlaps an argument (`spread_of`), no argument is written but those that say `Replaced`: they are read through
         // the pointer of their result, and before it is written. The function reads numbers and literals, which the pool
         // has, through the fifth word eight lanes of `MASK`, which follow the offset of at most eight, and writes a vector of

@@ -1,6 +1,6 @@
 //! From formulas to instructions: what all types share, and floating point.
 
-use super::code::{Code, Index, Inst, Logic, Narrow, One, Sym, Truth, Two, push, record};
+use super::code::{Ahead, Code, Index, Inst, Logic, Narrow, One, Sym, Truth, Two, push, record};
 use super::recipe::{Recipe, Source, Work, type_of};
 use crate::backend::cpu::math;
 use crate::backend::cpu::math::lanes::Lanes;
@@ -126,11 +126,11 @@ pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code> {
         for (work, operands) in &recipe.steps {
             let of = |source: &Source| match *source {
                 Source::Step(k) => values.get(k).copied(),
-                Source::Argument(k) if recipe.rows >> k & 1 == 1 => Some(push(Inst::Spread(k as Index))),
+                Source::Argument(k) if recipe.rows >> k & 1 == 1 => Some(push(Inst::Spread(k as Index, 0))),
                 Source::Argument(k) => {
-                    let narrow = |n| push(Inst::LoadNarrow(n, k as Index, 0));
+                    let narrow = |n| push(Inst::LoadNarrow(n, k as Index, Ahead::default()));
                     Some(match type_of(&recipe.narrow, k) {
-                        None => push(Inst::Load(k as Index, 0)),
+                        None => push(Inst::Load(k as Index, Ahead::default())),
                         Some(DType::U8) => narrow(Narrow::Byte),
                         Some(DType::Bool) => truth::<T>(narrow(Narrow::Byte)),
                         Some(DType::F16) => narrow(Narrow::F16),
@@ -158,10 +158,10 @@ pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code> {
         for (r, value) in stored {
             results[r] = value;
         }
-        Some((results, found(&recipe.sums)?))
+        Some((results, found(&recipe.sums)?, found(&recipe.columns.steps)?))
     });
-    let (results, sums) = results?;
-    (insts.len() <= MOST).then(|| Code { insts, vectors: 1, results, sums }.pruned())
+    let (results, sums, columns) = results?;
+    (insts.len() <= MOST).then(|| Code { insts, vectors: 1, rows: 1, results, sums, columns }.pruned())
 }
 
 /// The first result of a formula, as a number: a boolean becomes 1 or 0, as it would in memory.

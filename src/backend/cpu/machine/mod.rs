@@ -28,7 +28,7 @@ use rustc_hash::FxHashMap;
 use crate::backend::simd::{Isa, isa};
 pub use kernel::{Kernel, Pool};
 pub use lower::{Compiled, is_compiled};
-pub use recipe::{In, LANES, Out, Recipe, SHORT_ROWS, Source, Work, type_of};
+pub use recipe::{Columns, In, LANES, Out, Recipe, SHORT_ROWS, Source, WHOLE_VECTORS, Work, type_of};
 
 use opcodes::Target;
 

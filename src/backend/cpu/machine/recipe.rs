@@ -28,6 +28,8 @@ pub enum Work<'f> {
 
 // The accumulators of a sum of a row are those of the compiled reduction.
 pub use crate::backend::cpu::reduce::LANES;
+/// Elements of which the rows of column sums are whole multiples: a vector for each instruction set.
+pub const WHOLE_VECTORS: usize = 16;
 /// As [`LANES`], of a shorter row, and the elements of which such rows are whole multiples: a vector of any type.
 const SHORT_LANES: usize = 8;
 pub const SHORT_ROWS: usize = 16;
@@ -40,6 +42,8 @@ pub struct Recipe<'f> {
     /// The steps whose values are summed per row. Rows are then multiples of [`LANES`] elements, or shorter ones of [`SHORT_ROWS`].
     pub sums: SmallVec<[usize; 2]>,
     pub has_short_rows: bool,
+    /// Column sums, in place of those of rows.
+    pub columns: Columns,
     pub args: usize,
     /// The arguments that have a value per row, as bits.
     pub rows: u64,
@@ -59,6 +63,28 @@ pub struct Recipe<'f> {
     pub numbers: usize,
 }
 
+/// Sums of the columns of rows, eight at a time, which are added to accumulators: Note [Column sums of a kernel].
+#[derive(Clone, Default, Debug)]
+pub struct Columns {
+    /// The steps whose values are summed.
+    pub steps: SmallVec<[usize; 2]>,
+    /// Elements of a row, whole vectors.
+    pub n: usize,
+    /// The strided arguments, and the elements from one of their rows to the next.
+    pub strides: SmallVec<[(usize, usize); 2]>,
+}
+
+impl Columns {
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The elements from one row of an argument or result to the next.
+    pub fn stride(&self, k: usize) -> usize {
+        self.strides.iter().find(|(of, _)| *of == k).map_or(self.n, |(_, stride)| *stride)
+    }
+}
+
 /// The type that a list has for argument or result `k`.
 pub fn type_of(typed: &[(usize, DType)], k: usize) -> Option<DType> {
     typed.iter().find(|(of, _)| *of == k).map(|(_, dtype)| *dtype)
@@ -73,6 +99,7 @@ impl Recipe<'_> {
     /// The words that identify a recipe.
     pub fn words(&self) -> Vec<u64> {
         let counts = [self.args, self.numbers, self.steps.len(), self.sums.len(), usize::from(self.replaces)];
+        let columns = self.columns.steps.len() << 32 | self.columns.strides.len();
         let mut words: Vec<u64> = counts.map(|n| n as u64).to_vec();
         words.extend([
             self.rows,
@@ -80,6 +107,7 @@ impl Recipe<'_> {
             self.spread,
             self.prefetches as u64,
             u64::from(self.has_short_rows),
+            columns as u64,
         ]);
         for typed in [&self.narrow, &self.halves] {
             words.push(typed.len() as u64);
@@ -100,6 +128,11 @@ impl Recipe<'_> {
             }));
         }
         words.extend(self.sums.iter().chain(&self.results).map(|r| *r as u64));
+        if !self.columns.is_empty() {
+            words.push(self.columns.n as u64);
+            words.extend(self.columns.strides.iter().flat_map(|(k, stride)| [*k as u64, *stride as u64]));
+            words.extend(self.columns.steps.iter().map(|step| *step as u64));
+        }
         words
     }
 }
@@ -111,6 +144,8 @@ pub enum Out<'a, T> {
     Spread(Rows<'a, T>),
     /// As `Elements`, of a half type.
     Halves(&'a mut [i16]),
+    /// The accumulators of a column sum.
+    Columns(&'a mut [T]),
 }
 
 /// An argument of a call.

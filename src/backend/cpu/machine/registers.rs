@@ -7,7 +7,7 @@
 
 use iced_x86::{Code as Op, Instruction, MemoryOperand, Register};
 
-use super::code::{Index, Inst, Narrow, Shift};
+use super::code::{Ahead, Index, Inst, Narrow, Shift};
 use super::emit::{AT, ELEMENT, Emitter, HEAD, POINTERS, POOL, ROW, SCRATCH, SLOT, memory, word};
 use super::opcodes::{LOAD, LOAD_SOME, SPREAD, STORE, Target, shift_codes};
 
@@ -132,10 +132,7 @@ impl Emitter<'_> {
     pub(super) fn operand(&mut self, b: &Body, v: usize) -> Option<MemoryOperand> {
         match self.code.insts[v] {
             inst @ (Inst::Number(_) | Inst::Literal(_)) => Some(self.number(inst)),
-            Inst::Load(k, vector) if !b.is_masked && b.uses[v].len() <= 1 => {
-                let base = self.pointer(k.into())?;
-                Some(memory(base, AT, (b.vector + usize::from(vector)) * self.target.width()))
-            }
+            Inst::Load(k, at) if !b.is_masked && b.uses[v].len() <= 1 => self.element(b, k.into(), at),
             _ => {
                 let slot = b.places[v].slot?;
                 Some(self.slot(slot))
@@ -159,9 +156,8 @@ impl Emitter<'_> {
         let wide = self.target.is_512;
         let load = self.target.pick(LOAD);
         match inst {
-            Inst::Load(k, vector) => {
-                let base = self.pointer(k.into())?;
-                let at = memory(base, AT, (b.vector + usize::from(vector)) * self.target.width());
+            Inst::Load(k, at) => {
+                let at = self.element(b, k.into(), at)?;
                 if !b.is_masked {
                     self.put(Instruction::with2(load, register, at))?;
                 } else if wide {
@@ -175,15 +171,14 @@ impl Emitter<'_> {
                     self.put(Instruction::with3(self.target.pick(LOAD_SOME), register, Register::YMM15, at))?;
                 }
             }
-            Inst::LoadNarrow(narrow, k, vector) => {
-                let base = self.pointer(k.into())?;
-                let at = self.narrow(base, b.vector + usize::from(vector), narrow.size());
+            Inst::LoadNarrow(narrow, k, at) => {
+                let at = self.narrow(b, k.into(), at, narrow.size())?;
                 match narrow {
                     Narrow::Byte => self.load_bytes(b, r, at)?,
                     Narrow::F16 | Narrow::BF16 => self.load_halves(b, r, at, narrow)?,
                 }
             }
-            Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => self.load_constant(inst, register)?,
+            Inst::Spread(..) | Inst::Number(_) | Inst::Literal(_) => self.load_constant(inst, register)?,
             _ => {
                 let at = self.slot(slot?);
                 self.put(Instruction::with2(load, register, at))?;
@@ -194,19 +189,39 @@ impl Emitter<'_> {
 
     /// Loads a number, a literal, or the value of the row in each lane.
     pub(super) fn load_constant(&mut self, inst: Inst, to: Register) -> Option<()> {
-        if let Inst::Spread(k) = inst {
+        if let Inst::Spread(k, rows) = inst {
             let base = self.pointer(k.into())?;
-            return self.put(Instruction::with2(self.target.pick(SPREAD), to, memory(base, ROW, 0)));
+            let at = memory(base, ROW, usize::from(rows) * self.target.size());
+            return self.put(Instruction::with2(self.target.pick(SPREAD), to, at));
         }
         let at = self.number(inst);
         self.put(Instruction::with2(self.target.pick(LOAD), to, at))
     }
 
-    /// The memory of narrower elements, so many vectors after the current ones.
-    pub(super) fn narrow(&self, base: Register, vector: usize, size: usize) -> MemoryOperand {
-        let offset = (vector * self.lanes_of_vector() * size) as i64;
+    /// How many elements after the current ones those of an argument or result are.
+    fn elements(&self, b: &Body, k: usize, ahead: Ahead) -> usize {
+        (b.vector + usize::from(ahead.vectors)) * self.lanes_of_vector()
+            + usize::from(ahead.rows) * self.recipe.columns.stride(k)
+    }
+
+    /// The memory of elements of an argument or result.
+    pub(super) fn element(&mut self, b: &Body, k: usize, ahead: Ahead) -> Option<MemoryOperand> {
+        let base = self.pointer(k)?;
+        Some(memory(base, AT, self.elements(b, k, ahead) * self.target.size()))
+    }
+
+    /// As `element`, of a narrower type.
+    pub(super) fn narrow(&mut self, b: &Body, k: usize, ahead: Ahead, size: usize) -> Option<MemoryOperand> {
+        let base = self.pointer(k)?;
+        let offset = (self.elements(b, k, ahead) * size) as i64;
         let displacement = u32::from(offset != 0);
-        MemoryOperand::with_base_index_scale_displ_size(base, ELEMENT, size as u32, offset, displacement)
+        Some(MemoryOperand::with_base_index_scale_displ_size(
+            base,
+            ELEMENT,
+            size as u32,
+            offset,
+            displacement,
+        ))
     }
 
     pub(super) fn lanes_of_vector(&self) -> usize {

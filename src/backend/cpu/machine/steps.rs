@@ -88,7 +88,7 @@ impl Emitter<'_> {
             }
             Inst::Select(c, yes, no) => self.select(b, i, c.into(), yes.into(), no.into()),
             // Loaded where they are needed.
-            Inst::Load(..) | Inst::LoadNarrow(..) | Inst::Spread(_) | Inst::Number(_) | Inst::Literal(_) => {
+            Inst::Load(..) | Inst::LoadNarrow(..) | Inst::Spread(..) | Inst::Number(_) | Inst::Literal(_) => {
                 Some(())
             }
         }

@@ -6,11 +6,16 @@
 //! registers. Where that leaves too few registers for the rest, a loop over one vector has them on the stack: the processor
 //! forwards a store to the load that follows it four vectors later (eight with AVX2) in about ten cycles. Rows of 16, 32 and 48 elements have
 //! eight accumulators, as there, which are always in registers: of a vector of 16 first the lower half is added, then the upper one.
+//!
+//! Note [Column sums of a kernel] Columns are summed eight rows at a time, as by the compiled reduction: a vector of each of the eight is
+//! computed, they are added in pairs, and the sum to an accumulator in memory. So the elements need no buffer, and accumulators are read once
+//! for eight rows. The code of a row is repeated for that, with offsets that are parts of its instructions: the length of rows and
+//! the strides of arguments identify such a kernel. If the code would be too long, the reduction reads a buffer.
 
 use iced_x86::{Code as Op, Instruction, MemoryOperand, Register};
 
-use super::code::Two;
-use super::emit::{AT, Emitter, ROW, memory};
+use super::code::{Ahead, Two};
+use super::emit::{AT, Emitter, HEAD, POINTERS, ROW, memory, word};
 use super::opcodes::{LOAD, STORE, Target, two_codes};
 use super::registers::Body;
 
@@ -43,6 +48,42 @@ fn ends(target: Target) -> Ends {
 }
 
 impl Emitter<'_> {
+    /// Adds value `v` to the accumulators of the columns whose sum it is.
+    pub(super) fn add_to_columns(&mut self, b: &mut Body, v: usize) -> Option<()> {
+        let add = self.target.pick(two_codes(Two::Add));
+        for c in 0..self.code.columns.len() {
+            if usize::from(self.code.columns[c]) != v {
+                continue;
+            }
+            let value = self.vector(b, v)?;
+            let sum = self.spare(b)?;
+            b.held.clear();
+            let at = self.element(b, self.first_columns() + c, Ahead::default())?;
+            self.put(Instruction::with2(self.target.pick(LOAD), sum, at))?;
+            self.put(Instruction::with3(add, sum, sum, self.register(value)))?;
+            self.put(Instruction::with2(self.target.pick(STORE), at, sum))?;
+        }
+        Some(())
+    }
+
+    /// Passes the rows that were computed with the one that has ended. The accumulators of columns stay.
+    pub(super) fn pass_rows(&mut self) -> Option<()> {
+        let row = self.recipe.columns.n * self.target.size();
+        if row == 0 {
+            return Some(());
+        }
+        let others = i32::try_from((self.main.rows - 1) * row).ok()?;
+        self.put(Instruction::with2(Op::Add_rm64_imm32, AT, others))?;
+        let all = i32::try_from(self.main.rows * row).ok()?;
+        for k in self.first_columns()..self.first_prefetch() {
+            match POINTERS.get(k) {
+                Some(r) => self.put(Instruction::with2(Op::Sub_rm64_imm32, *r, all))?,
+                None => self.put(Instruction::with2(Op::Sub_rm64_imm32, word(HEAD + k), all))?,
+            }
+        }
+        Some(())
+    }
+
     /// The bytes of the accumulators of a sum.
     fn lanes(&self) -> usize {
         self.recipe.lanes() * self.target.size()

@@ -1,3 +1,5 @@
+mod columns;
+
 use smallvec::SmallVec;
 
 use super::recipe::LANES;
@@ -116,6 +118,7 @@ fn recipe(results: &[Formula], args: usize, rows: u64) -> Recipe<'_> {
         results: (0..results.len()).collect(),
         sums: SmallVec::new(),
         has_short_rows: false,
+        columns: Columns::default(),
         args,
         rows,
         strided: 0,

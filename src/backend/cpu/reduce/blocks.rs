@@ -129,6 +129,13 @@ impl ColumnSums {
         first..end
     }
 
+    /// Whether the rows of each block are whole eights that are added in pairs.
+    pub fn has_whole_eights(&self) -> bool {
+        let rows = |block| self.rows(block).len();
+        let is_whole = |block: usize| rows(block).is_multiple_of(8) && rows(block) > FEW_ROWS;
+        self.blocks() > 0 && is_whole(0) && is_whole(self.cuts() - 1)
+    }
+
     /// Adds rows of a block of `rows` to its sums. All but the last must be whole eights.
     pub fn add<T: Real>(&self, x: &[T], rows: usize, acc: &mut [T]) {
         add_rows(x, self.dims.inner, rows > FEW_ROWS, acc);

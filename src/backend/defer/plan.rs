@@ -275,7 +275,8 @@ impl Entry {
 impl Planner<'_> {
     fn place(&mut self, at: usize, fusion: Fusion) {
         let e = &self.entries[at];
-        let mut least = 0;
+        // The first group that it may join, and the first before which it may have one of its own.
+        let (mut least, mut before) = (0, 0);
         // The last writers whose whole results operands are.
         let mut writers: SmallVec<[(usize, usize); 3]> = SmallVec::new();
         for (k, v) in e.ins.iter().enumerate() {
@@ -299,6 +300,7 @@ impl Planner<'_> {
                 self.plan.stored[used.entry] = true;
             }
         }
+        writers.iter().for_each(|(_, writer)| before = before.max(self.group_of[*writer].0 + 1));
         for used in self.uses.get(&id(&e.out)).into_iter().flatten() {
             let other = &self.entries[used.entry];
             let view =
@@ -308,11 +310,12 @@ impl Planner<'_> {
             }
             let group = self.group_of[used.entry].0;
             least = least.max(group + !same_walk(&e.out.layout, &view.layout) as usize);
+            before = before.max(group + 1);
         }
         let count = self.plan.groups.len();
         let candidates = (least.max(count.saturating_sub(REACH))..count).rev();
         let joined = candidates.into_iter().find_map(|g| Some((g, self.fit_in(at, g, &writers, fusion)?)));
-        let (group, fit) = joined.unwrap_or_else(|| self.open(at, fusion));
+        let (group, fit) = joined.unwrap_or_else(|| self.open(at, before.max(least), fusion));
         self.join(at, group, fit);
         let mut passed: SmallVec<[Option<usize>; 3]> = SmallVec::from_elem(None, e.ins.len());
         for (k, writer) in writers {
@@ -518,9 +521,17 @@ impl Planner<'_> {
         writers.iter().filter(inside).all(fits).then_some(fit)
     }
 
-    /// Opens a group for an entry.
-    fn open(&mut self, at: usize, fusion: Fusion) -> (usize, Fit) {
+    /// Opens a group for an entry that may be computed before group `before`. One that is smaller than a later group comes before it, so that
+    /// entries that read both may join the latter: in `mask | isnan(extremum)` the mask is in the group of what reads it.
+    fn open(&mut self, at: usize, before: usize, fusion: Fusion) -> (usize, Fit) {
         let e = &self.entries[at];
+        let count = self.plan.groups.len();
+        let is_larger =
+            |g: &usize| !self.plan.groups[*g].closed && self.plan.groups[*g].numel > e.positions();
+        let group = (before.max(count.saturating_sub(REACH))..count).find(is_larger).unwrap_or(count);
+        for moved in self.plan.groups[group..].iter().flat_map(|g| &g.entries) {
+            self.group_of[*moved].0 += 1;
+        }
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy => (Level::Elements, false),
             Work::Reduce(_, d) if e.is_total(d, fusion) => (Level::Total, !fusion.reductions),
@@ -532,18 +543,21 @@ impl Planner<'_> {
                 (Level::Elements, !fusion.softmax || d.inner != 1 || d.n > LONGEST_ROW)
             }
         };
-        self.plan.groups.push(Planned {
-            entries: Vec::new(),
-            levels: Vec::new(),
-            compute: e.compute,
-            numel: e.positions(),
-            n: 0,
-            part: 0,
-            columns: None,
-            has_total: false,
-            closed,
-        });
-        (self.plan.groups.len() - 1, Fit { level, n: self.row_length(at, level), part: 0 })
+        self.plan.groups.insert(
+            group,
+            Planned {
+                entries: Vec::new(),
+                levels: Vec::new(),
+                compute: e.compute,
+                numel: e.positions(),
+                n: 0,
+                part: 0,
+                columns: None,
+                has_total: false,
+                closed,
+            },
+        );
+        (group, Fit { level, n: self.row_length(at, level), part: 0 })
     }
 
     /// Marks the results that somebody outside of the queue may read.

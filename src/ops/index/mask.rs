@@ -204,7 +204,8 @@ impl Function for MaskedSelect {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let mask = self.mask.get(cx)?;
-        let zeros = g.new_zeros(mask.shape().clone())?;
+        // One for all, as it is copied.
+        let zeros = expand_to(&g.new_zeros([0usize; 0])?, mask.shape())?;
         Ok(smallvec![Some(masked_scatter(&zeros, &mask, g)?)])
     }
 

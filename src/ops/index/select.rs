@@ -462,7 +462,7 @@ impl Function for Take {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = g.new_zeros(self.shape.clone())?;
+        let zeros = g.new_zeros(self.shape.clone())?.as_target()?;
         Ok(smallvec![Some(put(&zeros, &self.index.get(cx)?, g, true)?)])
     }
 

@@ -68,6 +68,22 @@ pub enum ReduceOp {
     LogSumExp,
 }
 
+impl ReduceOp {
+    /// The words that identify a reduction.
+    pub fn words(self) -> [u64; 2] {
+        match self {
+            ReduceOp::Sum => [0, 0],
+            ReduceOp::Product => [1, 0],
+            ReduceOp::All => [2, 0],
+            ReduceOp::Any => [3, 0],
+            ReduceOp::Max => [4, 0],
+            ReduceOp::Min => [5, 0],
+            ReduceOp::Norm(p) => [6, p.to_bits()],
+            ReduceOp::LogSumExp => [7, 0],
+        }
+    }
+}
+
 /// The dtype in which the device of `x` computes extrema, including cumulative ones.
 pub fn extremum_dtype(x: View) -> Result<DType> {
     Ok(of(x.device())?.extremum_dtype(x.dtype))

@@ -3,7 +3,8 @@
 //! Note [Why tensors have an allocator of their own] Tiny tensors are freed after one operation, and a general
 //! allocator costs more than their arithmetic. Large tensors are also short-lived, and a fresh large block costs a
 //! page fault per 4 KiB: writing a recycled 40 MB block is five times faster than writing a fresh one. So freed blocks
-//! are cached by size class: small ones in free lists of the thread that freed them, large ones in one shared pool.
+//! are cached by size class: small ones in free lists of the thread that freed them, large ones, and those of 32 KiB and more for which
+//! these lists have no room, in one shared pool.
 //! Both are bounded, and [`empty_cache`] releases both.
 #![allow(unsafe_code)]
 
@@ -18,6 +19,8 @@ use std::thread::LocalKey;
 pub const ALIGN: usize = 64;
 /// The largest block that a thread's free lists keep.
 const LOCAL_MAX: usize = 1 << 20;
+/// The smallest block that the shared pool keeps: those for which a thread's free lists have no room. A fresh one costs page faults.
+const SHARED_MIN: usize = 1 << 15;
 /// Bytes that one free list of one thread may keep.
 const BIN_BYTES: usize = 256 << 10;
 /// Blocks of at least this size are aligned to huge pages, and the kernel is asked to back them with huge pages.
@@ -161,7 +164,7 @@ fn open_local(opened: bool) {
     OBJECTS.with(|b| b.open(opened));
 }
 
-/// Free blocks that are too large for a thread's lists.
+/// Free blocks that are too large for a thread's lists, or too many.
 struct Pool {
     free: Vec<Vec<usize>>,
     bytes: usize,
@@ -199,7 +202,7 @@ pub fn alloc(size: usize) -> *mut u8 {
     if size <= LOCAL_MAX {
         let mut p = BINS.with(|b| b.take(class));
         if p.is_null() {
-            p = system_alloc(size);
+            p = if size < SHARED_MIN { system_alloc(size) } else { take_shared(class, size) };
         }
         if size >= 4096 && !p.is_null() {
             count(size);
@@ -231,14 +234,16 @@ pub unsafe fn free(p: *mut u8, size: usize) {
     if size <= LOCAL_MAX {
         // SAFETY: the caller handed over the block, so nobody else uses it.
         let kept = BINS.with(|b| unsafe { b.keep(class, p) });
-        if !kept {
-            // SAFETY: the block came from the system allocator with this layout.
-            unsafe { System.dealloc(p, system_layout(size)) };
+        if kept {
+            return;
         }
-    } else {
-        // SAFETY: as above.
-        unsafe { keep_shared(class, size, p) };
+        if size < SHARED_MIN {
+            // SAFETY: the block came from the system allocator with this layout.
+            return unsafe { System.dealloc(p, system_layout(size)) };
+        }
     }
+    // SAFETY: as above.
+    unsafe { keep_shared(class, size, p) };
 }
 
 #[cold]
@@ -461,6 +466,24 @@ mod tests {
         assert_eq!(p, q);
         // SAFETY: as above.
         unsafe { free(q, 1000) };
+    }
+
+    #[test]
+    fn blocks_for_which_a_list_has_no_room_are_handed_out_again() {
+        // Of a class that nothing else uses, and more than a list keeps.
+        const SIZE: usize = 700_000;
+        let take = || (0..8).map(|_| alloc(SIZE)).collect::<std::collections::BTreeSet<_>>();
+        let first = take();
+        for p in &first {
+            // SAFETY: freed once, with its size.
+            unsafe { free(*p, SIZE) };
+        }
+        let second = take();
+        assert_eq!(first, second);
+        for p in second {
+            // SAFETY: as above.
+            unsafe { free(p, SIZE) };
+        }
     }
 
     /// How many lists of this thread hold a block.

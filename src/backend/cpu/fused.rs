@@ -8,6 +8,7 @@ pub mod alone;
 mod apart;
 mod compile;
 mod kernels;
+mod known;
 mod parts;
 mod prefetch;
 mod program;
@@ -66,31 +67,32 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     let operands: Vec<GroupOperand> = rowwise.operands(group);
     let group = &Group { n: rowwise.n, operands: &operands, ..*group };
     let access: Vec<OperandAccess> = group.operands.iter().map(|o| access_of::<T>(o, group)).collect();
-    let Some(program) = Program::<T>::of(group, &access) else { return Ok(false) };
-    let stores = Stores::of(&program, group)?;
-    let grain = OperandAccess::grain(&access, GRAIN).div_ceil(program.n);
-    let start = |rows| Worker::new(&program, group, &access, &stores, rows);
+    let Some(program) = known::program::<T>(group, &access) else { return Ok(false) };
+    let program = &*program;
+    let stores = Stores::of(program, group)?;
+    let least = OperandAccess::grain(&access, GRAIN);
+    let start = |rows| Worker::new(program, group, &access, &stores, rows);
     let mut reduced = match program.sums {
-        Some((sums, _)) => sum_columns(&program, sums, grain, start)?,
-        None => compute_blocks(&program, group, grain, start)?,
+        Some((sums, _)) => sum_columns(program, sums, group.numel.div_ceil(least), start)?,
+        None => compute_blocks(program, group, group.numel.div_ceil(least), start)?,
     };
     drop(stores);
-    store_columns(&program, group, &mut reduced)?;
-    store_totals(&program, group, &reduced)?;
+    store_columns(program, group, &mut reduced)?;
+    store_totals(program, group, &reduced)?;
     Ok(true)
 }
 
-/// Computes a group with column sums: for each block of their rows, the sums of all such calls.
+/// Computes a group with column sums in about so many chunks: for each block of their rows, the sums of all such calls.
 fn sum_columns<'p, 'a: 'p, T: Grouped>(
     program: &'p Program<T>,
     sums: ColumnSums,
-    grain: usize,
+    chunks: usize,
     start: impl Fn(Range<usize>) -> Result<Worker<'p, 'a, T>> + Sync,
 ) -> Result<Vec<T>> {
     let (width, failed) = (program.columns.len() * program.n, OnceLock::new());
     expect_room::<T>(sums.blocks().saturating_mul(width))?;
     let mut partial = vec![T::zeroed(); sums.blocks() * width];
-    let grain = grain.div_ceil(sums.rows(0).len().max(1));
+    let grain = sums.blocks().div_ceil(chunks.max(1)).max(1);
     for_chunks_mut(&mut partial, grain * width, |chunk, partial| {
         let first = chunk * grain;
         let last = first + (partial.len() / width).max(1) - 1;
@@ -103,16 +105,16 @@ fn sum_columns<'p, 'a: 'p, T: Grouped>(
     failed.into_inner().map_or(Ok(partial), Err)
 }
 
-/// Computes a group without column sums: for each block, the run of each total.
+/// Computes a group without column sums in about so many chunks, which are equally long: for each block, the run of each total.
 fn compute_blocks<'p, 'a: 'p, T: Grouped>(
     program: &'p Program<T>,
     group: &Group,
-    grain: usize,
+    chunks: usize,
     start: impl Fn(Range<usize>) -> Result<Worker<'p, 'a, T>> + Sync,
 ) -> Result<Vec<T>> {
     let rows = group.numel.div_ceil(program.n);
     let (blocks, failed) = (program.blocks.count(rows), OnceLock::new());
-    let grain = grain.div_ceil(program.blocks.rows).max(1);
+    let grain = blocks.div_ceil(chunks.max(1)).max(1);
     let work = |range: Range<usize>, runs: &mut [T]| {
         let rows = program.blocks.first(range.start)..program.blocks.first(range.end).min(rows);
         let done = start(rows.clone()).and_then(|mut worker| worker.run(rows, runs));

@@ -11,6 +11,7 @@
 
 mod composed;
 mod entry;
+mod known;
 mod late;
 mod plan;
 mod queue;

@@ -17,14 +17,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::queue::{Entry, Held, In, Work};
+use super::run::with_room;
 use crate::backend::group::{Fusion, LONGEST_ROW, Level, SHORTEST_PART, SUMMED_ROWS};
 use crate::backend::pointwise::Kernel;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::{Layout, collapse};
+use crate::storage::Storage;
 
 /// Entries that are computed together.
+#[derive(Clone)]
 pub struct Planned {
     pub entries: Vec<usize>,
     /// By entry.
@@ -61,6 +64,7 @@ impl Planned {
     }
 }
 
+#[derive(Clone)]
 pub struct Plan {
     pub groups: Vec<Planned>,
     /// The entries in no group, whose results nobody reads.
@@ -104,12 +108,16 @@ struct Planner<'e> {
     group_of: Vec<(usize, Level)>,
 }
 
-/// The plan of a queue; `besides` are the handles that it has beside those of the entries, `fusion` tells which calls the backend of a
-/// device computes in groups.
-pub fn plan(entries: &[Entry], besides: &FxHashMap<usize, usize>, fusion: impl Fn(Device) -> Fusion) -> Plan {
+/// The plan of a queue; `is_kept` tells whether somebody outside of it has a storage, `fusion` which calls the backend of a device
+/// computes in groups.
+pub fn plan(
+    entries: &[Entry],
+    is_kept: impl Fn(&Storage) -> bool,
+    fusion: impl Fn(Device) -> Fusion,
+) -> Plan {
     let mut planner = Planner {
         entries,
-        uses: FxHashMap::default(),
+        uses: with_room(2 * entries.len()),
         plan: Plan {
             groups: Vec::new(),
             unread: Vec::new(),
@@ -118,8 +126,7 @@ pub fn plan(entries: &[Entry], besides: &FxHashMap<usize, usize>, fusion: impl F
         },
         group_of: Vec::new(),
     };
-    let is_read = read_entries(entries, besides);
-    let mut besides = besides.clone();
+    let is_read = read_entries(entries, &is_kept);
     for (at, e) in entries.iter().enumerate() {
         if is_read[at] {
             planner.place(at, fusion(e.out.storage.device()));
@@ -129,9 +136,8 @@ pub fn plan(entries: &[Entry], besides: &FxHashMap<usize, usize>, fusion: impl F
         planner.plan.unread.push(at);
         planner.group_of.push((usize::MAX, Level::Elements));
         planner.plan.passed.push(SmallVec::from_elem(None, e.ins.len()));
-        e.uses().for_each(|(s, _)| *besides.entry(s.id()).or_default() += 1);
     }
-    planner.store_what_is_kept(&besides);
+    planner.store_what_is_kept(is_kept);
     let mut groups = Vec::with_capacity(planner.plan.groups.len());
     for group in std::mem::take(&mut planner.plan.groups) {
         let apart = || fusion(entries[group.entries[0]].out.storage.device()).apart;
@@ -145,15 +151,13 @@ pub fn plan(entries: &[Entry], besides: &FxHashMap<usize, usize>, fusion: impl F
     planner.plan
 }
 
-/// By entry: whether somebody outside of the queue may read its result, or such an entry does. `besides` as of [`plan`].
-fn read_entries(entries: &[Entry], besides: &FxHashMap<usize, usize>) -> Vec<bool> {
-    let mut own = besides.clone();
-    entries.iter().flat_map(Entry::uses).for_each(|(s, _)| *own.entry(s.id()).or_default() += 1);
+/// By entry: whether somebody outside of the queue may read its result, or such an entry does. `is_kept` as of [`plan`].
+fn read_entries(entries: &[Entry], is_kept: impl Fn(&Storage) -> bool) -> Vec<bool> {
     let mut read: FxHashSet<usize> = FxHashSet::default();
     let mut is_read = vec![true; entries.len()];
     for (at, e) in entries.iter().enumerate().rev() {
         let s = &e.out.storage;
-        is_read[at] = read.contains(&s.id()) || s.handles() > own.get(&s.id()).copied().unwrap_or(0);
+        is_read[at] = read.contains(&s.id()) || is_kept(s);
         if is_read[at] {
             read.extend(e.ins.iter().filter_map(In::held).map(id));
         }
@@ -561,8 +565,8 @@ impl Planner<'_> {
     }
 
     /// Marks the results that somebody outside of the queue may read.
-    fn store_what_is_kept(&mut self, besides: &FxHashMap<usize, usize>) {
-        for (id, uses) in &self.uses {
+    fn store_what_is_kept(&mut self, is_kept: impl Fn(&Storage) -> bool) {
+        for uses in self.uses.values() {
             let Some(first) = uses.first() else { continue };
             let e = &self.entries[first.entry];
             let storage = if first.writes {
@@ -573,7 +577,7 @@ impl Planner<'_> {
                     None => continue,
                 }
             };
-            if storage.handles() <= uses.len() + besides.get(id).copied().unwrap_or(0) {
+            if !is_kept(storage) {
                 continue;
             }
             for (k, used) in uses.iter().enumerate().filter(|(_, u)| u.writes) {

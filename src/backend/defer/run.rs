@@ -1,11 +1,13 @@
 //! Runs the entries of a queue, group by group.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
-use super::plan::{Plan, Planned, part_of_rows, plan};
+use super::known;
+use super::plan::{Plan, Planned, part_of_rows};
 use super::queue::{Entry, Held, In, Work};
 use super::rewrite::rewrite;
 use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work as Computed};
@@ -42,28 +44,41 @@ impl Drop for Running {
 struct Memory<'e> {
     /// The storages that entries write.
     written: FxHashMap<usize, ()>,
-    /// All storages, and how many handles the entries have.
-    uses: FxHashMap<usize, (&'e Storage, usize)>,
+    /// All storages.
+    uses: FxHashMap<usize, Used<'e>>,
     made: FxHashMap<usize, Storage>,
+}
+
+/// A storage of the entries.
+struct Used<'e> {
+    storage: &'e Storage,
+    /// In order of first use.
+    number: usize,
+    /// The handles that they have.
+    own: usize,
+    /// Whether somebody else had it before they ran.
+    was_kept: bool,
 }
 
 impl<'e> Memory<'e> {
     /// `besides` are handles that the queue has beside those of the entries.
-    fn of(entries: &'e [Entry], besides: FxHashMap<usize, usize>) -> Memory<'e> {
-        let mut uses: FxHashMap<usize, (&Storage, usize)> = FxHashMap::default();
+    fn of(entries: &'e [Entry], besides: &FxHashMap<usize, usize>) -> Memory<'e> {
+        let mut uses: FxHashMap<usize, Used> = with_room(2 * entries.len());
         for (s, _) in entries.iter().flat_map(Entry::uses) {
-            uses.entry(s.id()).or_insert((s, 0)).1 += 1;
+            let number = uses.len();
+            uses.entry(s.id()).or_insert(Used { storage: s, number, own: 0, was_kept: false }).own += 1;
         }
-        for (id, (_, own)) in &mut uses {
-            *own += besides.get(id).copied().unwrap_or(0);
+        for (id, used) in &mut uses {
+            used.own += besides.get(id).copied().unwrap_or(0);
+            used.was_kept = used.storage.handles() > used.own;
         }
         let written = entries.iter().map(|e| (e.out.storage.id(), ())).collect();
-        Memory { written, uses, made: FxHashMap::default() }
+        Memory { written, uses, made: with_room(entries.len()) }
     }
 
     /// Whether somebody outside of the entries has the storage.
     fn is_kept(&self, s: &Storage) -> bool {
-        self.uses.get(&s.id()).is_none_or(|(_, own)| s.handles() > *own)
+        self.uses.get(&s.id()).is_none_or(|used| s.handles() > used.own)
     }
 
     /// Makes the memory of a view.
@@ -110,6 +125,11 @@ fn run_one(e: &Entry) -> Result<()> {
     done
 }
 
+/// A map for so many keys, which need not grow.
+pub fn with_room<V>(keys: usize) -> FxHashMap<usize, V> {
+    FxHashMap::with_capacity_and_hasher(keys, FxBuildHasher)
+}
+
 /// By storage, the handles that entries have.
 fn handles_of(entries: &[Entry]) -> FxHashMap<usize, usize> {
     let mut handles: FxHashMap<usize, usize> = FxHashMap::default();
@@ -132,11 +152,13 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
         None => FxHashMap::default(),
     };
     let entries = rewritten.as_deref().unwrap_or(entries);
-    let mut plan = plan(entries, &besides, fusion);
-    let mut memory = Memory::of(entries, besides);
+    let mut memory = Memory::of(entries, &besides);
+    let shared =
+        |s: &Storage| memory.uses.get(&s.id()).map_or((0, true), |used| (used.number, used.was_kept));
+    let mut plan = known::plan(entries, shared, fusion);
     let mut done = Ok(());
     // The last group that uses a storage.
-    let mut last: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut last: FxHashMap<usize, usize> = with_room(2 * entries.len());
     for (g, group) in plan.groups.iter().enumerate() {
         for &at in &group.entries {
             last.extend(entries[at].uses().map(|(s, _)| (s.id(), g)));
@@ -148,8 +170,8 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
         let what = sized(entries, &plan, &plan.unread, &elements);
         log.push(format!("  not computed, nobody reads it: {what}"));
     }
-    let groups = std::mem::take(&mut plan.groups);
-    for (g, group) in groups.iter().enumerate() {
+    let planned = plan.clone();
+    for (g, group) in planned.groups.iter().enumerate() {
         done = run_group(entries, &mut plan, group, &mut memory, log);
         if done.is_err() {
             break;
@@ -167,8 +189,8 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
         }
     }
     for (id, made) in memory.made.drain() {
-        if let Some((storage, _)) = memory.uses.get(&id) {
-            storage.adopt(made);
+        if let Some(used) = memory.uses.get(&id) {
+            used.storage.adopt(made);
         }
     }
     done
@@ -177,7 +199,7 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
 /// Computes a group together, or if the backend cannot, in two halves.
 fn run_group(
     entries: &[Entry],
-    plan: &mut Plan,
+    plan: &mut Rc<Plan>,
     group: &Planned,
     memory: &mut Memory,
     log: &mut Option<Vec<String>>,
@@ -212,10 +234,11 @@ fn run_group(
         return Ok(());
     }
     let (first, second) = group.halves();
+    let halved = Rc::make_mut(plan);
     for &at in &second.entries {
-        for passed in &mut plan.passed[at] {
+        for passed in &mut halved.passed[at] {
             if let Some(writer) = passed.take_if(|w| first.entries.contains(w)) {
-                plan.stored[writer] = true;
+                halved.stored[writer] = true;
             }
         }
     }

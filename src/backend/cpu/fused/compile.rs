@@ -473,7 +473,7 @@ impl<T: Grouped> Fusion<'_, T> {
         let steps = |i: usize| step_of[i];
         recipe.results = results.iter().copied().map(steps).collect::<Option<_>>()?;
         let mut outs: SmallVec<[Place; 1]> = SmallVec::new();
-        if sums_of_rows < sums.len() && spread {
+        if sums_of_rows < sums.len() && !results.is_empty() {
             return None;
         }
         let has_rows = recipe.rows | recipe.strided != 0 || spread || !sums.is_empty();

@@ -108,6 +108,12 @@ pub struct Ahead {
     pub rows: u8,
 }
 
+impl Ahead {
+    pub fn by(vectors: usize) -> Ahead {
+        Ahead { vectors: vectors as u8, rows: 0 }
+    }
+}
+
 /// An instruction; operands are earlier instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Inst {
@@ -196,7 +202,7 @@ pub struct Code {
     /// The vectors of elements that they compute, in each of so many rows.
     pub vectors: usize,
     pub rows: usize,
-    /// By vector or row, the results.
+    /// By vector, the results.
     pub results: Vec<Index>,
     /// By vector, values that are summed per row.
     pub sums: Vec<Index>,
@@ -212,7 +218,7 @@ impl Code {
         for inst in &self.insts {
             for (vector, new) in (0..vectors).zip(&mut new) {
                 if vector == 0 || !inst.is_per_row() {
-                    let by = Ahead { vectors: vector, rows: 0 };
+                    let by = Ahead::by(vector.into());
                     insts.push(inst.moved(by).renumbered(|o| new[usize::from(o)]));
                 }
                 new.push((insts.len() - 1) as Index);
@@ -231,12 +237,12 @@ impl Code {
         }
     }
 
-    /// The code of eight rows, one after the other, with the sums of their columns. See Note [Column sums of a kernel].
+    /// The code of eight rows, one after the other, without results but for the sums of their columns. See Note [Column sums of a kernel].
     /// `repeats` says which arguments have one row for all.
     pub fn eight_rows(&self, repeats: impl Fn(Index) -> bool) -> Code {
         let mut tape = Tape::default();
         let mut push = |inst: Inst| tape.push(inst);
-        let (mut results, mut sums) = (Vec::new(), vec![Vec::new(); self.columns.len()]);
+        let mut sums = vec![Vec::new(); self.columns.len()];
         for rows in 0..EIGHT {
             let mut new: Vec<Index> = Vec::with_capacity(self.insts.len());
             for inst in &self.insts {
@@ -244,7 +250,6 @@ impl Code {
                 let by = Ahead { vectors: 0, rows };
                 new.push(push(inst.moved(by).renumbered(|o| new[usize::from(o)])));
             }
-            results.extend(self.results.iter().map(|r| new[usize::from(*r)]));
             for (sums, value) in sums.iter_mut().zip(&self.columns) {
                 let mut sum = new[usize::from(*value)];
                 // As many sums of pairs end with a row as the number of the next is divisible by two.
@@ -259,7 +264,7 @@ impl Code {
             insts: tape.insts,
             vectors: self.vectors,
             rows: EIGHT.into(),
-            results,
+            results: Vec::new(),
             sums: Vec::new(),
             columns: sums.into_iter().flatten().collect(),
         }

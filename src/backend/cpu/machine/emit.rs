@@ -478,7 +478,7 @@ impl<'c> Emitter<'c> {
             self.put(Instruction::with2(Op::Mov_r64_rm64, SCRATCH, word(5)))?;
             memory(SCRATCH, Register::None, place * 2 * HALVES)
         } else {
-            self.narrow(b, self.recipe.args + result % count, self.ahead(result / count), 2)?
+            self.narrow(b, self.recipe.args + result % count, Ahead::by(result / count), 2)?
         };
         let is_partial = b.is_masked && is_512;
         let masked = |mut i: Instruction| {
@@ -506,17 +506,9 @@ impl<'c> Emitter<'c> {
         self.put(Instruction::with2(Op::VEX_Vmovdqu_xmmm128_xmm, at, low))
     }
 
-    /// Where the results of vector or row `k` of a code are.
-    fn ahead(&self, k: usize) -> Ahead {
-        match self.code.rows {
-            1 => Ahead { vectors: k as u8, rows: 0 },
-            _ => Ahead { vectors: 0, rows: k as u8 },
-        }
-    }
-
     fn store(&mut self, b: &Body, result: usize, from: u8) -> Option<()> {
         let count = self.recipe.results.len();
-        let at = self.element(b, self.recipe.args + result % count, self.ahead(result / count))?;
+        let at = self.element(b, self.recipe.args + result % count, Ahead::by(result / count))?;
         let from = self.register(from);
         let store = self.target.pick(STORE);
         if self.target.is_512 {

@@ -42,7 +42,7 @@ pub struct Recipe<'f> {
     /// The steps whose values are summed per row. Rows are then multiples of [`LANES`] elements, or shorter ones of [`SHORT_ROWS`].
     pub sums: SmallVec<[usize; 2]>,
     pub has_short_rows: bool,
-    /// Column sums, in place of those of rows.
+    /// Column sums, in place of those of rows and of results.
     pub columns: Columns,
     pub args: usize,
     /// The arguments that have a value per row, as bits.
@@ -79,7 +79,7 @@ impl Columns {
         self.steps.is_empty()
     }
 
-    /// The elements from one row of an argument or result to the next.
+    /// The elements from one row of an argument to the next.
     pub fn stride(&self, k: usize) -> usize {
         self.strides.iter().find(|(of, _)| *of == k).map_or(self.n, |(_, stride)| *stride)
     }

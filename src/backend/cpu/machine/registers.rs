@@ -198,7 +198,7 @@ impl Emitter<'_> {
         self.put(Instruction::with2(self.target.pick(LOAD), to, at))
     }
 
-    /// How many elements after the current ones those of an argument or result are.
+    /// How many elements after the current ones those of argument or result `k` are. No result is some rows after them.
     fn elements(&self, b: &Body, k: usize, ahead: Ahead) -> usize {
         (b.vector + usize::from(ahead.vectors)) * self.lanes_of_vector()
             + usize::from(ahead.rows) * self.recipe.columns.stride(k)

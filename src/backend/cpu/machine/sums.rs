@@ -10,7 +10,8 @@
 //! Note [Column sums of a kernel] Columns are summed eight rows at a time, as by the compiled reduction: a vector of each of the eight is
 //! computed, they are added in pairs, and the sum to an accumulator in memory. So the elements need no buffer, and accumulators are read once
 //! for eight rows. The code of a row is repeated for that, with offsets that are parts of its instructions: the length of rows and
-//! the strides of arguments identify such a kernel. If the code would be too long, the reduction reads a buffer.
+//! the strides of arguments identify such a kernel. If the code would be too long, or elements are stored too, the reduction reads a buffer or
+//! the result: lines of eight rows that are a page apart are of one set of the cache, and to store them took twice the time.
 
 use iced_x86::{Code as Op, Instruction, MemoryOperand, Register};
 

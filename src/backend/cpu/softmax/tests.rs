@@ -3,7 +3,7 @@
 use super::*;
 use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
 
-const SHAPES: [ReduceDims; 8] = [
+const SHAPES: [ReduceDims; 10] = [
     ReduceDims::rows(1, 1),
     ReduceDims::rows(5, 7),
     ReduceDims::rows(3, 1001),
@@ -11,6 +11,8 @@ const SHAPES: [ReduceDims; 8] = [
     ReduceDims::new(2, 10, 3),
     ReduceDims::new(1, STRIP / NARROW + 1, NARROW),
     ReduceDims::new(3, 21, 70),
+    ReduceDims::new(2, STRIP / LEAST_STRIP, LEAST_STRIP + 5),
+    ReduceDims::new(1, STRIP / LEAST_STRIP + 1, LEAST_STRIP + 5),
     ReduceDims::new(1, 9, TILE + 100),
 ];
 

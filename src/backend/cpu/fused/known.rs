@@ -1,0 +1,124 @@
+//! Programs that are kept.
+//!
+//! Note [Known programs] A training step has the same groups each time, and to make a program takes as long as to compute a group of some
+//! 50,000 elements. A program depends on what its group computes, on numbers, layouts and dtypes, and on which memory overlaps, but on no
+//! address and no offset. So a thread keeps its programs by a list of these: of a group with five calls it has some hundred words.
+//! Numbers are part of it, as they are of a program, so one that changes with each step, such as a learning rate, has a program made each time.
+
+use std::rc::Rc;
+
+use bytemuck::Zeroable;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::program::Program;
+use super::types::Grouped;
+use crate::backend::View;
+use crate::backend::cpu::copy::StridedCursor;
+use crate::backend::cpu::pointwise::OperandAccess;
+use crate::backend::group::{Call, Group, Value, Work};
+use crate::backend::simd::isa;
+
+/// The programs that a thread keeps. Those of a program that makes up shapes would otherwise fill the memory.
+const MOST: usize = 256;
+
+/// The programs of a thread, by what they depend on.
+pub(super) type Known<T> = FxHashMap<Box<[u64]>, Rc<Program<T>>>;
+
+/// The program of a group; None if a call is not defined for the type.
+pub(super) fn program<T: Grouped>(group: &Group, access: &[OperandAccess<'_>]) -> Option<Rc<Program<T>>> {
+    let words = words::<T>(group, access);
+    if let Some(known) = T::with_known(|known| known.get(&words[..]).cloned()).flatten() {
+        return Some(known);
+    }
+    let made = Rc::new(Program::of(group, access)?);
+    // Dropped after the borrow ends.
+    let _old = T::with_known(|known| {
+        let old = if known.len() >= MOST { std::mem::take(known) } else { Known::default() };
+        known.insert(words[..].into(), made.clone());
+        old
+    });
+    Some(made)
+}
+
+/// All that a program depends on.
+fn words<T: Grouped>(group: &Group, access: &[OperandAccess<'_>]) -> SmallVec<[u64; 192]> {
+    let columns = group.columns.map_or([0; 3], |d| [d.outer, d.n, d.inner]);
+    let counts = [group.calls.len(), group.operands.len(), group.results.len()];
+    let sizes = [group.numel, group.n, group.part].into_iter().chain(columns).chain(counts);
+    let mut words: SmallVec<[u64; 192]> = sizes.map(|n| n as u64).collect();
+    words.push(isa() as u64);
+    for call in group.calls {
+        call_words::<T>(call, &mut words);
+    }
+    for (o, access) in group.operands.iter().zip(access) {
+        words.push(o.level as u64);
+        view_words(&o.view, &mut words);
+        match access {
+            OperandAccess::Direct(_) => words.push(0),
+            OperandAccess::Period(view, period) => {
+                words.extend([1, *period as u64]);
+                // A number of the program.
+                if *period == 1 && view.layout.numel() > 0 {
+                    let mut one = [T::Stored::zeroed()];
+                    StridedCursor::new(*view, 0).read::<T::Stored>(&mut one);
+                    words.push(bits(&one[0]));
+                }
+            }
+            _ => words.push(2),
+        }
+        for (_, result) in group.results {
+            let is_same = o.view.storage.same(result.storage) && o.view.layout.offset == result.layout.offset;
+            words.push(u64::from(is_same) << 1 | u64::from(o.view.storage.overlaps(result.storage)));
+        }
+    }
+    for (k, (call, view)) in group.results.iter().enumerate() {
+        words.push(*call as u64);
+        view_words(view, &mut words);
+        words.extend(group.results[..k].iter().map(|(_, r)| u64::from(r.storage.overlaps(view.storage))));
+    }
+    words
+}
+
+fn call_words<T: Grouped>(call: &Call, words: &mut SmallVec<[u64; 192]>) {
+    let rounded = call.rounded.map_or(u64::MAX, |dtype| dtype as u64);
+    words.extend([call.level as u64, rounded, call.args.len() as u64]);
+    match call.work {
+        Work::Map { kernel, formula, params } => {
+            let id = formula.identity();
+            let loops = [T::same(kernel).is_some(), T::truth(kernel).is_some()].map(u64::from);
+            words.extend([0, id as u64, (id >> 64) as u64, loops[0], loops[1], params.len() as u64]);
+            words.extend(params.iter().map(|s| bits(&T::number(*s))));
+        }
+        Work::Pass => words.push(1),
+        Work::Reduce(op) => {
+            let [op, degree] = op.words();
+            words.extend([2, op, degree]);
+        }
+        Work::Softmax(kind) => words.extend([3, kind as u64]),
+        Work::SoftmaxBackward(kind) => words.extend([4, kind as u64]),
+    }
+    for arg in &call.args {
+        words.extend(match *arg {
+            Value::Operand(k) => [0, k as u64],
+            Value::Call(c) => [1, c as u64],
+            Value::Part(c, from) => [2 | (c as u64) << 2, from as u64],
+            Value::Number(s) => [3, bits(&T::number(s))],
+        });
+    }
+}
+
+/// Of a view all but where it is.
+fn view_words(view: &View, words: &mut SmallVec<[u64; 192]>) {
+    let aligned = u64::from(view.is_aligned()) << 1 | u64::from(view.storage.is_aligned(8));
+    words.extend([view.dtype as u64, aligned, view.layout.shape.len() as u64]);
+    words.extend(view.layout.shape.iter().map(|n| *n as u64));
+    words.extend(view.layout.strides.iter().map(|stride| *stride as u64));
+}
+
+fn bits<T: bytemuck::Pod>(v: &T) -> u64 {
+    let mut bits = [0; 8];
+    let bytes = bytemuck::bytes_of(v);
+    bits[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
+    u64::from_le_bytes(bits)
+}

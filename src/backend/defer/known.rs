@@ -1,0 +1,90 @@
+//! Plans that are kept.
+//!
+//! Note [Known plans] A training step queues the same entries each time, and a plan depends on what they compute and on layouts, on which
+//! of them use one storage, and on whether somebody outside has it; not on formulas, numbers or addresses. So a thread keeps its plans by
+//! a list of these, for the CPU, where a batch of a few small entries takes no longer than its plan.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::plan::{self, Plan};
+use super::queue::{Entry, Held, In, Work};
+use crate::backend::group::Fusion;
+use crate::backend::pointwise::Kernel;
+use crate::backend::reduce::ReduceDims;
+use crate::device::Device;
+use crate::storage::Storage;
+
+/// The plans that a thread keeps.
+const MOST: usize = 256;
+
+type Words = SmallVec<[u64; 256]>;
+
+thread_local!(static KNOWN: RefCell<FxHashMap<Box<[u64]>, Rc<Plan>>> = RefCell::default());
+
+/// As [`plan::plan`]. `shared` gives a number of a storage among those of the entries, and whether somebody outside has it: the same each time
+/// that it is asked, whatever other threads do.
+pub fn plan(
+    entries: &[Entry],
+    shared: impl Fn(&Storage) -> (usize, bool),
+    fusion: impl Fn(Device) -> Fusion,
+) -> Rc<Plan> {
+    let make = || Rc::new(plan::plan(entries, |s| shared(s).1, fusion));
+    if !entries.iter().all(|e| e.out.storage.device() == Device::Cpu) {
+        return make();
+    }
+    let mut words = Words::new();
+    for e in entries {
+        entry_words(e, &shared, &mut words);
+    }
+    if let Ok(Some(known)) = KNOWN.try_with(|known| known.borrow().get(&words[..]).cloned()) {
+        return known;
+    }
+    let made = make();
+    // Dropped after the borrow ends.
+    let _old = KNOWN.try_with(|known| {
+        let mut known = known.borrow_mut();
+        let old = if known.len() >= MOST { std::mem::take(&mut *known) } else { FxHashMap::default() };
+        known.insert(words[..].into(), made.clone());
+        old
+    });
+    made
+}
+
+fn entry_words(e: &Entry, shared: &impl Fn(&Storage) -> (usize, bool), words: &mut Words) {
+    let of = |d: ReduceDims| [d.outer, d.n, d.inner].map(|n| n as u64);
+    words.extend([e.compute as u64, e.ins.len() as u64]);
+    match &e.work {
+        Work::Map { kernel, .. } => words.push(u64::from(matches!(kernel, Kernel::Truth { .. }))),
+        Work::Copy => words.push(2),
+        Work::Reduce(op, d) => {
+            words.push(3);
+            words.extend(op.words());
+            words.extend(of(*d));
+        }
+        Work::Softmax(kind, d) => words.extend([4, *kind as u64].into_iter().chain(of(*d))),
+        Work::SoftmaxBackward(kind, d) => words.extend([5, *kind as u64].into_iter().chain(of(*d))),
+    }
+    let held = |v: &Held, words: &mut Words| {
+        let (number, is_kept) = shared(&v.storage);
+        let layout = &v.layout;
+        words.extend([(number as u64) << 1 | u64::from(is_kept), v.dtype as u64]);
+        words.extend([layout.offset as u64, layout.shape.len() as u64]);
+        words.extend(layout.shape.iter().map(|n| *n as u64));
+        words.extend(layout.strides.iter().map(|stride| *stride as u64));
+    };
+    held(&e.out, words);
+    for v in &e.ins {
+        match v {
+            In::View(v) => {
+                words.push(0);
+                held(v, words);
+            }
+            In::Number(_) => words.push(1),
+            In::Unread => words.push(2),
+        }
+    }
+}

@@ -6,9 +6,9 @@
 
 pub mod alone;
 mod apart;
+mod cache;
 mod compile;
 mod kernels;
-mod known;
 mod parts;
 mod prefetch;
 mod program;
@@ -67,7 +67,7 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     let operands: Vec<GroupOperand> = rowwise.operands(group);
     let group = &Group { n: rowwise.n, operands: &operands, ..*group };
     let access: Vec<OperandAccess> = group.operands.iter().map(|o| access_of::<T>(o, group)).collect();
-    let Some(program) = known::program::<T>(group, &access) else { return Ok(false) };
+    let Some(program) = cache::program::<T>(group, &access) else { return Ok(false) };
     let program = &*program;
     let stores = Stores::of(program, group)?;
     let least = OperandAccess::grain(&access, GRAIN);

@@ -9,9 +9,9 @@
 //!
 //! [`plan`] divides the entries into groups (Note [Groups]), [`run`] has them computed.
 
+mod cache;
 mod composed;
 mod entry;
-mod known;
 mod late;
 mod plan;
 mod queue;

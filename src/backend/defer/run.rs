@@ -6,14 +6,15 @@ use std::rc::Rc;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
-use super::known;
 use super::plan::{Plan, Planned, part_of_rows};
 use super::queue::{Entry, Held, In, Work};
 use super::rewrite::rewrite;
+use super::{cache, least};
 use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work as Computed};
 use crate::backend::interface::{Backend, of_now};
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::backend::{View, checked};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::storage::Storage;
@@ -155,7 +156,7 @@ pub fn run(entries: &[Entry], log: &mut Option<Vec<String>>) -> Result<()> {
     let mut memory = Memory::of(entries, &besides);
     let shared =
         |s: &Storage| memory.uses.get(&s.id()).map_or((0, true), |used| (used.number, used.was_kept));
-    let mut plan = known::plan(entries, shared, fusion);
+    let mut plan = cache::plan(entries, shared, fusion);
     let mut done = Ok(());
     // The last group that uses a storage.
     let mut last: FxHashMap<usize, usize> = with_room(2 * entries.len());
@@ -204,6 +205,7 @@ fn run_group(
     memory: &mut Memory,
     log: &mut Option<Vec<String>>,
 ) -> Result<()> {
+    let is_told = log.is_some();
     let mut tell = |plan: &Plan, how: &str| {
         if let Some(log) = log {
             log.push(described(how, entries, plan, group));
@@ -229,6 +231,14 @@ fn run_group(
         tell(plan, "alone");
         return alone(backend, &entries[at], &|v| memory.view(v));
     }
+    if device == Device::Cpu && group.numel < least() / TINY && group.entries.len() <= FEW {
+        if is_told {
+            let stored = &mut Rc::make_mut(plan).stored;
+            group.entries.iter().for_each(|&at| stored[at] = true);
+        }
+        tell(plan, "one by one");
+        return one_by_one(backend, entries, group, memory);
+    }
     if fuse(backend, entries, plan, group, memory)? {
         tell(plan, "fused");
         return Ok(());
@@ -244,6 +254,21 @@ fn run_group(
     }
     run_group(entries, plan, &first, memory, log)?;
     run_group(entries, plan, &second, memory, log)
+}
+
+/// Groups of so few entries, with so many times fewer elements than an operation that is queued for its size, are computed one by one: that takes
+/// half of a microsecond each, and a group several.
+const FEW: usize = 8;
+const TINY: usize = 8;
+
+/// Runs the entries of a group one after the other.
+fn one_by_one(backend: &dyn Backend, entries: &[Entry], group: &Planned, memory: &mut Memory) -> Result<()> {
+    for e in group.entries.iter().map(|&at| &entries[at]) {
+        e.ins.iter().filter_map(In::held).try_for_each(|v| memory.prepare(v))?;
+        memory.prepare(&e.out)?;
+        alone(backend, e, &|v| memory.view(v))?;
+    }
+    Ok(())
 }
 
 /// Has a backend compute a group together; false if it cannot.

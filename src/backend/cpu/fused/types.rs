@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 
-use super::known::Known;
+use super::cache::Programs;
 use crate::backend::cpu::copy::{STAGE, cast_run};
 use crate::backend::cpu::interpret::Interpreted;
 use crate::backend::cpu::lines::Aligned;
@@ -29,8 +29,8 @@ pub(super) trait Grouped: Interpreted {
     fn is_compiled(formula: &Formula) -> bool;
     /// The machine code of a recipe; see [`machine::kernel`].
     fn machine(recipe: &Recipe) -> Option<Arc<Kernel>>;
-    /// Calls `f` with the programs that this thread keeps; None while the thread ends.
-    fn with_known<R>(f: impl FnOnce(&mut Known<Self>) -> R) -> Option<R>;
+    /// Calls `f` with the programs that this thread caches; None while the thread ends.
+    fn with_programs<R>(f: impl FnOnce(&mut Programs<Self>) -> R) -> Option<R>;
     /// Calls `f` with the buffers that this thread has left from earlier blocks; None while the thread ends.
     fn with_spare<R>(f: impl FnOnce(&mut Vec<Aligned<Self>>) -> R) -> Option<R>;
 }
@@ -64,9 +64,9 @@ macro_rules! grouped {
             thread_local!(static SPARE: RefCell<Vec<Aligned<$t>>> = const { RefCell::new(Vec::new()) });
             SPARE.try_with(|spare| f(&mut spare.borrow_mut())).ok()
         }
-        fn with_known<R>(f: impl FnOnce(&mut Known<$t>) -> R) -> Option<R> {
-            thread_local!(static KNOWN: RefCell<Known<$t>> = RefCell::default());
-            KNOWN.try_with(|known| f(&mut known.borrow_mut())).ok()
+        fn with_programs<R>(f: impl FnOnce(&mut Programs<$t>) -> R) -> Option<R> {
+            thread_local!(static PROGRAMS: RefCell<Programs<$t>> = RefCell::default());
+            PROGRAMS.try_with(|programs| f(&mut programs.borrow_mut())).ok()
         }
         fn is_compiled(formula: &Formula) -> bool {
             machine::is_compiled::<$t>(formula)

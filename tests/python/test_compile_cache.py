@@ -1,4 +1,4 @@
-"""Plans and programs that a thread keeps: a batch like an earlier one has its plan, one that differs has its own."""
+"""The caches of plans and programs: a batch like an earlier one has its plan, one that differs has its own."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_memory_that_is_read_and_written_differs_from_memory_apart():
         assert same(shifted, by_hand)
 
 
-def test_more_shapes_than_are_kept_have_the_eager_results():
+def test_more_shapes_than_are_cached_have_the_eager_results():
     def program(x):
         return ((x - x.mean(-1, keepdim=True)) * 2).relu().sum(0)
 

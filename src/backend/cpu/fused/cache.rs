@@ -1,9 +1,9 @@
-//! Programs that are kept.
+//! The cache of programs.
 //!
-//! Note [Known programs] A training step has the same groups each time, and to make a program takes as long as to compute a group of some
-//! 50,000 elements. A program depends on what its group computes, on numbers, layouts and dtypes, and on which memory overlaps, but on no
-//! address and no offset. So a thread keeps its programs by a list of these: of a group with five calls it has some hundred words.
-//! Numbers are part of it, as they are of a program, so one that changes with each step, such as a learning rate, has a program made each time.
+//! Note [Program cache] A training step has the same groups each time, and to make the program of five calls takes 30,000 instructions, as many as
+//! its kernels take for 32,768 elements. A program depends on what its group computes, on numbers, layouts and dtypes, and on which memory
+//! overlaps, but on no address and no offset. So each thread has a cache of programs whose key is a list of these. Numbers are
+//! part of it, as they are of a program: for one that changes with each step, such as a learning rate, a program is made each time.
 
 use std::rc::Rc;
 
@@ -19,30 +19,30 @@ use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::group::{Call, Group, Value, Work};
 use crate::backend::simd::isa;
 
-/// The programs that a thread keeps. Those of a program that makes up shapes would otherwise fill the memory.
+/// The programs in a cache. Those of a user's program that makes up shapes would otherwise fill the memory.
 const MOST: usize = 256;
 
-/// The programs of a thread, by what they depend on.
-pub(super) type Known<T> = FxHashMap<Box<[u64]>, Rc<Program<T>>>;
+/// The programs of a thread, by their keys.
+pub(super) type Programs<T> = FxHashMap<Box<[u64]>, Rc<Program<T>>>;
 
 /// The program of a group; None if a call is not defined for the type.
 pub(super) fn program<T: Grouped>(group: &Group, access: &[OperandAccess<'_>]) -> Option<Rc<Program<T>>> {
-    let words = words::<T>(group, access);
-    if let Some(known) = T::with_known(|known| known.get(&words[..]).cloned()).flatten() {
-        return Some(known);
+    let key = key::<T>(group, access);
+    if let Some(found) = T::with_programs(|cache| cache.get(&key[..]).cloned()).flatten() {
+        return Some(found);
     }
     let made = Rc::new(Program::of(group, access)?);
     // Dropped after the borrow ends.
-    let _old = T::with_known(|known| {
-        let old = if known.len() >= MOST { std::mem::take(known) } else { Known::default() };
-        known.insert(words[..].into(), made.clone());
+    let _old = T::with_programs(|cache| {
+        let old = if cache.len() >= MOST { std::mem::take(cache) } else { Programs::default() };
+        cache.insert(key[..].into(), made.clone());
         old
     });
     Some(made)
 }
 
 /// All that a program depends on.
-fn words<T: Grouped>(group: &Group, access: &[OperandAccess<'_>]) -> SmallVec<[u64; 192]> {
+fn key<T: Grouped>(group: &Group, access: &[OperandAccess<'_>]) -> SmallVec<[u64; 192]> {
     let columns = group.columns.map_or([0; 3], |d| [d.outer, d.n, d.inner]);
     let counts = [group.calls.len(), group.operands.len(), group.results.len()];
     let sizes = [group.numel, group.n, group.part].into_iter().chain(columns).chain(counts);

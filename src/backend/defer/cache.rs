@@ -1,8 +1,8 @@
-//! Plans that are kept.
+//! The cache of plans.
 //!
-//! Note [Known plans] A training step queues the same entries each time, and a plan depends on what they compute and on layouts, on which
-//! of them use one storage, and on whether somebody outside has it; not on formulas, numbers or addresses. So a thread keeps its plans by
-//! a list of these, for the CPU, where a batch of a few small entries takes no longer than its plan.
+//! Note [Plan cache] A training step queues the same entries each time, and a plan depends on what they compute and on layouts, on which
+//! of them use one storage, and on whether somebody outside has it; not on formulas, numbers or addresses. So each thread has a cache of
+//! plans whose key is a list of these, for the CPU, where a batch of a few small entries takes no longer than its plan.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,12 +18,12 @@ use crate::backend::reduce::ReduceDims;
 use crate::device::Device;
 use crate::storage::Storage;
 
-/// The plans that a thread keeps.
+/// The plans in a cache.
 const MOST: usize = 256;
 
 type Words = SmallVec<[u64; 256]>;
 
-thread_local!(static KNOWN: RefCell<FxHashMap<Box<[u64]>, Rc<Plan>>> = RefCell::default());
+thread_local!(static PLANS: RefCell<FxHashMap<Box<[u64]>, Rc<Plan>>> = RefCell::default());
 
 /// As [`plan::plan`]. `shared` gives a number of a storage among those of the entries, and whether somebody outside has it: the same each time
 /// that it is asked, whatever other threads do.
@@ -36,19 +36,19 @@ pub fn plan(
     if !entries.iter().all(|e| e.out.storage.device() == Device::Cpu) {
         return make();
     }
-    let mut words = Words::new();
+    let mut key = Words::new();
     for e in entries {
-        entry_words(e, &shared, &mut words);
+        entry_words(e, &shared, &mut key);
     }
-    if let Ok(Some(known)) = KNOWN.try_with(|known| known.borrow().get(&words[..]).cloned()) {
-        return known;
+    if let Ok(Some(found)) = PLANS.try_with(|cache| cache.borrow().get(&key[..]).cloned()) {
+        return found;
     }
     let made = make();
     // Dropped after the borrow ends.
-    let _old = KNOWN.try_with(|known| {
-        let mut known = known.borrow_mut();
-        let old = if known.len() >= MOST { std::mem::take(&mut *known) } else { FxHashMap::default() };
-        known.insert(words[..].into(), made.clone());
+    let _old = PLANS.try_with(|cache| {
+        let mut cache = cache.borrow_mut();
+        let old = if cache.len() >= MOST { std::mem::take(&mut *cache) } else { FxHashMap::default() };
+        cache.insert(key[..].into(), made.clone());
         old
     });
     made

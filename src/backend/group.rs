@@ -25,6 +25,12 @@ pub const SHORTEST_PART: usize = 16;
 /// least eight.
 pub const SUMMED_ROWS: std::ops::RangeInclusive<usize> = 32..=1 << 12;
 
+/// The rows whose columns are summed by one thread, of `inner` elements each. They are added in an order of their own.
+pub const fn rows_of_block(inner: usize) -> usize {
+    const ROWS: usize = 128;
+    if LONGEST_ROW / inner > ROWS { LONGEST_ROW / inner } else { ROWS }
+}
+
 /// The shortest runs that are rows of a group because an operand has one value for each run, such as a statistic of channels.
 pub const SHORTEST_RUN: usize = 64;
 
@@ -36,8 +42,8 @@ pub struct Fusion {
     pub softmax: bool,
     /// Those of parts of rows.
     pub parts: bool,
-    /// Column sums.
-    pub columns: bool,
+    /// How many threads compute column sums; 0 if there are none in groups.
+    pub columns: usize,
     /// Pointwise operations on the result of a reduction of all elements.
     pub totals: bool,
     /// Pointwise operations that compute in int32 or int64.

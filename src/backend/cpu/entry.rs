@@ -36,6 +36,7 @@ use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight};
 use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
 use crate::backend::svd::Matrices;
+use crate::backend::threads::num_threads;
 use crate::backend::{View, elements, results};
 use crate::device::Device;
 use crate::dtype::{Bool8, DType, Real, Scalar};
@@ -114,7 +115,7 @@ impl Backend for Cpu {
             reductions: true,
             softmax: true,
             parts: true,
-            columns: true,
+            columns: num_threads(),
             totals: false,
             integers: true,
             long_rows: true,

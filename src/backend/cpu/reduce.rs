@@ -19,6 +19,7 @@ pub(crate) mod tests;
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{Isa, IsaDispatch};
+use crate::backend::group::rows_of_block;
 use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
@@ -48,8 +49,6 @@ pub(crate) fn rows_of(len: usize, n: usize) -> usize {
 
 /// Maximum length of a contiguous run that is reduced without merging; two passes over it stay in the L1 cache.
 pub(in crate::backend::cpu) const RUN: usize = 1 << 13;
-/// Minimum number of rows of a column block.
-const ROWS: usize = 128;
 /// Maximum width of a column tile; its accumulators fit in the L1 cache.
 const TILE: usize = 512;
 /// Number of 4-byte elements in the widest vector.
@@ -149,10 +148,6 @@ impl<R: Reduction> Kernel<R::In, R::Acc> for R {
 pub(crate) type Finish<'a, A> = Option<&'a (dyn Fn(usize, &mut [A]) + Sync)>;
 
 /// Rows of a block of columns that are not narrow.
-fn rows_of_block(inner: usize) -> usize {
-    ROWS.max(RUN / inner)
-}
-
 /// Reduces `x` along `d`, into `out[outer, inner]`.
 fn reduce<I: Element, A: Copy + Send + Sync>(
     r: &dyn Kernel<I, A>,

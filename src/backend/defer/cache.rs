@@ -1,7 +1,7 @@
 //! The cache of plans.
 //!
 //! Note [Plan cache] A training step queues the same entries each time, and a plan depends on what they compute and on layouts, on which
-//! of them use one storage, and on whether somebody outside has it; not on formulas, numbers or addresses. So each thread has a cache of
+//! of them use one storage, on whether somebody outside has it, and on the number of threads; not on formulas, numbers or addresses. So each thread has a cache of
 //! plans whose key is a list of these, for the CPU, where a batch of a few small entries takes no longer than its plan.
 
 use std::cell::RefCell;
@@ -32,11 +32,13 @@ pub fn plan(
     shared: impl Fn(&Storage) -> (usize, bool),
     fusion: impl Fn(Device) -> Fusion,
 ) -> Rc<Plan> {
-    let make = || Rc::new(plan::plan(entries, |s| shared(s).1, fusion));
+    let make = || Rc::new(plan::plan(entries, |s| shared(s).1, &fusion));
     if !entries.iter().all(|e| e.out.storage.device() == Device::Cpu) {
         return make();
     }
     let mut key = Words::new();
+    // What groups have depends on the number of threads.
+    key.push(fusion(Device::Cpu).columns as u64);
     for e in entries {
         entry_words(e, &shared, &mut key);
     }

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::queue::{Entry, Held, In, Work};
 use super::run::with_room;
-use crate::backend::group::{Fusion, LONGEST_ROW, Level, SHORTEST_PART, SUMMED_ROWS};
+use crate::backend::group::{Fusion, LONGEST_ROW, Level, SHORTEST_PART, SUMMED_ROWS, rows_of_block};
 use crate::backend::pointwise::Kernel;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::device::Device;
@@ -80,6 +80,9 @@ const MOST: usize = 48;
 
 /// The elements from which on entries without a value in common are apart.
 const LARGE: usize = 1 << 18;
+
+/// The elements that are worth a thread.
+const THREAD: usize = 1 << 15;
 
 /// The number of last groups that an entry may join.
 const REACH: usize = 12;
@@ -254,7 +257,10 @@ impl Entry {
     /// Whether a reduction is a column sum that groups have.
     fn is_column_sum(&self, d: ReduceDims, fusion: Fusion) -> bool {
         let usual = matches!(self.work, Work::Reduce(ReduceOp::Sum, _)) && self.out.dtype == self.compute;
-        fusion.columns
+        // Of few blocks of rows a group would keep fewer threads busy than its operations do alone.
+        let busy = d.outer * d.n.div_ceil(rows_of_block(d.inner.max(1)));
+        fusion.columns > 0
+            && busy >= fusion.columns.min(d.len() / THREAD)
             && usual
             && d.n > 1
             && SUMMED_ROWS.contains(&d.inner)

@@ -65,7 +65,8 @@ pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Ve
     let lanes = code.sums.len() * recipe.lanes() * target.size();
     let rows =
         (!recipe.columns.is_empty()).then(|| code.eight_rows(|k| recipe.columns.stride(k.into()) == 0));
-    if rows.as_ref().is_some_and(|rows| rows.insts.len() > LONGEST) {
+    let stores = !(recipe.results.is_empty() && recipe.sums.is_empty());
+    if rows.as_ref().is_some_and(|rows| stores || rows.insts.len() > LONGEST) {
         return None;
     }
     let code = rows.as_ref().unwrap_or(code);

@@ -6,11 +6,11 @@ use super::extremum::Greatest;
 use super::moments::{ExpSum, ExpSums};
 use super::{
     FEW_ROWS, Kernel, NARROW, Ordered, Product, ReduceOp as Each, Sum, fold_more, merge_in_pairs, rows_of,
-    rows_of_block,
 };
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut2;
 use crate::backend::cpu::simd::{Isa, IsaDispatch};
+use crate::backend::group::rows_of_block;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::dtype::Real;
 use crate::multiversion;

@@ -43,7 +43,7 @@ const SHAPES: [ReduceDims; 14] = [
     ReduceDims::new(3, 9, 49),
     ReduceDims::new(1, 300, 40),
     ReduceDims::new(2, 19, TILE + 3),
-    ReduceDims::new(1, 2 * ROWS + 1, 2 * TILE),
+    ReduceDims::new(1, 2 * rows_of_block(2 * TILE) + 1, 2 * TILE),
 ];
 
 fn lane(x: &[f64], d: ReduceDims, l: usize) -> Vec<f64> {

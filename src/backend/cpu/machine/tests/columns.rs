@@ -5,47 +5,51 @@ use crate::backend::cpu::machine::Columns;
 use crate::backend::cpu::reduce::ColumnSums;
 use crate::backend::reduce::ReduceDims;
 
-/// `x * w + r` for rows of `n` elements, `w` a row for all or rows that are apart, `r` a value per row: stored, and the columns of it and of
-/// `x * x` summed.
-fn check<T: Tested + Real + Ordered>(rows: usize, n: usize, stride: usize, prefetches: usize) {
+/// The column sums of `x * w + r` and of `x * x` for rows of `n` elements, `w` a row for all or rows that are apart, `r` a value per row,
+/// with `more` arguments that nothing reads and as many prefetches.
+fn check<T: Tested + Real + Ordered>(rows: usize, n: usize, stride: usize, more: usize) {
     let formulas = [
         "%0 = x0\n%1 = x1\n%2 = x2\n%3 = mul %0 %1\n%4 = add %3 %2\nreturn %4",
         "%0 = x0\n%1 = mul %0 %0\nreturn %1",
     ]
     .map(|text| Formula::parse(text).unwrap());
     let recipe = Recipe {
-        results: [0][..].into(),
+        results: SmallVec::new(),
         strided: 0b10,
         columns: Columns { steps: [0, 1][..].into(), n, strides: [(1, stride)][..].into() },
-        prefetches,
-        ..recipe(&formulas, 3, 0b100)
+        prefetches: more,
+        ..recipe(&formulas, 3 + more, 0b100)
     };
     let Some(kernel) = made::<T>(&recipe) else { return };
+    assert!(
+        T::make(&Recipe { results: [0][..].into(), ..recipe.clone() }).is_none(),
+        "elements are not stored too"
+    );
     let (x, w, r) = (numbers(rows * n, 1), numbers(stride * (rows - 1) + n, 2), numbers::<T>(rows, 3));
-    let ins = [In::Elements(&x), In::Strided(&w, stride), In::PerRow(&r)];
-    let mut out = vec![T::lit(0.0); rows * n];
+    let read = [In::Elements(&x), In::Strided(&w, stride), In::PerRow(&r)];
+    let ins: Vec<In<T>> = read.into_iter().chain((0..more).map(|_| In::Elements(&x))).collect();
     let mut sums = [numbers(n, 4), numbers(n, 5)];
-    let wanted: Vec<T> = (0..rows * n).map(|i| x[i] * w[i / n * stride + i % n] + r[i / n]).collect();
+    let elements: Vec<T> = (0..rows * n).map(|i| x[i] * w[i / n * stride + i % n] + r[i / n]).collect();
     let squares: Vec<T> = x.iter().map(|v| *v * *v).collect();
-    let mut wanted_sums = sums.clone();
+    let mut wanted = sums.clone();
     let of = ColumnSums::of(ReduceDims { outer: 1, n: rows, inner: n }).unwrap();
-    for (sums, elements) in wanted_sums.iter_mut().zip([&wanted, &squares]) {
+    for (sums, elements) in wanted.iter_mut().zip([&elements, &squares]) {
         of.add(elements, 128, sums);
     }
     let pool = kernel.pool::<T>(&[]).unwrap();
-    let prefetched = vec![0; prefetches];
+    let prefetched = vec![0; more];
     let mut run = |ins: &[In<T>], rows, n| {
         let [first, second] = &mut sums;
-        let mut outs = [Out::Elements(&mut out), Out::Columns(first), Out::Columns(second)];
-        kernel.run(ins, &mut outs, &prefetched, &pool, rows, n)
+        kernel.run(ins, &mut [Out::Columns(first), Out::Columns(second)], &prefetched, &pool, rows, n)
     };
     assert!(!run(&ins, rows - 1, n), "rows are taken in eights");
     assert!(!run(&ins, rows, n - 16), "the length of a row is that of the recipe");
-    assert!(!run(&[ins[0], In::Strided(&w, stride + 1), ins[2]], rows, n), "and so is a stride");
+    let mut other = ins.clone();
+    other[1] = In::Strided(&w, stride + 1);
+    assert!(!run(&other, rows, n), "and so is a stride");
     assert!(run(&ins, rows, n));
     let same = |a: &[T], b: &[T]| a.iter().zip(b).all(|(a, b)| a.bits() == b.bits());
-    assert!(same(&out, &wanted));
-    assert!(sums.iter().zip(&wanted_sums).all(|(a, b)| same(a, b)), "{rows} rows of {n}, {stride} apart");
+    assert!(sums.iter().zip(&wanted).all(|(a, b)| same(a, b)), "{rows} rows of {n}, {stride} apart");
 }
 
 #[test]
@@ -57,8 +61,9 @@ fn sums_of_columns_have_the_bits_of_the_reduction() {
                 check::<f64>(rows, n, stride, 0);
             }
         }
-        // Some pointers are not in registers.
+        // Some pointers are not in registers, those of columns among them.
         check::<f32>(16, 64, 64, 3);
+        check::<f64>(16, 64, 0, 5);
     });
 }
 

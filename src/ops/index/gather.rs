@@ -85,7 +85,8 @@ impl Function for Gather {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(reduce::place(g, self.dim, &self.index.get(cx)?, &self.shape)?)])
+        let zeros = g.new_zeros(self.shape.clone())?.as_target()?;
+        Ok(smallvec![Some(scatter_add(&zeros, self.dim as i64, &self.index.get(cx)?, g)?)])
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {

@@ -42,7 +42,7 @@ pub struct Fusion {
     pub softmax: bool,
     /// Those of parts of rows.
     pub parts: bool,
-    /// How many threads compute column sums; 0 if there are none in groups.
+    /// How many threads a group with column sums should keep busy; 0 if groups have none.
     pub columns: usize,
     /// Pointwise operations on the result of a reduction of all elements.
     pub totals: bool,

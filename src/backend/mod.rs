@@ -4,6 +4,7 @@
 //! device.
 
 pub mod attention;
+mod cache;
 pub mod calling;
 mod checked;
 pub mod conv;

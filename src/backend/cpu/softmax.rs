@@ -1,7 +1,7 @@
 //! Softmax and log-softmax along one dimension, and the parts of cross entropy.
 //!
-//! Note [Two ways through a softmax]: a row, or strip of columns, that fits in the caches is processed by one thread
-//! in three passes: maximum, exponentials with their sum, scaling. Longer lanes are first reduced to a sum of
+//! Note [Two ways through a softmax]: a row, or a strip of all or at least 128 columns, that fits in the caches is processed by one thread
+//! in three passes: maximum, exponentials with their sum, scaling. Other lanes are first reduced to a sum of
 //! exponentials, block by block and in parallel, followed by one streaming pass; computing each exponential twice is
 //! cheaper than loading the array a third time.
 

@@ -18,10 +18,13 @@ mod queue;
 mod rewrite;
 mod run;
 mod touches;
+mod walks;
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once, OnceLock};
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::interface::{Backend, of_now};
 use super::pointwise::Kernel;
@@ -39,6 +42,11 @@ const LEAST: usize = 1 << 15;
 
 /// [`LEAST`], or what tests set so that they queue small operations too.
 static FROM: AtomicUsize = AtomicUsize::new(LEAST);
+
+/// A map for so many keys, which need not grow.
+fn with_room<V>(keys: usize) -> FxHashMap<usize, V> {
+    FxHashMap::with_capacity_and_hasher(keys, FxBuildHasher)
+}
 
 #[inline]
 fn least() -> usize {

@@ -17,13 +17,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::queue::{Entry, Held, In, Work};
-use super::run::with_room;
+use super::walks::{Part, are_apart, part_of_rows, repeats_rows, same_walk};
+use super::with_room;
 use crate::backend::group::{Fusion, LONGEST_ROW, Level, SHORTEST_PART, SUMMED_ROWS, rows_of_block};
 use crate::backend::pointwise::Kernel;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::layout::{Layout, collapse};
+use crate::layout::Layout;
 use crate::storage::Storage;
 
 /// Entries that are computed together.
@@ -81,7 +82,7 @@ const MOST: usize = 48;
 /// The elements from which on entries without a value in common are apart.
 const LARGE: usize = 1 << 18;
 
-/// The elements that are worth a thread.
+/// The elements for which another thread is worth its start.
 const THREAD: usize = 1 << 15;
 
 /// The number of last groups that an entry may join.
@@ -178,65 +179,6 @@ fn common(a: DType, b: DType) -> Option<DType> {
 
 fn id(v: &Held) -> usize {
     v.storage.id()
-}
-
-/// Whether two layouts walk the same elements in the same order.
-fn same_walk(a: &Layout, b: &Layout) -> bool {
-    a.offset == b.offset
-        && (a.shape == b.shape && a.strides == b.strides
-            || a.is_contiguous() && b.is_contiguous() && a.numel() == b.numel())
-}
-
-/// Whether a layout walks each element of a dense row of `rows` elements `n` times before the next.
-fn repeats_rows(v: &Layout, of: &Layout, n: usize) -> bool {
-    if v.offset != of.offset || !of.is_contiguous() {
-        return false;
-    }
-    let (shape, [strides]) = collapse(&v.shape, [&v.strides]);
-    match (&shape[..], &strides[..]) {
-        ([rows, k], [1, 0]) => *rows == of.numel() && *k == n,
-        ([k], [0]) => of.numel() == 1 && *k == n,
-        _ => false,
-    }
-}
-
-/// A part of each row.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Part {
-    pub from: usize,
-    pub len: usize,
-    /// Elements of a row.
-    pub n: usize,
-}
-
-/// The part of each row of a dense `of` that a layout walks: rows are as long as it is from one part to the next.
-pub fn part_of_rows(v: &Layout, of: &Layout) -> Option<Part> {
-    let from = v.offset.checked_sub(of.offset)?;
-    let (shape, [strides]) = collapse(&v.shape, [&v.strides]);
-    let ([rows, len], [n, 1]) = (&shape[..], &strides[..]) else { return None };
-    let part = Part { from, len: *len, n: usize::try_from(*n).ok()? };
-    let fits = part.len > 1 && from + part.len <= part.n && Some(of.numel()) == rows.checked_mul(part.n);
-    (fits && part.len < part.n && of.is_contiguous()).then_some(part)
-}
-
-/// Whether two views of one storage certainly have no element in common.
-fn are_apart(a: &Held, b: &Held) -> bool {
-    if !a.view().overlaps(&b.view()) {
-        return true;
-    }
-    let (la, lb) = (&a.layout, &b.layout);
-    if a.dtype.size() != b.dtype.size() || la.shape != lb.shape || la.strides != lb.strides {
-        return false;
-    }
-    // Pieces of rows, as `cat`, `stack` and `chunk` have, or single elements.
-    let (shape, [strides]) = collapse(&la.shape, [&la.strides]);
-    let (n, outer) = match (&shape[..], &strides[..]) {
-        ([.., n], [outer @ .., 1]) => (*n as isize, outer),
-        (_, all) => (1, all),
-    };
-    let Some(row) = outer.iter().copied().min().filter(|&row| row > 0) else { return false };
-    let gap = (la.offset as isize - lb.offset as isize).rem_euclid(row);
-    outer.iter().all(|s| s % row == 0) && gap >= n && row - gap >= n
 }
 
 impl Entry {
@@ -531,8 +473,9 @@ impl Planner<'_> {
         writers.iter().filter(inside).all(fits).then_some(fit)
     }
 
-    /// Opens a group for an entry that may be computed before group `before`. One that is smaller than a later group comes before it, so that
-    /// entries that read both may join the latter: in `mask | isnan(extremum)` the mask is in the group of what reads it.
+    /// Opens a group for an entry that may be computed before group `before`. A group with fewer elements than a later one is put before that, so
+    /// that an entry that reads the results of both may join the later one: with `m = x.amax(0)`, the group of `m.isnan()` is put before that of
+    /// `x == m`, which then has `(x == m) | m.isnan()` too.
     fn open(&mut self, at: usize, before: usize, fusion: Fusion) -> (usize, Fit) {
         let e = &self.entries[at];
         let count = self.plan.groups.len();

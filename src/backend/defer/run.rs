@@ -3,18 +3,18 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::plan::{Plan, Planned, part_of_rows};
+use super::plan::{Plan, Planned};
 use super::queue::{Entry, Held, In, Work};
 use super::rewrite::rewrite;
-use super::{cache, least};
+use super::walks::part_of_rows;
+use super::{cache, with_room};
 use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work as Computed};
 use crate::backend::interface::{Backend, of_now};
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::backend::{View, checked};
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::storage::Storage;
@@ -46,12 +46,12 @@ struct Memory<'e> {
     /// The storages that entries write.
     written: FxHashMap<usize, ()>,
     /// All storages.
-    uses: FxHashMap<usize, Used<'e>>,
+    uses: FxHashMap<usize, Counted<'e>>,
     made: FxHashMap<usize, Storage>,
 }
 
-/// A storage of the entries.
-struct Used<'e> {
+/// A storage of the entries, and who has it.
+struct Counted<'e> {
     storage: &'e Storage,
     /// In order of first use.
     number: usize,
@@ -64,10 +64,10 @@ struct Used<'e> {
 impl<'e> Memory<'e> {
     /// `besides` are handles that the queue has beside those of the entries.
     fn of(entries: &'e [Entry], besides: &FxHashMap<usize, usize>) -> Memory<'e> {
-        let mut uses: FxHashMap<usize, Used> = with_room(2 * entries.len());
+        let mut uses: FxHashMap<usize, Counted> = with_room(2 * entries.len());
         for (s, _) in entries.iter().flat_map(Entry::uses) {
             let number = uses.len();
-            uses.entry(s.id()).or_insert(Used { storage: s, number, own: 0, was_kept: false }).own += 1;
+            uses.entry(s.id()).or_insert(Counted { storage: s, number, own: 0, was_kept: false }).own += 1;
         }
         for (id, used) in &mut uses {
             used.own += besides.get(id).copied().unwrap_or(0);
@@ -124,11 +124,6 @@ fn run_one(e: &Entry) -> Result<()> {
     });
     s.adopt(made.clone());
     done
-}
-
-/// A map for so many keys, which need not grow.
-pub fn with_room<V>(keys: usize) -> FxHashMap<usize, V> {
-    FxHashMap::with_capacity_and_hasher(keys, FxBuildHasher)
 }
 
 /// By storage, the handles that entries have.
@@ -205,7 +200,6 @@ fn run_group(
     memory: &mut Memory,
     log: &mut Option<Vec<String>>,
 ) -> Result<()> {
-    let is_told = log.is_some();
     let mut tell = |plan: &Plan, how: &str| {
         if let Some(log) = log {
             log.push(described(how, entries, plan, group));
@@ -231,14 +225,6 @@ fn run_group(
         tell(plan, "alone");
         return alone(backend, &entries[at], &|v| memory.view(v));
     }
-    if device == Device::Cpu && group.numel < least() / TINY && group.entries.len() <= FEW {
-        if is_told {
-            let stored = &mut Rc::make_mut(plan).stored;
-            group.entries.iter().for_each(|&at| stored[at] = true);
-        }
-        tell(plan, "one by one");
-        return one_by_one(backend, entries, group, memory);
-    }
     if fuse(backend, entries, plan, group, memory)? {
         tell(plan, "fused");
         return Ok(());
@@ -254,21 +240,6 @@ fn run_group(
     }
     run_group(entries, plan, &first, memory, log)?;
     run_group(entries, plan, &second, memory, log)
-}
-
-/// Groups of so few entries, with so many times fewer elements than an operation that is queued for its size, are computed one by one: that takes
-/// half of a microsecond each, and a group several.
-const FEW: usize = 8;
-const TINY: usize = 8;
-
-/// Runs the entries of a group one after the other.
-fn one_by_one(backend: &dyn Backend, entries: &[Entry], group: &Planned, memory: &mut Memory) -> Result<()> {
-    for e in group.entries.iter().map(|&at| &entries[at]) {
-        e.ins.iter().filter_map(In::held).try_for_each(|v| memory.prepare(v))?;
-        memory.prepare(&e.out)?;
-        alone(backend, e, &|v| memory.view(v))?;
-    }
-    Ok(())
 }
 
 /// Has a backend compute a group together; false if it cannot.

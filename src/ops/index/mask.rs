@@ -204,8 +204,7 @@ impl Function for MaskedSelect {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let mask = self.mask.get(cx)?;
-        // One for all, as it is copied.
-        let zeros = expand_to(&g.new_zeros([0usize; 0])?, mask.shape())?;
+        let zeros = g.new_zeros(mask.shape().clone())?.as_target()?;
         Ok(smallvec![Some(masked_scatter(&zeros, &mask, g)?)])
     }
 
@@ -231,15 +230,16 @@ fn masked_scatter_impl(t: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Ten
         source.dtype().scalar_name()
     );
     let shape = broadcast("masked_scatter", t.shape(), mask.shape())?;
-    let (t, mask) = (expand_to(t, &shape)?, expand_to(mask, &shape)?.dense(DType::Bool)?);
-    let out = t.copied(t.dtype())?;
+    // A target stays one.
+    let t = if t.shape() == &shape { t.clone() } else { expand_to(t, &shape)? };
+    let mask = expand_to(mask, &shape)?.dense(DType::Bool)?;
     let found = kernel::find(mask.raw())?;
     ensure!(
         found.count() <= source.numel(),
         Runtime,
         "Number of elements of source < number of ones in mask"
     );
-    let values = source.dense(source.dtype())?;
+    let (out, values) = (t.writable()?, source.dense(source.dtype())?);
     kernel::expand(values.raw(), mask.raw(), &found, out.raw())?;
     record(out, &[&t, source], |_| MaskedScatter {
         mask: SavedTensor::input(&mask),
@@ -385,7 +385,7 @@ ops! {
         pub fn masked_select(input: Tensor, mask: Tensor) -> Tensor = masked_select_impl;
     }
     /// The tensor with elements of `source`, one after the other, where the mask is true.
-    "masked_scatter" BOTH | INPLACE {
+    "masked_scatter" BOTH | INPLACE | TARGET {
         pub fn masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor = masked_scatter_impl;
     }
     /// The indices of the non-zero elements: a row each, or a vector per dimension.

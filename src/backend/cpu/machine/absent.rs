@@ -5,7 +5,9 @@ mod recipe;
 use std::sync::Arc;
 
 use crate::formula::Formula;
-pub use recipe::{Columns, In, LANES, Out, Recipe, SHORT_ROWS, Source, WHOLE_VECTORS, Work, type_of};
+pub use recipe::{
+    Columns, In, LANES, Out, Recipe, SHORT_ROWS, Source, WHOLE_VECTORS, Work, bits_of, type_of,
+};
 
 /// There is none.
 pub enum Kernel {}

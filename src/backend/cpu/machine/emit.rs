@@ -69,10 +69,10 @@ pub fn emit(code: &Code, target: Target, recipe: &Recipe) -> Option<(Vec<u8>, Ve
     if rows.as_ref().is_some_and(|rows| stores || rows.insts.len() > LONGEST) {
         return None;
     }
+    let wide = rows.is_none().then(|| code.side_by_side(SIDE_BY_SIDE));
     let code = rows.as_ref().unwrap_or(code);
-    let wide = code.side_by_side(SIDE_BY_SIDE);
     let is_short = accumulators > 0 && recipe.has_short_rows;
-    let wide = Some(&wide).filter(|wide| wide.insts.len() <= LONGEST && !is_short && rows.is_none());
+    let wide = wide.as_ref().filter(|wide| wide.insts.len() <= LONGEST && !is_short);
     let made = |main, accumulators, resident: &[Inst]| {
         let emitter = Emitter::new(code, main, target, recipe, &literals, accumulators, resident);
         settled(&emitter).map(|made| (main, accumulators, made))

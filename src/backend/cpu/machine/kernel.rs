@@ -1,14 +1,14 @@
 //! Executable pages, and calls of them.
 #![allow(unsafe_code)]
 
-use bytemuck::{Pod, bytes_of, cast, cast_slice};
+use bytemuck::{Pod, cast, cast_slice};
 use memmap2::{Mmap, MmapMut};
 use smallvec::SmallVec;
 
 use super::code::EIGHT;
 use super::emit::{HALVES, HEAD, SLOT};
 use super::opcodes::Target;
-use super::recipe::{Columns, In, LANES, Out, Recipe, SHORT_ROWS, WHOLE_VECTORS, type_of};
+use super::recipe::{Columns, In, LANES, Out, Recipe, SHORT_ROWS, WHOLE_VECTORS, bits_of, type_of};
 use crate::backend::cpu::lines::Line;
 use crate::dtype::DType;
 
@@ -157,13 +157,7 @@ impl Kernel {
                 false => cast([v & 0xffff_ffff | v << 32; SLOT / 8]),
             }
         };
-        let bits = |v: &T| {
-            let bytes = bytes_of(v);
-            let mut bits = [0; 8];
-            bits[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
-            u64::from_le_bytes(bits)
-        };
-        let given = numbers.get(..self.numbers)?.iter().map(bits);
+        let given = numbers.get(..self.numbers)?.iter().map(bits_of);
         Some(Pool(given.chain(self.literals.iter().copied()).map(repeated).collect()))
     }
 

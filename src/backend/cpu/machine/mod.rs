@@ -23,20 +23,18 @@ mod sums;
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use rustc_hash::FxHashMap;
-
+use crate::backend::cache::Cache;
 use crate::backend::simd::{Isa, isa};
 pub use kernel::{Kernel, Pool};
 pub use lower::{Compiled, is_compiled};
-pub use recipe::{Columns, In, LANES, Out, Recipe, SHORT_ROWS, Source, WHOLE_VECTORS, Work, type_of};
+pub use recipe::{
+    Columns, In, LANES, Out, Recipe, SHORT_ROWS, Source, WHOLE_VECTORS, Work, bits_of, type_of,
+};
 
 use opcodes::Target;
 
-/// Kernels that are kept. Programs have some dozens; those that make up formulas would otherwise fill the memory.
-const KEPT: usize = 1024;
-
-/// By the words of a recipe and the target; None for recipes without machine code.
-type Kernels = FxHashMap<Vec<u64>, Option<Arc<Kernel>>>;
+/// By the words of a recipe and the target; None for recipes without machine code. Programs have some dozens.
+type Kernels = Cache<Option<Arc<Kernel>>, 1024>;
 
 static KERNELS: OnceLock<RwLock<Kernels>> = OnceLock::new();
 
@@ -58,14 +56,10 @@ pub fn kernel<T: Compiled>(recipe: &Recipe) -> Option<Arc<Kernel>> {
     key.push(u64::from(is_double) | u64::from(is_integer) << 1 | u64::from(is_512) << 2);
     let kernels = KERNELS.get_or_init(Default::default);
     if let Some(known) = kernels.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-        return known.clone();
+        return known;
     }
     let made = make::<T>(recipe, target).map(Arc::new);
-    let mut kept = kernels.write().unwrap_or_else(PoisonError::into_inner);
-    // Freed after the lock.
-    let _old = if kept.len() >= KEPT { std::mem::take(&mut *kept) } else { Kernels::default() };
-    let kernel = kept.entry(key).or_insert(made).clone();
-    drop(kept);
+    let (kernel, _removed) = kernels.write().unwrap_or_else(PoisonError::into_inner).keep(&key, made);
     kernel
 }
 

@@ -1,5 +1,6 @@
 //! What a kernel computes.
 
+use bytemuck::{Pod, bytes_of};
 use smallvec::SmallVec;
 
 use crate::backend::cpu::output::Rows;
@@ -83,6 +84,14 @@ impl Columns {
     pub fn stride(&self, k: usize) -> usize {
         self.strides.iter().find(|(of, _)| *of == k).map_or(self.n, |(_, stride)| *stride)
     }
+}
+
+/// The bits of a number.
+pub fn bits_of<T: Pod>(v: &T) -> u64 {
+    let mut bits = [0; 8];
+    let bytes = bytes_of(v);
+    bits[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
+    u64::from_le_bytes(bits)
 }
 
 /// The type that a list has for argument or result `k`.

@@ -11,7 +11,8 @@
 //! computed, they are added in pairs, and the sum to an accumulator in memory. So the elements need no buffer, and accumulators are read once
 //! for eight rows. The code of a row is repeated for that, with offsets that are parts of its instructions: the length of rows and
 //! the strides of arguments identify such a kernel. If the code would be too long, or elements are stored too, the reduction reads a buffer or
-//! the result: lines of eight rows that are a page apart are of one set of the cache, and to store them took twice the time.
+//! the result: lines of eight rows that are a page apart are of one set of the cache, and with a result stored such a kernel took 1.8 times as long as a
+//! kernel and the reduction.
 
 use iced_x86::{Code as Op, Instruction, MemoryOperand, Register};
 

@@ -28,7 +28,7 @@ use super::cpu::Cpu;
 use super::cpu::pointwise::SMALL_NUMEL;
 use super::ctc::Sequences;
 use super::factor::Factor;
-use super::group::{Fusion, Group as Fused};
+use super::group::{Fusion, Group as Fused, Producer};
 use super::index::{Combine, Found, IndexGrid, Pick};
 use super::inspect::Question;
 use super::interface::Backend;
@@ -120,6 +120,7 @@ impl Backend for Checked {
         fn synchronize(device: Device) -> Result<()>;
         fn computes(device: Device, dtype: DType) -> bool;
         fn fusion() -> Fusion;
+        fn produces(producer: &Producer, dtype: DType) -> bool;
         fn factor_dtype(a: View) -> Result<DType>;
         fn svd_dtype(x: View) -> Result<DType>;
         fn overwrites_factored() -> bool;
@@ -150,6 +151,7 @@ impl Backend for Checked {
             [parts.iter().map(|v| strided(*v).count(out.layout.numel() / parts.len())), strided_result(out)];
         fn fused(group: &Fused) -> Result<bool> = [
             group.operands.iter().map(|o| strided(o.view).or_output()),
+            group.producer.iter().flat_map(Producer::operands).map(strided),
             group.results.iter().map(|(_, v)| strided_result(*v).or_output()),
         ];
         fn pointwise(
@@ -412,7 +414,7 @@ impl Backend for Checked {
             result(stats.rstd).of(beside(x.dtype)).count(channels(kind, x).0),
             result(out),
         ];
-        fn channel_moments(kind: Norm, x: View, mean: View, var: View) -> Result<bool> = [
+        fn norm_moments(kind: Norm, x: View, mean: View, var: View) -> Result<bool> = [
             dense(x),
             [mean, var].map(|v| result(v).of(x.dtype).count(channels(kind, x).0)),
         ];

@@ -12,9 +12,14 @@ pub fn winograd_enabled() -> bool {
     WINOGRAD.load(Ordering::Relaxed)
 }
 
-/// Allows Winograd's algorithm or forbids it, for all threads.
-pub fn enable_winograd(enabled: bool) {
+/// Allows Winograd's algorithm or forbids it, for all threads. Convolutions that this thread has deferred are computed before.
+///
+/// # Errors
+/// Those of deferred operations.
+pub fn enable_winograd(enabled: bool) -> Result<()> {
+    super::defer::run_here("a setting that changes")?;
     WINOGRAD.store(enabled, Ordering::Relaxed);
+    Ok(())
 }
 
 /// The sizes of a convolution. Lower ranks fill the leading spatial dimensions with size 1 and padding 0.
@@ -32,6 +37,19 @@ pub struct ConvShape {
     pub padding: [usize; 3],
     pub dilation: [usize; 3],
     pub output: [usize; 3],
+}
+
+impl ConvShape {
+    /// The elements of a plane of the input or the output, or of a kernel, whichever a product makes.
+    pub fn plane_of(&self, which: Product) -> usize {
+        match which {
+            Product::Output => &self.output,
+            Product::Input => &self.input,
+            Product::Weight => &self.kernel,
+        }
+        .iter()
+        .product()
+    }
 }
 
 /// Which of input `x`, weight `w` and output `y` is computed from the other two.

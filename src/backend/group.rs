@@ -7,10 +7,17 @@
 //! that part of a result of whole rows. A column sum ([`Level::Columns`], as of `x.sum(0)`, or of `x.sum(1)` for several matrices) has one value
 //! per column of each matrix of rows, which no other call of the group reads. Results that nobody needs outside of the group are never stored. Every call is the loop of the
 //! operation on a block, so the bits are those of the operations one after the other; a reduction keeps its runs.
+//!
+//! Note [Epilogues] A matrix product or a convolution stores its results, and what follows, such as an activation, reads them again. As the
+//! producer of a group it gives them to the group piece by piece instead: a thread computes some rows of the product, or planes of the
+//! convolution, in a buffer that stays in its cache, and then the calls for these elements. Results that nobody needs outside of the group
+//! have no memory. Not all products are computed so: Winograd's algorithm may have to start again, and products of few rows are divided by
+//! columns.
 
 use smallvec::SmallVec;
 
 use super::View;
+use super::conv::{ConvShape, Product};
 use super::pointwise::Kernel;
 use super::reduce::{ReduceDims, ReduceOp};
 use super::softmax::Kind;
@@ -85,6 +92,32 @@ pub enum Value {
     /// Of each row of the result of an earlier call, the elements of a part from the given one on.
     Part(usize, usize),
     Number(Scalar),
+    /// The elements of [`Group::producer`].
+    Produced,
+}
+
+/// What makes elements of a group that are not in memory: Note [Epilogues].
+#[derive(Clone, Copy)]
+pub enum Producer<'a> {
+    /// `a @ b + bias` of two matrices or of two batches of them, with one bias per column.
+    Matmul { a: View<'a>, b: View<'a>, bias: Option<View<'a>> },
+    /// One of the products of [`super::conv::product`].
+    Convolution { which: Product, shape: &'a ConvShape, a: View<'a>, b: View<'a>, bias: Option<View<'a>> },
+}
+
+impl<'a> Producer<'a> {
+    pub fn operands(&self) -> impl Iterator<Item = View<'a>> + Clone {
+        let (Producer::Matmul { a, b, bias } | Producer::Convolution { a, b, bias, .. }) = *self;
+        [a, b].into_iter().chain(bias)
+    }
+
+    /// The elements of a row or plane, of which pieces are whole multiples.
+    pub fn unit(&self) -> usize {
+        match self {
+            Producer::Matmul { b, .. } => b.layout.shape.last().copied().unwrap_or(1),
+            Producer::Convolution { which, shape, .. } => shape.plane_of(*which),
+        }
+    }
 }
 
 /// What a call computes.
@@ -134,6 +167,8 @@ pub struct Group<'a> {
     pub part: usize,
     /// The dimensions of all column sums; a row has `inner` elements.
     pub columns: Option<ReduceDims>,
+    /// What makes the elements of [`Value::Produced`]. Such a group has no call of all blocks.
+    pub producer: Option<Producer<'a>>,
     pub calls: &'a [Call<'a>],
     pub operands: &'a [GroupOperand<'a>],
     /// The calls whose results are stored, and where.

@@ -8,7 +8,7 @@ use super::attention::Attention;
 use super::conv::{ConvShape, Product};
 use super::ctc::Sequences;
 use super::factor::Factor;
-use super::group::{Fusion, Group as Fused};
+use super::group::{Fusion, Group as Fused, Producer};
 use super::index::{Combine, Found, IndexGrid, Pick};
 use super::inspect::Question;
 use super::norm::{self, Made, Stats};
@@ -143,6 +143,11 @@ pub trait Backend: Sync {
     /// Which calls [`Backend::fused`] computes.
     fn fusion(&self) -> Fusion {
         Fusion::default()
+    }
+
+    /// Whether a product that makes such a dtype can be the producer of a group.
+    fn produces(&self, _: &Producer, _: DType) -> bool {
+        false
     }
 
     /// Whether [`Backend::attention`] and its backward compute in `dtype`.
@@ -448,8 +453,8 @@ pub trait Backend: Sync {
         out: View,
         stats: Stats,
     ) -> Result<bool>;
-    /// The mean and the biased variance of each channel of a batch; false if the backend has no kernel for them alone.
-    fn channel_moments(&self, _kind: norm::Kind, _x: View, _mean: View, _var: View) -> Result<bool> {
+    /// The mean and the biased variance of each channel of a batch, or each group of channels; false if the backend has no kernel for them alone.
+    fn norm_moments(&self, _kind: norm::Kind, _x: View, _mean: View, _var: View) -> Result<bool> {
         Ok(false)
     }
     fn norm_backward(

@@ -174,6 +174,36 @@ def test_batch_normalization_is_in_the_group_of_its_neighbours(program, dtype):
             assert one is other is None or same(one, other), shape
 
 
+GROUPS = {
+    "with weight and bias": lambda x, w, b: F.silu(F.group_norm(x, 4, w, b)),
+    "with a residual": lambda x, w, b: F.group_norm(x, 2, None, b, eps=0.1) * 0.5 + x,
+    "of what was computed": lambda x, w, b: F.relu(F.group_norm(x * 2 + 1, 4, w)),
+    "of single channels": lambda x, w, b: F.silu(F.group_norm(x, x.shape[1], w, b)),
+    "of instances": lambda x, w, b: F.relu(F.instance_norm(x, weight=w, bias=b)),
+}
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("program", GROUPS.values(), ids=GROUPS)
+def test_group_normalization_is_in_the_group_of_what_follows(program, dtype):
+    for shape in ((8, 16, 40, 40), (6, 32, 3, 300), (2, 8, 3, 129, 67), (64, 40, 7, 7), (1, 4, 100_000)):
+        x = data(*shape).to(dtype)
+        w, b = (data(shape[1], seed=k).to(dtype) for k in (1, 2))
+        kept = []
+        lines = groups(log_of(lambda a=(x, w, b), kept=kept: kept.append(program(*a))))
+        assert same(kept[0], program(x, w, b)), shape
+        if shape == (8, 16, 40, 40) and HAS_MACHINE_CODE and "RGRAD_DEFER_FROM" not in os.environ:
+            assert any("_norm" in line and ("silu" in line or "relu" in line or "add" in line) for line in lines), lines
+
+        def loss(x, w, b):
+            return (program(x, w, b) * torch.arange(x.shape[-1], dtype=dtype)).sum()
+
+        found, wanted = gradients(torch.compile(loss), x, w, b), gradients(loss, x, w, b)
+        for one, other in zip(found, wanted, strict=True):
+            assert one is other is None or same(one, other), shape
+
+
 @pytest.mark.own_region
 def test_groups_without_elements_are_empty():
     def program(x, s):

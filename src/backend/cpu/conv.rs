@@ -15,8 +15,10 @@ mod tile;
 mod weight;
 mod winograd;
 
-use crate::backend::conv::ConvShape;
+use crate::backend::conv::{ConvShape, Product};
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::pieces::Destination;
+use crate::dtype::DType;
 use correlate::Correlation;
 use depthwise::is_depthwise;
 use phase_split::PhaseSplitInput;
@@ -48,6 +50,11 @@ impl ConvShape {
 
 /// The convolution of `x` with `w`, plus a `bias` per output channel.
 pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    forward_to(s, x, w, bias, Destination::Memory(out));
+}
+
+/// As [`forward`].
+pub fn forward_to<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: Destination<T>) {
     if let Some(points) = Points::of(s) {
         return points.forward(x, w, bias, out);
     }
@@ -55,7 +62,7 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
         return depthwise::correlate(s, vec![PhaseSplitInput::forward(s)], x, w, bias, out);
     }
     if columns::pays(s) {
-        return columns::forward(s, x, w, bias, out);
+        return out.whole(|out| columns::forward(s, x, w, bias, out));
     }
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + to) * c_in + from) * s.taps();
@@ -64,22 +71,61 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
 
 /// The gradient of the input, from the gradient of the output.
 pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
+    backward_input_to(s, grad_out, w, Destination::Memory(grad_x));
+}
+
+/// As [`backward_input`].
+pub fn backward_input_to<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: Destination<T>) {
     if let Some(points) = Points::of(s) {
         return points.backward_input(grad_out, w, grad_x);
     }
     if columns::pays_for_input(s) {
-        return columns::backward_input(s, grad_out, w, grad_x);
+        return grad_x.whole(|grad_x| columns::backward_input(s, grad_out, w, grad_x));
     }
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + from) * c_in + to) * s.taps();
     let (lattices, whole) = PhaseSplitInput::backward(s);
-    if !whole {
+    let correlate = |grad_x: Destination<T>| match is_depthwise(s) {
+        true => depthwise::correlate(s, lattices, grad_out, w, None, grad_x),
+        false => Correlation::new(s, lattices, c_out, c_in).run(grad_out, w, &weight, None, grad_x),
+    };
+    if whole {
+        return correlate(grad_x);
+    }
+    grad_x.whole(|grad_x| {
         grad_x.fill(T::ZERO);
+        correlate(Destination::Memory(grad_x));
+    });
+}
+
+/// Whether an output, or the gradient of an input, is computed in pieces.
+pub fn has_pieces<T: ConvElem>(which: Product, s: &ConvShape) -> bool {
+    let is_forward = match which {
+        Product::Output => true,
+        Product::Input => false,
+        Product::Weight => return false,
+    };
+    if s.plane_of(which) == 0 || s.n * s.c_in * s.c_out == 0 {
+        return false;
+    }
+    let winograd = if T::DTYPE == DType::F32 { winograd::pays(which, s) } else { false };
+    if let Some(points) = Points::of(s) {
+        return points.has_pieces::<T>(is_forward);
     }
     if is_depthwise(s) {
-        return depthwise::correlate(s, lattices, grad_out, w, None, grad_x);
+        let whole = is_forward || PhaseSplitInput::backward(s).1;
+        return whole && depthwise::has_pieces::<T>(s, s.plane_of(which));
     }
-    Correlation::new(s, lattices, c_out, c_in).run(grad_out, w, &weight, None, grad_x);
+    let by_columns = if is_forward { columns::pays(s) } else { columns::pays_for_input(s) };
+    if winograd || by_columns {
+        return false;
+    }
+    let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
+    if is_forward {
+        return Correlation::new(s, vec![PhaseSplitInput::forward(s)], c_in, c_out).has_pieces::<T>();
+    }
+    let (lattices, whole) = PhaseSplitInput::backward(s);
+    whole && Correlation::new(s, lattices, c_out, c_in).has_pieces::<T>()
 }
 
 /// The gradient of the weight, from the gradient of the output and the input.

@@ -20,7 +20,7 @@ use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::ctc::Sequences;
 use crate::backend::factor::Factor;
-use crate::backend::group::{Fusion, Group};
+use crate::backend::group::{Fusion, Group, Producer};
 use crate::backend::index::{BoundsPolicy, Combine, Found, IndexGrid, Pick};
 use crate::backend::inspect::Question;
 use crate::backend::interface::Backend;
@@ -122,6 +122,10 @@ impl Backend for Cpu {
             norms: if machine::is_enabled() { machine::LANES } else { 0 },
             apart: true,
         }
+    }
+
+    fn produces(&self, producer: &Producer, dtype: DType) -> bool {
+        fused::has_pieces(producer, dtype)
     }
 
     fn known(&self, question: Question, x: View) -> Result<Option<bool>> {
@@ -763,8 +767,8 @@ impl Backend for Cpu {
         norms::forward(kind, x, affine, eps, out, stats).map(|()| true)
     }
 
-    fn channel_moments(&self, kind: norms::Kind, x: View, mean: View, var: View) -> Result<bool> {
-        norms::channel_moments(kind, x, mean, var)
+    fn norm_moments(&self, kind: norms::Kind, x: View, mean: View, var: View) -> Result<bool> {
+        norms::norm_moments(kind, x, mean, var)
     }
 
     fn norm_backward(

@@ -11,6 +11,7 @@ mod compile;
 mod kernels;
 mod parts;
 mod prefetch;
+mod producer;
 mod program;
 mod rowwise;
 mod types;
@@ -28,13 +29,14 @@ use super::parallel::{for_chunks_mut, parallel_for};
 use super::pointwise::{OperandAccess, OperandCursor};
 use super::reduce::ColumnSums;
 use crate::backend::View;
-use crate::backend::group::{Call, Group, GroupOperand, Level, Work};
+use crate::backend::group::{Call, Group, GroupOperand, Level, Producer, Work};
 use crate::backend::pointwise::Operand;
 use crate::dtype::{Bool8, DType};
 use crate::error::Result;
 use crate::formula::{ARGS, Int};
 use crate::storage::expect_room;
 use parts::Sunk;
+pub use producer::has_pieces;
 use program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use rowwise::Rowwise;
 use types::Grouped;
@@ -70,8 +72,14 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     let Some(program) = cache::program::<T>(group, &access) else { return Ok(false) };
     let program = &*program;
     let stores = Stores::of(program, group)?;
+    if let Some(producer) = &group.producer {
+        return compute_pieces(program, producer, |share| {
+            let rows = share.rows.clone();
+            Worker::new(program, group, &access, &stores, share)?.run(rows, &mut [])
+        });
+    }
     let least = OperandAccess::grain(&access, GRAIN);
-    let start = |rows| Worker::new(program, group, &access, &stores, rows);
+    let start = |rows| Worker::new(program, group, &access, &stores, Share::of_rows(rows, group.numel));
     let mut reduced = match program.sums {
         Some((sums, _)) => sum_columns(program, sums, group.numel.div_ceil(least), start)?,
         None => compute_blocks(program, group, group.numel.div_ceil(least), start)?,
@@ -80,6 +88,20 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     store_columns(program, group, &mut reduced)?;
     store_totals(program, group, &reduced)?;
     Ok(true)
+}
+
+/// Computes a group piece by piece of what its producer computes: Note [Epilogues]. False, and nothing done, if that is not computed so.
+fn compute_pieces<T: Grouped>(
+    program: &Program<T>,
+    producer: &Producer,
+    compute: impl Fn(Share<T>) -> Result<()> + Sync,
+) -> Result<bool> {
+    let failed = OnceLock::new();
+    let is_done = T::produce(producer, &|first, piece| {
+        let share = Share::of_piece(first, piece, program);
+        compute(share).unwrap_or_else(|e| drop(failed.set(e)));
+    });
+    failed.into_inner().map_or(Ok(is_done), Err)
 }
 
 /// Computes a group with column sums in about so many chunks: for each block of their rows, the sums of all such calls.
@@ -225,11 +247,45 @@ impl<'a> GroupOperand<'a> {
     }
 }
 
+/// The elements of one worker.
+struct Share<'p, T> {
+    rows: Range<usize>,
+    /// The position of the first element of row 0, and that behind the last element.
+    from: usize,
+    to: usize,
+    /// The elements, if a producer has made them.
+    produced: &'p [T],
+}
+
+impl<'p, T: Grouped> Share<'p, T> {
+    /// Rows of a group of so many elements.
+    fn of_rows(rows: Range<usize>, numel: usize) -> Self {
+        Share { rows, from: 0, to: numel, produced: &[] }
+    }
+
+    /// A piece whose first element is at a position.
+    fn of_piece(first: usize, produced: &'p [T], program: &Program<T>) -> Self {
+        let (n, to) = (program.n, first + produced.len());
+        match program.has_rows {
+            true => Share { rows: first / n..to.div_ceil(n), from: 0, to, produced },
+            false => Share { rows: 0..produced.len().div_ceil(n), from: first, to, produced },
+        }
+    }
+
+    /// The positions of some rows of `n` elements.
+    fn elements(&self, rows: &Range<usize>, n: usize) -> Range<usize> {
+        self.from + rows.start * n..(self.from + rows.end * n).min(self.to)
+    }
+}
+
 /// One thread's state: the blocks of a range.
 struct Worker<'p, 'a, T: Grouped> {
     program: &'p Program<T>,
     group: &'p Group<'a>,
     stores: &'p Stores<'a>,
+    share: Share<'p, T>,
+    /// The position of the first produced element.
+    produced_at: usize,
     cursors: Vec<OperandCursor<'a, T>>,
     writers: Vec<Option<Writer<'p>>>,
     /// The ranges of results that are computed in place, and where they begin.
@@ -293,9 +349,10 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         group: &'p Group<'a>,
         access: &'p [OperandAccess<'a>],
         stores: &'p Stores<'a>,
-        rows: Range<usize>,
+        share: Share<'p, T>,
     ) -> Result<Self> {
-        let elements = rows.start * program.n..(rows.end * program.n).min(group.numel);
+        let rows = &share.rows;
+        let elements = share.elements(rows, program.n);
         let start = |level: Level| match Extent::of(level) {
             Extent::Elements => elements.clone(),
             extent => rows.start * program.width(extent)..rows.end * program.width(extent),
@@ -352,6 +409,8 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             lent: vec![None; program.buffers.len()],
             together: 0,
             truth: vec![Bool8::zeroed(); if tells { unit } else { 0 }],
+            produced_at: elements.start,
+            share,
             program,
             group,
             stores,
@@ -360,15 +419,15 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
 
     /// Computes the next rows block by block; `sums` gets one value per total and block, or has the sums of each column.
     fn run(&mut self, rows: Range<usize>, sums: &mut [T]) -> Result<()> {
-        let (program, numel) = (self.program, self.group.numel);
+        let program = self.program;
         self.together = rows.len();
         let following =
             |row: &usize| Some(row + program.blocks.rows_from(*row)).filter(|next| *next < rows.end);
         let starts = std::iter::successors(Some(rows.start).filter(|first| *first < rows.end), following);
         for (k, row) in starts.enumerate() {
             let count = program.blocks.rows_from(row).min(rows.end - row);
-            let at = row * program.n;
-            let block = Block { at, len: (count * program.n).min(numel - at), row, rows: count };
+            let elements = self.share.elements(&(row..row + count), program.n);
+            let block = Block { at: elements.start, len: elements.len(), row, rows: count };
             let runs = sums.get_mut(k * program.totals.len()..).unwrap_or_default();
             for instruction in &program.instructions {
                 self.step(instruction, block, runs)?;
@@ -432,9 +491,8 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 Some(Taken::Halves(k, self.halves[k].take()?))
             }
             Place::Result(k) => Some(Taken::Result(k, self.outs[k].take()?)),
-            Place::Operand(_) | Place::Rows(_) | Place::Part(_) | Place::Narrow(_) | Place::Columns(_) => {
-                None
-            }
+            Place::Operand(_) | Place::Rows(_) | Place::Part(_) | Place::Narrow(_) => None,
+            Place::Columns(_) | Place::Produced => None,
         }
     }
 
@@ -513,6 +571,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     fn value(&self, place: Place, at: usize, n: usize) -> &[T] {
         match place {
             Place::Operand(k) => self.cursors[k].get(at, n),
+            Place::Produced => &self.share.produced[at - self.produced_at..][..n],
             Place::Buffer(b) => self.lent[b].map_or_else(|| &self.buffers[b][..n], |lent| &lent[..n]),
             // Used by machine code alone, row by row.
             Place::Rows(_) | Place::Part(_) | Place::Narrow(_) | Place::Columns(_) => &[],

@@ -20,6 +20,7 @@ use std::thread::LocalKey;
 
 use bytemuck::Zeroable;
 
+use crate::backend::View as Tensor;
 use crate::backend::cpu::lines::Line;
 use crate::backend::cpu::microkernel::{DOT_ROWS, Kernels, LOW, Store, View, ViewMut};
 use crate::backend::cpu::parallel::{for_chunks_mut, num_threads};
@@ -29,10 +30,12 @@ use crate::dtype::{Element, Real};
 pub use crate::backend::cpu::microkernel::GemmElem;
 pub(super) use panels::{pack_panels, product_of_panels, product_of_tiles};
 pub(super) use row::product as product_of_row;
+pub(super) use rows::{Batch, ProductsByRows};
 
 pub mod pairs;
 mod panels;
 mod row;
+mod rows;
 pub mod shared;
 #[cfg(test)]
 mod tests;
@@ -43,6 +46,16 @@ pub struct MatRef<'a, T> {
     pub data: &'a [T],
     pub rs: isize,
     pub cs: isize,
+}
+
+impl<'a, T: Element> MatRef<'a, T> {
+    /// The matrix in the last two dimensions of the first batch entry.
+    #[inline]
+    pub fn of(v: &Tensor<'a>) -> Self {
+        let (data, strides) = (v.storage.slice::<T>(), &v.layout.strides[..]);
+        let r = strides.len();
+        MatRef { data: &data[v.layout.offset.min(data.len())..], rs: strides[r - 2], cs: strides[r - 1] }
+    }
 }
 
 impl<'a, T> MatRef<'a, T> {
@@ -400,7 +413,8 @@ fn blocked<T: GemmElem>(
             for i in (0..m).step_by(M_BLOCK) {
                 let c = c.part(i, j, M_BLOCK.min(m - i), N_BLOCK.min(n - j));
                 let store = store.at(i, j).step(p == 0, p + depth == k);
-                Block::new(kernels, depth, a.from(i, p), b.from(p, j), &c, store).compute(c);
+                let size = [c.rows(), c.cols()];
+                Block::new(kernels, depth, a.from(i, p), b.from(p, j), size, store).compute(c);
             }
         }
     }
@@ -457,10 +471,9 @@ impl<'a, T: GemmElem> Block<'a, T> {
         k: usize,
         a: View<'a, T>,
         b: View<'a, T>,
-        c: &ViewMut<T>,
+        [rows, cols]: [usize; 2],
         store: Store<'a, T>,
     ) -> Self {
-        let (rows, cols) = (c.rows(), c.cols());
         let (row_panels, col_panels) = (rows.div_ceil(kernels.mr), cols.div_ceil(kernels.nr));
         let how_a = if is_read_in_place(a, col_panels) { Operand::InPlace } else { Operand::Packed };
         let in_place_b = if k > DEEP { IN_PLACE_DEEP_B } else { IN_PLACE_B };
@@ -493,6 +506,17 @@ impl<'a, T: GemmElem> Block<'a, T> {
                 return self.run(&mut task, packed_a, packed_b);
             }
             for_chunks_mut(&mut self.tasks(c), 1, |_, task| self.run(&mut task[0], packed_a, packed_b));
+        });
+    }
+
+    /// Computes C on this thread, with the columns that were packed.
+    fn compute_alone(&self, c: ViewMut<T>, packed_b: &[T]) {
+        let a_len =
+            if self.how_a == Operand::Packed { self.row_panels * self.kernels.mr * self.k } else { 0 };
+        with_scratch(&PANEL, a_len, |packed_a: &mut [T]| {
+            self.pack(packed_a, &mut []);
+            let mut task = Task { c, row_panels: 0..self.row_panels, col_panel: 0 };
+            self.run_with(&mut task, packed_a, packed_b, &mut []);
         });
     }
 

@@ -26,6 +26,7 @@ pub mod optim;
 mod order;
 pub mod output;
 pub mod parallel;
+mod pieces;
 pub mod pointwise;
 pub mod pool;
 pub mod random;

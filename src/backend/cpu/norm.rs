@@ -431,6 +431,21 @@ pub fn batch_norm_backward<T: Number>(
     apply_backward(dy, x, &k, dx);
 }
 
+/// Mean and biased variance of each group of channels of each sample of `x` (`[n, c, inner]`).
+pub fn group_stats<T: Number>(
+    x: &[T],
+    n: usize,
+    c: usize,
+    inner: usize,
+    groups: usize,
+    mean: &mut [T],
+    var: &mut [T],
+) {
+    let each = c / groups.max(1) * inner;
+    moments(x, ReduceDims::rows(n * groups, each), mean, var);
+    var.iter_mut().for_each(|v| *v = *v / T::of(each as f64));
+}
+
 /// Normalizes each group of channels of each sample of `x` (`[n, c, inner]`, `groups` divides `c`); `mean` and `rstd`
 /// have shape `[n, groups]`.
 pub fn group_norm<T: Number>(
@@ -447,9 +462,8 @@ pub fn group_norm<T: Number>(
     rstd: &mut [T],
 ) {
     let members = c / groups.max(1);
-    let count = T::of((members * inner) as f64);
-    moments(x, ReduceDims::rows(n * groups, members * inner), mean, rstd);
-    rstd.iter_mut().for_each(|v| *v = reciprocal_deviation(*v / count, T::of(eps)));
+    group_stats(x, n, c, inner, groups, mean, rstd);
+    rstd.iter_mut().for_each(|v| *v = reciprocal_deviation(*v, T::of(eps)));
     if x.is_empty() {
         return;
     }

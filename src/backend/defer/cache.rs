@@ -55,6 +55,9 @@ fn entry_words(e: &Entry, shared: &impl Fn(&Storage) -> (usize, bool), words: &m
         }
         Work::Softmax(kind, d) => words.extend([4, *kind as u64].into_iter().chain(of(*d))),
         Work::SoftmaxBackward(kind, d) => words.extend([5, *kind as u64].into_iter().chain(of(*d))),
+        Work::Matmul => words.push(6),
+        // Of the sizes of a convolution a plan depends on those of its planes alone.
+        Work::Convolution(of) => words.extend([7, of.1.plane_of(of.0) as u64]),
     }
     let held = |v: &Held, words: &mut Words| {
         let (number, is_kept) = shared(&v.storage);

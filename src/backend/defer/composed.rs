@@ -128,7 +128,7 @@ impl<'d> Composition<'d> {
     }
 
     /// A new dense value.
-    fn value(&self, shape: &Dims) -> Result<Held> {
+    pub fn value(&self, shape: &Dims) -> Result<Held> {
         let layout = Layout::contiguous(shape.clone());
         let storage = self.to.allocate(self.device, layout.numel() * self.dtype.size())?;
         Ok(Held { storage, layout, dtype: self.dtype })
@@ -255,20 +255,63 @@ impl<'d> Composition<'d> {
             held(View { layout: &layout, ..v })
         };
         let each = |v: View| viewed(v, [0, 1, 0]);
-        // The scale of each channel is computed at once. As entries these would be a group of their own, after that of `x`, and what
-        // reads the scale could not join the latter.
-        let number_of = |v: f64| Operand::Number(Scalar::Float(v));
-        let variance = self.call(&self.of.add, [Operand::View(var), number_of(eps)], &channels)?;
-        let deviation = self.call(&self.of.root, [Operand::View(variance.view())], &channels)?;
-        self.call_into(&self.of.div, [number_of(1.0), Operand::View(deviation.view())], rstd)?;
+        self.reciprocal_deviations(var, eps, rstd)?;
         let scale = match weight {
             Some(w) => each(self.call(&self.of.mul, [rstd, w].map(Operand::View), &channels)?.view()),
             None => each(rstd),
         };
         let x = viewed(x, [c * inner, inner, 1]);
-        let centred = self.new_map(&self.of.sub, [x, each(mean)], &all)?;
-        let scaled = self.new_map(&self.of.mul, [input(&centred), scale], &all)?;
-        let bias = bias.map_or(number(0.0), each);
+        self.normalize(x, [each(mean), scale, bias.map_or(number(0.0), each)], &all, out)
+    }
+
+    /// Normalization of groups of channels of `[n, groups, members, inner]` by their mean and variance, with the bits of its kernel.
+    pub fn group_norm(
+        &self,
+        shape: [usize; 4],
+        x: View,
+        [weight, bias]: [Option<View>; 2],
+        eps: f64,
+        out: View,
+        [mean, var, rstd]: [View; 3],
+    ) -> Result<()> {
+        let [_, groups, members, inner] = shape.map(|size| size as isize);
+        let (all, channels) = (Dims::from(shape), Dims::from([shape[0], shape[1], shape[2]]));
+        let layout = |v: View, shape: &Dims, strides: &[isize]| Layout {
+            shape: shape.clone(),
+            strides: strides.into(),
+            offset: v.layout.offset,
+        };
+        let viewed = |v: View, strides: [isize; 4]| held(View { layout: &layout(v, &all, &strides), ..v });
+        self.reciprocal_deviations(var, eps, rstd)?;
+        let scale = match weight {
+            Some(w) => {
+                let of_rstd = layout(rstd, &channels, &[groups, 1, 0]);
+                let of_weight = layout(w, &channels, &[0, members, 1]);
+                let factors = [View { layout: &of_rstd, ..rstd }, View { layout: &of_weight, ..w }];
+                let scale = self.call(&self.of.mul, factors.map(Operand::View), &channels)?;
+                viewed(scale.view(), [groups * members, members, 1, 0])
+            }
+            None => viewed(rstd, [groups, 1, 0, 0]),
+        };
+        let bias = bias.map_or(number(0.0), |b| viewed(b, [0, members, 1, 0]));
+        let x = viewed(x, [groups * members * inner, members * inner, inner, 1]);
+        self.normalize(x, [viewed(mean, [groups, 1, 0, 0]), scale, bias], &all, out)
+    }
+
+    /// Computes `1 / sqrt(var + eps)`, and as what follows from it for each channel, at once. As entries these would be a group of their
+    /// own, after that of the elements, and what reads the scale could not join the latter.
+    fn reciprocal_deviations(&self, var: View, eps: f64, rstd: View) -> Result<()> {
+        let number_of = |v: f64| Operand::Number(Scalar::Float(v));
+        let shape = &var.layout.shape;
+        let variance = self.call(&self.of.add, [Operand::View(var), number_of(eps)], shape)?;
+        let deviation = self.call(&self.of.root, [Operand::View(variance.view())], shape)?;
+        self.call_into(&self.of.div, [number_of(1.0), Operand::View(deviation.view())], rstd)
+    }
+
+    /// Computes `(x - mean) * scale + bias`.
+    fn normalize(&self, x: In, [mean, scale, bias]: [In; 3], shape: &Dims, out: View) -> Result<()> {
+        let centred = self.new_map(&self.of.sub, [x, mean], shape)?;
+        let scaled = self.new_map(&self.of.mul, [input(&centred), scale], shape)?;
         self.map(&self.of.add, [input(&scaled), bias], out)
     }
 

@@ -14,7 +14,7 @@ use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::ctc::Sequences;
 use crate::backend::factor::Factor;
-use crate::backend::group::{Fusion, Group as Fused, LONGEST_ROW};
+use crate::backend::group::{Fusion, Group as Fused, LONGEST_ROW, Producer};
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::inspect::Question;
 use crate::backend::interface::{Backend, of_now};
@@ -85,6 +85,17 @@ impl Deferred {
     fn free(&self, read: &[View], out: View) -> Result<&'static dyn Backend> {
         let waits = read.waits(Access::Read) || out.waits(Access::Write);
         if waits { self.settled() } else { Ok(self.now) }
+    }
+
+    /// Whether a product of operands that are computed is queued, for an epilogue that may follow. One that reads deferred results
+    /// runs the queue first, so that what a product reads is not kept for long.
+    fn queues_product(&self, producer: &Producer, out: View) -> bool {
+        let operands = producer.operands();
+        out.layout.numel() >= least()
+            && out.layout.is_contiguous()
+            && !operands.clone().any(|v| v.overlaps(&out))
+            && is_worth(out.layout.numel(), operands.chain([out]))
+            && self.now.produces(producer, out.dtype)
     }
 
     /// Whether groups compute in a dtype.
@@ -206,6 +217,7 @@ impl Backend for Deferred {
         fn has_room(device: Device, bytes: usize) -> bool;
         fn folds_from() -> usize;
         fn fusion() -> Fusion;
+        fn produces(producer: &Producer, dtype: DType) -> bool;
         fn crosses(dtype: DType) -> bool;
         fn attends(dtype: DType) -> bool;
         fn recurs(dtype: DType) -> bool;
@@ -378,17 +390,27 @@ impl Backend for Deferred {
         {
             return steps.layer_norm(n, x, affine, eps, out, [stats.mean, stats.rstd]).map(|()| true);
         }
+        let moments = |var: View| {
+            let waits = x.waits(Access::Read) || [stats.mean, var].waits(Access::Write);
+            if waits { self.settled()? } else { self.now }.norm_moments(kind, x, stats.mean, var)
+        };
         if let Norm::Batch { n, c, inner, training } = kind
             && let Some(var) = stats.var
             && self.composes_channels(c, inner, &[x, out])
             && let Some(steps) = Composition::new(self, "batch_norm", x)
+            && (!training || moments(var)?)
         {
-            let waits = || x.waits(Access::Read) || [stats.mean, var].waits(Access::Write);
-            let at_once = || if waits() { self.settled() } else { Ok(self.now) };
-            if !training || at_once()?.channel_moments(kind, x, stats.mean, var)? {
-                let stats = [stats.mean, var, stats.rstd];
-                return steps.batch_norm([n, c, inner], x, affine, eps, out, stats).map(|()| true);
-            }
+            let stats = [stats.mean, var, stats.rstd];
+            return steps.batch_norm([n, c, inner], x, affine, eps, out, stats).map(|()| true);
+        }
+        if let Norm::Group { n, c, inner, groups } = kind
+            && self.composes_channels(c, inner, &[x, out])
+            && let Some(steps) = Composition::new(self, "group_norm", x)
+            && let (var, layout) = (steps.value(&stats.rstd.layout.shape)?, &stats.rstd.layout)
+            && moments(View { storage: &var.storage, layout, ..stats.rstd })?
+        {
+            let (shape, stats) = ([n, groups, c / groups, inner], [stats.mean, var.view(), stats.rstd]);
+            return steps.group_norm(shape, x, affine, eps, out, stats).map(|()| true);
         }
         let waits = x.waits(Access::Read)
             || affine.waits(Access::Read)
@@ -415,6 +437,33 @@ impl Backend for Deferred {
         let reads = [g, x].waits(Access::Read) || stats.waits(Access::Read) || weight.waits(Access::Read);
         let waits = reads || out.waits(Access::Write);
         if waits { self.settled()? } else { self.now }.norm_backward(kind, g, x, stats, weight, out)
+    }
+
+    fn matmul(&self, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
+        let producer = Producer::Matmul { a, b, bias };
+        let now = self.free(&producer.operands().collect::<SmallVec<[View; 3]>>(), out)?;
+        if !self.queues_product(&producer, out) {
+            return now.matmul(a, b, bias, out);
+        }
+        self.push("matmul", Work::Matmul, out.dtype, producer.operands().map(held).collect(), out)
+    }
+
+    fn convolution(
+        &self,
+        which: Product,
+        s: &ConvShape,
+        a: View,
+        b: View,
+        bias: Option<View>,
+        out: View,
+    ) -> Result<()> {
+        let producer = Producer::Convolution { which, shape: s, a, b, bias };
+        let now = self.free(&producer.operands().collect::<SmallVec<[View; 3]>>(), out)?;
+        if !self.queues_product(&producer, out) {
+            return now.convolution(which, s, a, b, bias, out);
+        }
+        let work = Work::Convolution(Box::new((which, *s)));
+        self.push("convolution", work, out.dtype, producer.operands().map(held).collect(), out)
     }
 
     at_once! {
@@ -466,7 +515,6 @@ impl Backend for Deferred {
         fn expand(values: View, mask: View; found: &Found, out: View) -> ();
         fn unravel(positions: View, step: usize, size: usize; out: View) -> ();
         fn first_outside(indices: View, n: i64;) -> Option<i64>;
-        fn matmul(a: View, b: View, bias: Option<View>; out: View) -> ();
         fn lstm(r: Recurrence, input: View, weight: View; steps: Steps) -> bool;
         fn lstm_backward(
             r: Recurrence, grad: View, weight: View, steps: Steps;
@@ -480,7 +528,6 @@ impl Backend for Deferred {
         ) -> bool;
         fn attention(a: &Attention; out: View, lse: View) -> bool;
         fn attention_backward(a: &Attention, out: View, lse: View, grad: View; grads: [View; 3]) -> bool;
-        fn convolution(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>; out: View) -> ();
         fn convolution_bias(s: &ConvShape, g: View; out: View) -> ();
         fn max_pool(s: &PoolShape, x: View; out: View, indices: View) -> ();
         fn adaptive_max_pool(s: &ResizeShape, x: View; out: View, indices: View) -> ();

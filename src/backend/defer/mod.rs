@@ -137,7 +137,10 @@ fn push(entry: Entry) -> Result<()> {
 }
 
 /// Runs the queue of this thread.
-fn run_here(why: &'static str) -> Result<()> {
+///
+/// # Errors
+/// Those of deferred operations.
+pub fn run_here(why: &'static str) -> Result<()> {
     match PENDING.replace(false) {
         true => here().map_or(Ok(()), |queue| queue.run(why)),
         false => Ok(()),

@@ -5,7 +5,8 @@
 //! An operand that an entry of the same group computed at the same position is passed within the group. What positions
 //! mean is the order in which a view is walked, so shapes need not agree, and a view of other memory order, an
 //! offset, or a slice is read from memory after its group, but for a part of each row (Note [Groups]). A result is stored if somebody outside still has its
-//! storage, or an entry reads it from memory.
+//! storage, or an entry reads it from memory. A product opens a group, which only entries join that use its elements, or a value that was
+//! computed from them (Note [Epilogues]).
 //!
 //! Entries without a value in common gain little by one group, the start of a loop, and lose by it where they are large: they
 //! share the cache, and the rows of some are not those of others. So on the CPU large ones are taken apart at the end. On a
@@ -42,6 +43,8 @@ pub struct Planned {
     pub part: usize,
     /// The dimensions of column sums.
     pub columns: Option<ReduceDims>,
+    /// The first entry, if it is a product.
+    pub producer: Option<usize>,
     has_total: bool,
     /// Whether no entry may join.
     closed: bool,
@@ -53,10 +56,11 @@ impl Planned {
         repeats_rows(v, of, self.n) || self.part > 0 && repeats_rows(v, of, self.part)
     }
 
-    /// The first and the last entries of two and more, each as a group.
+    /// The first and the last entries of two and more, or the product and its epilogue, each as a group.
     pub fn halves(&self) -> (Planned, Planned) {
-        let middle = self.entries.len() / 2;
+        let middle = if self.producer.is_some() { 1 } else { self.entries.len() / 2 };
         let part = |range: Range<usize>| Planned {
+            producer: self.producer.filter(|_| range.start == 0),
             entries: self.entries[range.clone()].to_vec(),
             levels: self.levels[range].to_vec(),
             ..*self
@@ -185,8 +189,17 @@ impl Entry {
     /// The number of positions that it goes over.
     fn positions(&self) -> usize {
         match self.work {
-            Work::Map { .. } | Work::Copy => self.out.layout.numel(),
+            Work::Map { .. } | Work::Copy | Work::Matmul | Work::Convolution(_) => self.out.layout.numel(),
             Work::Reduce(_, d) | Work::Softmax(_, d) | Work::SoftmaxBackward(_, d) => d.len(),
+        }
+    }
+
+    /// Of a product, the elements of which the pieces that it is computed in are whole multiples; else 0.
+    fn unit(&self) -> usize {
+        match &self.work {
+            Work::Matmul => self.out.layout.shape.last().copied().unwrap_or(1),
+            Work::Convolution(of) => of.1.plane_of(of.0),
+            _ => 0,
         }
     }
 
@@ -239,7 +252,8 @@ impl Planner<'_> {
                     continue;
                 }
                 let group = self.group_of[used.entry].0;
-                let whole = writer.is_exact()
+                let whole = !e.work.is_product()
+                    && writer.is_exact()
                     && writer.out.dtype == v.dtype
                     && (same_walk(&v.layout, &writer.out.layout)
                         || self.plan.groups[group].repeats_rows(&v.layout, &writer.out.layout)
@@ -261,7 +275,9 @@ impl Planner<'_> {
                 continue;
             }
             let group = self.group_of[used.entry].0;
-            least = least.max(group + !same_walk(&e.out.layout, &view.layout) as usize);
+            // A product reads its operands in another order.
+            let passes = !other.work.is_product() && same_walk(&e.out.layout, &view.layout);
+            least = least.max(group + !passes as usize);
             before = before.max(group + 1);
         }
         let count = self.plan.groups.len();
@@ -378,7 +394,10 @@ impl Planner<'_> {
     /// How an entry joins a group; None if it may not.
     fn fit_in(&self, at: usize, g: usize, writers: &[(usize, usize)], fusion: Fusion) -> Option<Fit> {
         let (e, group) = (&self.entries[at], &self.plan.groups[g]);
+        let inside = |(_, w): &&(usize, usize)| self.group_of[*w].0 == g;
         if group.closed
+            || e.work.is_product()
+            || group.producer.is_some() && !writers.iter().any(|w| inside(&w))
             || common(group.compute, e.compute).is_none()
             || group.entries.len() >= MOST
             || writers.iter().any(|(_, w)| self.group_of[*w].0 > g)
@@ -386,9 +405,9 @@ impl Planner<'_> {
         {
             return None;
         }
-        let inside = |(_, w): &&(usize, usize)| self.group_of[*w].0 == g;
         let positions = e.positions();
         let level = match e.work {
+            Work::Matmul | Work::Convolution(_) => return None,
             Work::Map { .. } | Work::Copy if positions == group.numel => Level::Elements,
             // Goes over as many elements as the parts of the group's rows have, or is apart.
             Work::Map { .. } | Work::Copy if !writers.iter().any(|w| inside(&w)) => {
@@ -453,6 +472,11 @@ impl Planner<'_> {
         if n > 0 && (group.has_total || group.n > 0 && group.n != n) {
             return None;
         }
+        if let Some(producer) = group.producer
+            && (level.is_of_group() || n > 0 && !self.entries[producer].unit().is_multiple_of(n))
+        {
+            return None;
+        }
         // Whether what is passed within the group is where it is needed.
         let takes_rows = level == Level::Rows && !matches!(e.work, Work::Reduce(..));
         let fits = |(k, w): &(usize, usize)| {
@@ -486,7 +510,7 @@ impl Planner<'_> {
             self.group_of[*moved].0 += 1;
         }
         let (level, closed) = match e.work {
-            Work::Map { .. } | Work::Copy => (Level::Elements, false),
+            Work::Map { .. } | Work::Copy | Work::Matmul | Work::Convolution(_) => (Level::Elements, false),
             Work::Reduce(_, d) if e.is_total(d, fusion) => (Level::Total, !fusion.reductions),
             Work::Reduce(_, d) if d.inner != 1 && e.is_column_sum(d, fusion) => (Level::Columns, false),
             Work::Reduce(_, d) => {
@@ -506,6 +530,7 @@ impl Planner<'_> {
                 n: 0,
                 part: 0,
                 columns: None,
+                producer: e.work.is_product().then_some(at),
                 has_total: false,
                 closed,
             },

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::{late, run};
 use crate::backend::View;
+use crate::backend::conv::{ConvShape, Product};
 use crate::backend::pointwise::Kernel;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::backend::softmax::Kind;
@@ -62,6 +63,17 @@ pub enum Work {
     Softmax(Kind, ReduceDims),
     /// Of the gradient and the result.
     SoftmaxBackward(Kind, ReduceDims),
+    /// The product of two matrices or batches of them, plus a row if there is a third operand.
+    Matmul,
+    /// Of two operands, with one bias per channel if there is a third.
+    Convolution(Box<(Product, ConvShape)>),
+}
+
+impl Work {
+    /// Whether it may be the producer of a group, and nothing else in it: Note [Epilogues].
+    pub fn is_product(&self) -> bool {
+        matches!(self, Work::Matmul | Work::Convolution(_))
+    }
 }
 
 /// A deferred operation.

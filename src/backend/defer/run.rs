@@ -11,7 +11,7 @@ use super::queue::{Entry, Held, In, Work};
 use super::rewrite::rewrite;
 use super::walks::part_of_rows;
 use super::{cache, with_room};
-use crate::backend::group::{Call, Group, GroupOperand, Level, Value, Work as Computed};
+use crate::backend::group::{Call, Group, GroupOperand, Level, Producer, Value, Work as Computed};
 use crate::backend::interface::{Backend, of_now};
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::backend::{View, checked};
@@ -254,6 +254,7 @@ fn fuse(
     let mut operands: Vec<GroupOperand> = Vec::new();
     let mut calls: Vec<Call> = Vec::new();
     let mut results: Vec<(usize, View)> = Vec::new();
+    let producer = group.producer.and_then(|at| producer(&entries[at], memory));
     for (&at, &level) in group.entries.iter().zip(&group.levels) {
         let e = &entries[at];
         let takes_rows = level == Level::Rows && !matches!(e.work, Work::Reduce(..));
@@ -262,10 +263,9 @@ fn fuse(
             _ if takes_rows => Level::Rows,
             _ => Level::Elements,
         };
-        let values: SmallVec<[Option<Value>; 4]> = e
-            .ins
-            .iter()
-            .zip(&plan.passed[at])
+        let reads = if e.work.is_product() { 0 } else { e.ins.len() };
+        let passed = e.ins.iter().zip(&plan.passed[at]).take(reads);
+        let mut values: SmallVec<[Option<Value>; 4]> = passed
             .map(|(v, passed)| match (v, passed) {
                 (In::Unread, _) => None,
                 (In::Number(s), _) => Some(Value::Number(*s)),
@@ -283,12 +283,15 @@ fn fuse(
                 }
             })
             .collect();
+        if e.work.is_product() {
+            values.push(Some(Value::Produced));
+        }
         // Loops take all operands; one that is read stands in for those that are not.
         let Some(read) = values.iter().find_map(|v| *v) else { return Ok(false) };
         let args = values.iter().map(|v| v.unwrap_or(read)).collect();
         let work = match &e.work {
+            Work::Copy | Work::Matmul | Work::Convolution(_) => Computed::Pass,
             Work::Map { kernel, formula, params } => Computed::Map { kernel: *kernel, formula, params },
-            Work::Copy => Computed::Pass,
             Work::Reduce(op, _) => Computed::Reduce(*op),
             Work::Softmax(kind, _) => Computed::Softmax(*kind),
             Work::SoftmaxBackward(kind, _) => Computed::SoftmaxBackward(*kind),
@@ -305,10 +308,22 @@ fn fuse(
         n: group.n,
         part: group.part,
         columns: group.columns,
+        producer,
         calls: &calls,
         operands: &operands,
         results: &results,
     })
+}
+
+/// A product as the producer of a group.
+fn producer<'m>(e: &'m Entry, memory: &'m Memory) -> Option<Producer<'m>> {
+    let mut views = e.ins.iter().filter_map(In::held).map(|v| memory.view(v));
+    let (a, b, bias) = (views.next()?, views.next()?, views.next());
+    match &e.work {
+        Work::Matmul => Some(Producer::Matmul { a, b, bias }),
+        Work::Convolution(of) => Some(Producer::Convolution { which: of.0, shape: &of.1, a, b, bias }),
+        _ => None,
+    }
 }
 
 /// The position of an operand in a list, which it joins if it is not there.
@@ -354,6 +369,10 @@ fn alone<'m>(backend: &dyn Backend, e: &'m Entry, view: &dyn Fn(&'m Held) -> Vie
         (Work::Reduce(op, d), _, [x]) => backend.reduce(*op, *x, *d, out),
         (Work::Softmax(kind, d), _, [x]) => backend.softmax(*kind, *x, *d, out),
         (Work::SoftmaxBackward(kind, d), _, [g, y]) => backend.softmax_backward(*kind, *g, *y, *d, out),
+        (Work::Matmul, _, [a, b, bias @ ..]) => backend.matmul(*a, *b, bias.first().copied(), out),
+        (Work::Convolution(of), _, [a, b, bias @ ..]) => {
+            backend.convolution(of.0, &of.1, *a, *b, bias.first().copied(), out)
+        }
         _ => Ok(()),
     }
 }

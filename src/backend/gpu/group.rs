@@ -173,7 +173,7 @@ impl Launches {
             args.push(match *arg {
                 Value::Operand(k) => self.composer.arg(k),
                 Value::Call(k) => self.values[k].ok_or_else(not_composed)?,
-                Value::Part(..) => return Err(not_composed()),
+                Value::Part(..) | Value::Produced => return Err(not_composed()),
                 Value::Number(s) => self.number(s),
             });
         }

@@ -4,6 +4,7 @@ use super::phase_split::{PhaseSplitInput, SLACK};
 use super::tile::{ConvElem, CorrelationTile};
 use super::{ConvShape, channels_per_piece};
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::pieces::{Destination, largest};
 use crate::backend::cpu::transpose::transpose;
 
 /// Target number of work items when images and groups are few.
@@ -53,22 +54,45 @@ impl<'a> Correlation<'a> {
         Correlation { shape, lattices, from, to }
     }
 
-    pub fn run<T: ConvElem>(&self, source: &[T], w: &[T], at: WeightAt, bias: Option<&[T]>, out: &mut [T]) {
+    fn plane(&self) -> usize {
+        self.lattices.first().map_or(0, PhaseSplitInput::target_plane)
+    }
+
+    /// Destination channels per work item.
+    fn per_piece(&self) -> usize {
+        channels_per_piece(self.to, self.shape.n * self.shape.groups, PIECES, 8)
+    }
+
+    /// Whether the results of a work item are a piece of a destination.
+    pub fn has_pieces<T: ConvElem>(&self) -> bool {
+        self.per_piece() * self.plane() <= largest::<T>()
+    }
+
+    pub fn run<T: ConvElem>(
+        &self,
+        source: &[T],
+        w: &[T],
+        at: WeightAt,
+        bias: Option<&[T]>,
+        out: Destination<T>,
+    ) {
         let (n, groups) = (self.shape.n, self.shape.groups);
-        let Some(first) = self.lattices.first() else { return };
-        let plane = first.target_plane();
+        let plane = self.plane();
         if n == 0 || groups == 0 || self.to == 0 || plane == 0 {
             return;
         }
-        let per_piece = channels_per_piece(self.to, n * groups, PIECES, 8);
+        let per_piece = self.per_piece();
         let slices = self.to / per_piece;
         let passes: Vec<Pass<T>> =
             self.lattices.iter().map(|lattice| self.plan(lattice, per_piece, w, at, bias)).collect();
 
         let terms: usize = passes.iter().map(|p| p.offsets.len()).sum();
         let work = (plane * per_piece * terms / passes.len()).max(1);
-        let pieces = GRAIN.div_ceil(work).min(n * groups * slices);
-        for_chunks_mut(out, pieces * per_piece * plane, |chunk, out| {
+        let mut pieces = GRAIN.div_ceil(work).min(n * groups * slices);
+        if !out.takes(pieces * per_piece * plane) {
+            pieces = 1;
+        }
+        out.for_chunks(pieces * per_piece * plane, |chunk, out| {
             for pass in &passes {
                 let pitch = pass.lattice.pitch(1);
                 let source_plane = pass.lattice.source_plane();

@@ -13,6 +13,7 @@ use super::ConvShape;
 use super::phase_split::{PhaseSplitInput, Row, SLACK, Segment};
 use super::tile::{ConvElem, LONGEST_RUN, Place, SEGMENTS, SHIFTS, TapRun};
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::pieces::{Destination, largest};
 
 /// The fewest channels: work is divided by channels.
 const FEWEST: usize = 8;
@@ -81,6 +82,12 @@ impl Plan {
     }
 }
 
+/// Whether results of such planes are computed in pieces.
+pub fn has_pieces<T: ConvElem>(s: &ConvShape, plane: usize) -> bool {
+    let piece = if lanes::pays(s) { lanes::piece(s, T::tiles().lanes, plane) } else { plane };
+    piece <= largest::<T>()
+}
+
 /// Outputs, or with the lattices of the backward pass gradients of inputs, from planes of `source`. Results that no lattice has are
 /// left alone.
 pub fn correlate<T: ConvElem>(
@@ -89,11 +96,11 @@ pub fn correlate<T: ConvElem>(
     source: &[T],
     w: &[T],
     bias: Option<&[T]>,
-    out: &mut [T],
+    out: Destination<T>,
 ) {
     let Some(first) = lattices.first() else { return };
     let (from, to, taps) = (first.source_plane(), first.target_plane(), s.taps());
-    if out.is_empty() {
+    if out.len() == 0 {
         return;
     }
     if lanes::pays(s) {
@@ -102,8 +109,11 @@ pub fn correlate<T: ConvElem>(
     let plans: Vec<Plan> = lattices.into_iter().map(|l| Plan::new(s, l, T::tiles().lanes)).collect();
     // Otherwise a segment could write to a row that is already done, or that has no result.
     let is_dense = plans.len() == 1 && plans[0].is_dense();
-    let planes = GRAIN.div_ceil(to * taps);
-    for_chunks_mut(out, planes * to, |chunk, out| {
+    let mut planes = GRAIN.div_ceil(to * taps);
+    if !out.takes(planes * to) {
+        planes = 1;
+    }
+    out.for_chunks(planes * to, |chunk, out| {
         let mut grids: Vec<Vec<T>> = plans.iter().map(Plan::grid).collect();
         let mut weights = Vec::with_capacity(taps);
         for i in 0..out.len() / to {

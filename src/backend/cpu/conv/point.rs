@@ -6,15 +6,34 @@
 
 use super::tile::ConvElem;
 use crate::backend::conv::ConvShape;
-use crate::backend::cpu::matmul::shared::{Part, products};
-use crate::backend::cpu::matmul::{Bias, Epilogue, MatRef, batched_gemm, gemm};
+use crate::backend::cpu::matmul::shared::{Part, panels_of_piece, products, products_by_rows};
+use crate::backend::cpu::matmul::{Batch, Bias, Epilogue, MatRef, ProductsByRows, batched_gemm, gemm};
 use crate::backend::cpu::microkernel::View;
+use crate::backend::cpu::pieces::Destination;
 use crate::backend::cpu::simd;
 
 /// Positions of all images from which on packing the weight pays; it is faster read in place otherwise.
 const SHARED_POSITIONS: usize = 256;
 /// The same for a single image.
 const SHARED_POSITIONS_OF_ONE: usize = 2048;
+
+/// The product of matrices whose rows are images.
+fn rows<T: ConvElem>(
+    [m, n, k]: [usize; 3],
+    a: MatRef<T>,
+    b: MatRef<T>,
+    bias: Option<&[T]>,
+    out: Destination<T>,
+) {
+    let by_rows = || ProductsByRows::of(Batch { count: 1, m, n, k }, a, b, [0, 0]);
+    match out {
+        Destination::Pieces(_, take) if let Some(products) = by_rows() => products.run(bias, take),
+        out => out.whole(|out| {
+            let ep = Epilogue { bias: bias.map_or(Bias::None, Bias::Row), ..Epilogue::default() };
+            gemm(m, n, k, a, b, out, ep);
+        }),
+    }
+}
 
 /// The sizes of the matrices.
 pub struct Points {
@@ -31,12 +50,13 @@ impl Points {
         is_one.then(|| Points { images: s.n, c_in: s.c_in, c_out: s.c_out, positions: s.output_plane() })
     }
 
-    pub fn forward<T: ConvElem>(&self, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    /// See [`super::forward_to`].
+    pub fn forward<T: ConvElem>(&self, x: &[T], w: &[T], bias: Option<&[T]>, out: Destination<T>) {
         let Points { images, c_in, c_out, positions } = *self;
         let w = MatRef::row_major(w, c_in);
         if positions == 1 {
-            let ep = Epilogue { bias: bias.map_or(Bias::None, Bias::Row), ..Epilogue::default() };
-            return gemm(images, c_out, c_in, MatRef::row_major(x, c_in), w.transposed(), out, ep);
+            let x = MatRef::row_major(x, c_in);
+            return rows([images, c_out, c_in], x, w.transposed(), bias, out);
         }
         let ep = Epilogue { bias: bias.map_or(Bias::None, Bias::Col), ..Epilogue::default() };
         self.multiply(c_out, c_in, w, x, out, ep);
@@ -49,14 +69,13 @@ impl Points {
         k: usize,
         w: MatRef<T>,
         images: &[T],
-        out: &mut [T],
+        out: Destination<T>,
         ep: Epilogue<T>,
     ) {
         let (count, n) = (self.images, self.positions);
-        let least = if count == 1 { SHARED_POSITIONS_OF_ONE } else { SHARED_POSITIONS };
-        if count * n < least {
+        if !self.shares_weight() {
             let images = MatRef::row_major(images, n);
-            return batched_gemm(count, m, n, k, w, 0, images, k * n, out, ep);
+            return out.whole(|out| batched_gemm(count, m, n, k, w, 0, images, k * n, out, ep));
         }
         let kernels = T::kernels(simd::isa());
         let pack = |part: Part, to: &mut [T], stride: usize| {
@@ -64,15 +83,38 @@ impl Points {
             let from = image.from(part.columns.start, part.depth.start);
             kernels.pack(part.columns.len(), part.depth.len(), from, to, stride);
         };
-        products([m, n, k], w, &pack, out, ep);
+        match (out, panels_of_piece::<T>([m, n, k])) {
+            (Destination::Pieces(_, take), Some(panels)) => {
+                products_by_rows(count, [m, n, k], w, &pack, ep, panels, take);
+            }
+            (out, _) => out.whole(|out| products([m, n, k], w, &pack, out, ep)),
+        }
     }
 
-    pub fn backward_input<T: ConvElem>(&self, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
+    /// Whether packing the weight pays.
+    fn shares_weight(&self) -> bool {
+        let least = if self.images == 1 { SHARED_POSITIONS_OF_ONE } else { SHARED_POSITIONS };
+        self.images * self.positions >= least
+    }
+
+    /// Whether an output, or else the gradient of an input, is computed in pieces.
+    pub fn has_pieces<T: ConvElem>(&self, is_forward: bool) -> bool {
+        let (m, k) = if is_forward { (self.c_out, self.c_in) } else { (self.c_in, self.c_out) };
+        if self.positions == 1 {
+            let batch = Batch { count: 1, m: self.images, n: m, k };
+            let b =
+                if is_forward { MatRef::row_major(&[], k).transposed() } else { MatRef::row_major(&[], m) };
+            return ProductsByRows::<T>::of(batch, MatRef::row_major(&[], k), b, [0, 0]).is_some();
+        }
+        self.shares_weight() && panels_of_piece::<T>([m, self.positions, k]).is_some()
+    }
+
+    /// See [`super::backward_input_to`].
+    pub fn backward_input<T: ConvElem>(&self, grad_out: &[T], w: &[T], grad_x: Destination<T>) {
         let Points { images, c_in, c_out, positions } = *self;
         let w = MatRef::row_major(w, c_in);
         if positions == 1 {
-            let g = MatRef::row_major(grad_out, c_out);
-            return gemm(images, c_in, c_out, g, w, grad_x, Epilogue::default());
+            return rows([images, c_in, c_out], MatRef::row_major(grad_out, c_out), w, None, grad_x);
         }
         self.multiply(c_in, c_out, w.transposed(), grad_out, grad_x, Epilogue::default());
     }

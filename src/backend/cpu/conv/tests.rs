@@ -83,9 +83,25 @@ fn all_four<T: ConvElem>(s: &ConvShape, x: &[f64], w: &[f64], bias: &[f64], grad
     let [out, grad_x, grad_w, grad_b] = &mut results;
     forward(s, &x, &w, Some(&bias), out);
     backward_input(s, &grad, &w, grad_x);
+    in_pieces(out, |out| forward_to(s, &x, &w, Some(&bias), out));
+    in_pieces(grad_x, |grad_x| backward_input_to(s, &grad, &w, grad_x));
     backward_weight(s, &grad, &x, grad_w);
     backward_bias(s, &grad, grad_b);
     results.map(|v| v.iter().map(|v| v.to_f64()).collect())
+}
+
+/// Whether the pieces that `compute` gives are these results, to the bit.
+fn in_pieces<T: ConvElem>(results: &[T], compute: impl FnOnce(Destination<T>)) {
+    let found = Mutex::new(vec![None; results.len()]);
+    compute(Destination::Pieces(results.len(), &|first, piece| {
+        let mut found = found.lock().unwrap();
+        for (found, v) in found[first..].iter_mut().zip(piece) {
+            assert_eq!(found.replace(*v), None, "given twice");
+        }
+    }));
+    let bits = |v: T| v.to_f64().to_bits();
+    let found = found.into_inner().unwrap();
+    assert!(found.iter().zip(results).all(|(found, v)| found.is_some_and(|found| bits(found) == bits(*v))));
 }
 
 fn naive(s: &ConvShape, x: &[f64], w: &[f64], bias: &[f64], grad: &[f64]) -> [Vec<f64>; 4] {

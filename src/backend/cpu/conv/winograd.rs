@@ -76,6 +76,16 @@ pub fn product(
     Ok(winograd.run(elements(a), elements(w), bias.map(elements), &put))
 }
 
+/// Whether a gradient of the input or an output of float32 is computed so.
+pub fn pays(which: Product, s: &ConvShape) -> bool {
+    let winograd = match which {
+        Product::Output => Winograd::forward(s),
+        Product::Input => Winograd::backward_input(s),
+        Product::Weight => None,
+    };
+    winograd_enabled() && winograd.as_ref().is_some_and(Winograd::pays)
+}
+
 /// A correlation of `from` source channels with 3×3 filters to `to` destination channels.
 pub struct Winograd {
     images: usize,

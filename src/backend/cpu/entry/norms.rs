@@ -36,12 +36,15 @@ pub(super) fn backward(
     with_dtype!(float x.dtype, T => backward_in::<T>(kind, g, x, stats, weight, out), else Err(not_of(kind, x)))
 }
 
-/// The mean and the biased variance of each channel; false if there are no channels.
-pub(super) fn channel_moments(kind: Kind, x: View, mean: View, var: View) -> Result<bool> {
-    let Kind::Batch { n, c, inner, .. } = kind else { return Ok(false) };
+/// The mean and the biased variance of each channel of a batch, or each group of channels of a sample; false of rows.
+pub(super) fn norm_moments(kind: Kind, x: View, mean: View, var: View) -> Result<bool> {
     with_dtype!(float x.dtype, T => {
-        let (mean, var) = (&mut *results::<T>(mean)?, &mut *results::<T>(var)?);
-        norm::channel_stats(elements::<T>(x), n, c, inner, mean, var);
+        let (x, mean, var) = (elements::<T>(x), &mut *results::<T>(mean)?, &mut *results::<T>(var)?);
+        match kind {
+            Kind::Layer { .. } => return Ok(false),
+            Kind::Group { n, c, inner, groups } => norm::group_stats(x, n, c, inner, groups, mean, var),
+            Kind::Batch { n, c, inner, .. } => norm::channel_stats(x, n, c, inner, mean, var),
+        }
     }, else return Ok(false));
     Ok(true)
 }

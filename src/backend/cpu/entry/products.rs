@@ -6,18 +6,10 @@ use crate::backend::cpu::simd::isa;
 use crate::backend::factor::Factor;
 use crate::backend::matmul::compute_type;
 use crate::backend::{View, elements, results};
-use crate::dtype::{DType, Element};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::with_dtype;
 use matmul::pairs;
-
-/// The matrix in the last two dimensions of the first batch entry.
-#[inline]
-fn matrix<'a, T: Element>(v: &View<'a>) -> matmul::MatRef<'a, T> {
-    let (data, strides) = (v.storage.slice::<T>(), &v.layout.strides[..]);
-    let r = strides.len();
-    matmul::MatRef { data: &data[v.layout.offset.min(data.len())..], rs: strides[r - 2], cs: strides[r - 1] }
-}
 
 /// The rows and columns of a product and its depth.
 #[inline]
@@ -42,7 +34,7 @@ pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) -> Result<
     if out.dtype.is_half() {
         let sizes = pairs::Sizes { m, n, k };
         with_dtype!(half out.dtype, T => {
-            let (a, b, bias) = ((matrix::<T>(&a), steps.0), (matrix(&b), steps.1), bias.map(elements));
+            let (a, b, bias) = ((MatRef::<T>::of(&a), steps.0), (MatRef::of(&b), steps.1), bias.map(elements));
             pairs::batched_gemm(isa(), batch, sizes, a, b, bias, &mut results::<T>(out)?);
         });
         return Ok(());
@@ -55,14 +47,14 @@ pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) -> Result<
         };
         let ep = Epilogue { alpha: 1.0, beta: 0.0, bias, act: Activation::None };
         if r == 2 {
-            gemm::<T>(m, n, k, matrix(&a), matrix(&b), c, ep);
+            gemm::<T>(m, n, k, MatRef::of(&a), MatRef::of(&b), c, ep);
         } else {
-            batched_gemm::<T>(batch, m, n, k, matrix(&a), steps.0, matrix(&b), steps.1, c, ep);
+            batched_gemm::<T>(batch, m, n, k, MatRef::of(&a), steps.0, MatRef::of(&b), steps.1, c, ep);
         }
     }, else {
         let c = &mut *results::<i64>(out)?;
         for (i, c) in c.chunks_mut((m * n).max(1)).enumerate() {
-            let (p, q) = (matrix::<i64>(&a), matrix::<i64>(&b));
+            let (p, q) = (MatRef::<i64>::of(&a), MatRef::<i64>::of(&b));
             let (p, q) =
                 (MatRef { data: &p.data[i * steps.0..], ..p }, MatRef { data: &q.data[i * steps.1..], ..q });
             gemm_int(m, n, k, p, q, c);

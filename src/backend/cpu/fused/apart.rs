@@ -111,6 +111,11 @@ impl Blocks {
         if self.within == 0 { self.rows } else { self.rows.min(self.within - row % self.within) }
     }
 
+    /// The rows after each multiple of which a block ends.
+    pub(super) fn ends_after(self) -> usize {
+        self.within.max(1)
+    }
+
     /// The rows of which the first row of each block is a multiple.
     pub(super) fn aligned(self) -> usize {
         gcd(self.within, self.rows)

@@ -40,7 +40,7 @@ fn key<T: Grouped>(group: &Group, access: &[OperandAccess<'_>]) -> Words {
     let counts = [group.calls.len(), group.operands.len(), group.results.len()];
     let sizes = [group.numel, group.n, group.part].into_iter().chain(columns).chain(counts);
     let mut words: Words = sizes.map(|n| n as u64).collect();
-    words.push(isa() as u64);
+    words.extend([isa() as u64, group.producer.map_or(0, |p| p.unit() as u64)]);
     for call in group.calls {
         call_words::<T>(call, &mut words);
     }
@@ -97,6 +97,7 @@ fn call_words<T: Grouped>(call: &Call, words: &mut Words) {
             Value::Call(c) => [1, c as u64],
             Value::Part(c, from) => [2 | (c as u64) << 2, from as u64],
             Value::Number(s) => [3, bits_of(&T::number(s))],
+            Value::Produced => [u64::MAX, 0],
         });
     }
 }

@@ -76,7 +76,7 @@ fn sinking(group: &Group) -> Vec<bool> {
                 Value::Operand(k) => part_of(group, *k, 0).is_some(),
                 Value::Call(of) => matches!(group.calls[*of].level, Level::Elements | Level::Rows),
                 Value::Number(_) => true,
-                Value::Part(..) => false,
+                Value::Part(..) | Value::Produced => false,
             });
     }
     sinks
@@ -194,6 +194,7 @@ mod tests {
             n: 8,
             part: 4,
             columns: None,
+            producer: None,
             calls: &calls,
             operands: &[GroupOperand { view: view(&x), level: Level::Elements }],
             results: &results,

@@ -14,7 +14,7 @@ use crate::backend::cpu::copy::{BLOCK, StridedCursor};
 use crate::backend::cpu::machine::{self, Kernel, Pool};
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::cpu::reduce::{ColumnSums, RUN};
-use crate::backend::group::{Group, GroupOperand, Level, Value, Work};
+use crate::backend::group::{Group, GroupOperand, Level, Producer, Value, Work};
 use crate::backend::pointwise::Loop;
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::formula::{ARGS, Formula};
@@ -81,6 +81,8 @@ pub(super) enum Place {
     Narrow(usize),
     /// The accumulators of a column sum, to which machine code adds.
     Columns(usize),
+    /// The elements of the producer.
+    Produced,
 }
 
 pub(super) enum Code<T: Grouped> {
@@ -182,6 +184,8 @@ pub(super) struct Program<T: Grouped> {
     /// By result, the half type as which machine code can store it.
     pub(super) halves: Vec<Option<DType>>,
     pub(super) n: usize,
+    /// Whether rows have a meaning, or else begin wherever a worker's elements do.
+    pub(super) has_rows: bool,
     /// Elements of a part of a row.
     pub(super) part: usize,
     /// How rows are divided into blocks. A group without rows has `n` elements in a block, as one row.
@@ -254,6 +258,7 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
     fn place(&mut self, v: Value, extent: Extent) -> Option<Place> {
         let (place, of) = match v {
             Value::Number(s) => return Some(self.number(s, extent)),
+            Value::Produced => (Place::Produced, Extent::Elements),
             Value::Call(c) => (self.program.places[c], Extent::of(self.group.calls[c].level)),
             Value::Part(c, from) => {
                 let part = (self.program.places[c], from);
@@ -386,6 +391,11 @@ impl<T: Grouped> Program<T> {
             0 => run.map_or((BLOCK, Blocks::of(1)), |n| (n, blocks_of::<T>(group, n))),
             n => (n, blocks_of::<T>(group, n)),
         };
+        // Pieces have to begin where blocks may.
+        let unit = |producer: &Producer| producer.unit().is_multiple_of(n * blocks.ends_after());
+        if has_rows && !group.producer.as_ref().is_none_or(unit) {
+            return None;
+        }
         let sums = match group.columns {
             Some(dims) => Some((ColumnSums::of(dims)?, T::columns()?)),
             None => None,
@@ -412,6 +422,7 @@ impl<T: Grouped> Program<T> {
                     .collect(),
                 halves: (0..group.results.len()).map(|k| half_of::<T>(k, group)).collect(),
                 n,
+                has_rows,
                 part: group.part,
                 blocks,
             },

@@ -10,8 +10,10 @@ use crate::backend::cpu::copy::{STAGE, cast_run};
 use crate::backend::cpu::interpret::Interpreted;
 use crate::backend::cpu::lines::Aligned;
 use crate::backend::cpu::machine::{self, Kernel, Recipe};
+use crate::backend::cpu::pieces::Take;
 use crate::backend::cpu::reduce::{BlockLogSumExp, BlockReduction, ColumnSums, block_reduction};
 use crate::backend::cpu::softmax;
+use crate::backend::group::Producer;
 use crate::backend::reduce::ReduceOp;
 use crate::backend::softmax::Kind;
 use crate::dtype::{DType, Element};
@@ -29,6 +31,8 @@ pub(super) trait Grouped: Interpreted {
     fn is_compiled(formula: &Formula) -> bool;
     /// The machine code of a recipe; see [`machine::kernel`].
     fn machine(recipe: &Recipe) -> Option<Arc<Kernel>>;
+    /// Has the producer of a group compute its elements and pass them to `take`; false, and nothing done, if it cannot.
+    fn produce(producer: &Producer, take: Take<Self>) -> bool;
     /// Calls `f` with the programs that this thread caches; None while the thread ends.
     fn with_programs<R>(f: impl FnOnce(&mut Programs<Self>) -> R) -> Option<R>;
     /// Calls `f` with the buffers that this thread has left from earlier blocks; None while the thread ends.
@@ -138,6 +142,9 @@ macro_rules! grouped {
                     _ => None,
                 }
             }
+            fn produce(producer: &Producer, take: Take<$t>) -> bool {
+                super::producer::produce(producer, take)
+            }
             grouped! { @machine $t }
         }
     )* };
@@ -157,6 +164,9 @@ macro_rules! grouped {
         }
         fn rounding(_: DType) -> Option<Rounding<$t>> {
             None
+        }
+        fn produce(_: &Producer, _: Take<$t>) -> bool {
+            false
         }
         grouped! { @machine $t }
     })* };

@@ -156,7 +156,7 @@ fn of_block(
     } else if c.cols() <= kernels.nr && depth <= K_STEP_LOW && c.rows() <= SMALL_ROWS {
         small(kernels, depth, a, b, c, store);
     } else {
-        Block::new(kernels, depth, a, b, &c, *store).compute(c);
+        Block::new(kernels, depth, a, b, [c.rows(), c.cols()], *store).compute(c);
     }
 }
 

@@ -16,7 +16,8 @@ use super::{
 };
 use crate::backend::cpu::lines::Line;
 use crate::backend::cpu::microkernel::{Kernels, Store, View, ViewMut};
-use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::parallel::{for_chunks_mut, parallel_for};
+use crate::backend::cpu::pieces::{Take, give, largest};
 use crate::backend::cpu::simd;
 
 /// Bytes of the packed columns of a task.
@@ -93,6 +94,83 @@ pub fn products<T: GemmElem>(
             for_chunks_mut(&mut tasks, 1, |_, task| task[0].run(&call));
         });
     }
+}
+
+/// The row panels of a piece of [`products_by_rows`]; None where products are not computed so: the columns of a right operand have to stay
+/// in the cache, as the rows of a piece are few.
+pub fn panels_of_piece<T: GemmElem>([_, n, k]: [usize; 3]) -> Option<usize> {
+    let kernels = T::kernels(simd::isa());
+    let fitting = largest::<T>() / (n * kernels.mr).max(1);
+    let usual = n >= FEW || n > 0 && n.is_multiple_of(kernels.nr);
+    let columns = n.div_ceil(kernels.nr) * kernels.nr * k;
+    let fits = (1..=K_BLOCK).contains(&k) && usual && fitting > 0 && columns <= 2 * largest::<T>();
+    fits.then_some(fitting)
+}
+
+/// As [`products`] of `count` right operands, but passes the rows of each to `take`, so many row panels at a time: Note [Epilogues].
+pub fn products_by_rows<T: GemmElem>(
+    count: usize,
+    [m, n, k]: [usize; 3],
+    a: MatRef<T>,
+    pack: Pack<T>,
+    ep: Epilogue<T>,
+    panels: usize,
+    take: Take<T>,
+) {
+    super::check_bias(m, n, &ep);
+    let kernels = T::kernels(simd::isa());
+    let (col_panels, row_panels) = (n.div_ceil(kernels.nr), m.div_ceil(kernels.mr));
+    let columns_len = col_panels * kernels.nr * k;
+    let width = Division::new(kernels, m, n, k, count).width;
+    let down = (MANY_TASKS / 2).div_ceil(count).clamp(1, row_panels.div_ceil(ROW_PANELS));
+    let (a, in_place) = (a.view(), is_read_in_place(a.view(), count * col_panels));
+    let left_len = if in_place { 0 } else { (m * k).next_multiple_of(kernels.nr) };
+    let right_len = if down > 1 { count * columns_len } else { 0 };
+    let pack_columns = |product: usize, to: &mut [T]| {
+        for (j, panel) in to.chunks_exact_mut(kernels.nr * k).enumerate() {
+            let columns = j * kernels.nr..n.min((j + 1) * kernels.nr);
+            pack(Part { product, depth: 0..k, columns }, panel, kernels.nr);
+        }
+    };
+    with_scratch(&OPERANDS, left_len + right_len, |packed: &mut [T]| {
+        let (left, right) = packed.split_at_mut(left_len);
+        if !in_place {
+            pack_rows(kernels, m, k, a, &mut left[..m * k]);
+        }
+        for_chunks_mut(right, columns_len, pack_columns);
+        let (left, right) = (if in_place { Left::InPlace(a) } else { Left::Packed(left) }, &*right);
+        let store = &ep.store();
+        let call = Call { kernels, m, n, depth: 0..k, left, right, pack, store };
+        let run = |product: usize, part: usize, columns: &[T]| {
+            let end = (part + 1) * row_panels / down;
+            for top in (part * row_panels / down..end).step_by(panels) {
+                let piece = top..end.min(top + panels);
+                let [first, last] = [piece.start, piece.end].map(|panel| first_row(m, row_panels, panel));
+                let range = (product * m + first) * n..(product * m + last) * n;
+                give(range, take, |c| {
+                    // A strip of columns at a time, for the reason of Note [Shared left operands].
+                    for (j, c) in ViewMut::new(c, last - first, n).columns(width).into_iter().enumerate() {
+                        let (row_panels, column) = (piece.clone(), j * width);
+                        let strip = &columns[column * k..][..c.cols().next_multiple_of(kernels.nr) * k];
+                        Task { product, row_panels, column, c }.multiply(&call, strip);
+                    }
+                });
+            }
+        };
+        parallel_for(count * down, 1, |tasks| {
+            for task in tasks {
+                let (product, part) = (task / down, task % down);
+                if down > 1 {
+                    run(product, part, &right[product * columns_len..][..columns_len]);
+                    continue;
+                }
+                with_scratch(&PANEL, columns_len, |columns: &mut [T]| {
+                    pack_columns(product, columns);
+                    run(product, part, columns);
+                });
+            }
+        });
+    });
 }
 
 /// The left operand, packed or not.

@@ -1,5 +1,7 @@
 //! Compares products with a naive product in float64 and with the `gemm` crate, on each instruction set.
 
+use std::sync::Mutex;
+
 use super::*;
 use crate::backend::cpu::microkernel::Half;
 use crate::backend::cpu::parallel::with_threads;
@@ -502,5 +504,51 @@ fn batches_of_products_of_half_types_are_those_of_their_parts() {
                 assert!(*all == one, "{isa:?}, part {i}");
             }
         }
+    }
+}
+
+fn has_the_bits_by_rows<T: GemmElem>(batch: Batch, sa: Strides, sb: Strides, shared: bool) -> bool {
+    let Batch { count, m, n, k } = batch;
+    let (a, b) = (Matrix::<T>::new(m * count, k, sa, 1), Matrix::<T>::new(k, n * count, sb, 2));
+    let steps = [m * a.rs, if shared { 0 } else { n * b.cs }];
+    let bias = random::<T>(n, 3);
+    let Some(products) = ProductsByRows::of(batch, a.view(), b.view(), steps) else { return false };
+    let found = Mutex::new(vec![T::of(f64::NAN); count * m * n]);
+    products.run(Some(&bias), &|first, piece| {
+        assert!(first % n == 0 && piece.len() % n == 0, "a piece has whole rows");
+        found.lock().unwrap()[first..first + piece.len()].copy_from_slice(piece);
+    });
+    let mut c = vec![T::ZERO; count * m * n];
+    let ep = Epilogue { bias: Bias::Row(&bias), ..Epilogue::default() };
+    batched_gemm(count, m, n, k, a.view(), steps[0], b.view(), steps[1], &mut c, ep);
+    let bits = |v: &T| v.to_f64().to_bits();
+    assert!(found.into_inner().unwrap().iter().map(bits).eq(c.iter().map(bits)), "{count} {m} {n} {k}");
+    true
+}
+
+#[test]
+fn rows_that_are_used_as_they_are_computed_have_the_bits_of_the_whole_product() {
+    let batch = |count, m, n, k| Batch { count, m, n, k };
+    for threads in [1, 3] {
+        with_threads(threads, || {
+            for strides in [Rows, Columns, PaddedRows] {
+                for (batch, shared) in [
+                    (batch(1, 300, 200, 70), false),
+                    (batch(1, 517, 33, 1100), false),
+                    (batch(1, 260, 1500, 5), false),
+                    (batch(3, 256, 64, 40), false),
+                    (batch(4, 100, 48, 40), true),
+                    (batch(33, 50, 20, 17), false),
+                ] {
+                    assert!(has_the_bits_by_rows::<f32>(batch, Rows, strides, shared), "{batch:?}");
+                    assert!(has_the_bits_by_rows::<f64>(batch, Rows, strides, shared), "{batch:?}");
+                }
+            }
+            assert!(has_the_bits_by_rows::<f32>(batch(1, 400, 90, 1300), Columns, Rows, false));
+        });
+    }
+    let others = [(1, 40, 300, 50), (1, 300, 3000, 50), (1, 300, 1, 500), (1, 300, 4, 500), (2, 0, 4, 4)];
+    for (count, m, n, k) in others {
+        assert!(!has_the_bits_by_rows::<f32>(batch(count, m, n, k), Rows, Columns, false), "{m} {n} {k}");
     }
 }

@@ -8,6 +8,7 @@ use super::super::phase_split::{PhaseSplitInput, Row, Segment};
 use super::super::tile::{ConvElem, POSITIONS, SHIFTS};
 use super::{ConvShape, GRAIN};
 use crate::backend::cpu::parallel::for_parts_mut;
+use crate::backend::cpu::pieces::Destination;
 use crate::backend::cpu::transpose::transpose;
 
 /// Elements of the largest planes, and of those with a stride, by what was measured.
@@ -52,10 +53,20 @@ impl Plan {
     }
 }
 
+/// Channels of a part of the results.
+fn channels(s: &ConvShape, lanes: usize, plane: usize) -> usize {
+    GRAIN.div_ceil(plane * s.taps() * lanes) * lanes
+}
+
+/// Elements of the largest part of the results.
+pub fn piece(s: &ConvShape, lanes: usize, plane: usize) -> usize {
+    channels(s, lanes, plane).min(s.groups) * plane
+}
+
 /// Where the work on images and channels is divided: the first element of each part of the results, and the end. No part has
 /// channels of two images.
 fn bounds(s: &ConvShape, lanes: usize, plane: usize) -> Vec<usize> {
-    let channels = GRAIN.div_ceil(plane * s.taps() * lanes) * lanes;
+    let channels = channels(s, lanes, plane);
     let starts = (0..s.n).flat_map(|n| (0..s.groups).step_by(channels).map(move |c| n * s.groups + c));
     starts.chain([s.n * s.groups]).map(|first| first * plane).collect()
 }
@@ -67,13 +78,13 @@ pub fn correlate<T: ConvElem>(
     source: &[T],
     w: &[T],
     bias: Option<&[T]>,
-    out: &mut [T],
+    out: Destination<T>,
 ) {
     let (lanes, taps) = (T::tiles().lanes, s.taps());
     let (from, to) = (lattices[0].source_plane(), lattices[0].target_plane());
     let plans: Vec<Plan> = lattices.iter().map(|l| Plan::new(s, l, POSITIONS)).collect();
     let bounds = bounds(s, lanes, to);
-    for_parts_mut(out, &bounds, |part, out| {
+    out.for_parts(&bounds, |part, out| {
         let mut turned = vec![T::ZERO; from * lanes];
         let mut grids: Vec<Vec<T>> = plans.iter().map(|p| vec![T::ZERO; p.extent * lanes]).collect();
         let mut weights = vec![T::ZERO; taps * lanes];

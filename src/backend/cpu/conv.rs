@@ -100,32 +100,28 @@ pub fn backward_input_to<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], gr
 
 /// Whether an output, or the gradient of an input, is computed in pieces.
 pub fn has_pieces<T: ConvElem>(which: Product, s: &ConvShape) -> bool {
-    let is_forward = match which {
-        Product::Output => true,
-        Product::Input => false,
-        Product::Weight => return false,
-    };
-    if s.plane_of(which) == 0 || s.n * s.c_in * s.c_out == 0 {
+    if which == Product::Weight || s.plane_of(which) == 0 || s.n * s.c_in * s.c_out == 0 {
         return false;
     }
-    let winograd = if T::DTYPE == DType::F32 { winograd::pays(which, s) } else { false };
+    let is_forward = which == Product::Output;
     if let Some(points) = Points::of(s) {
         return points.has_pieces::<T>(is_forward);
     }
-    if is_depthwise(s) {
-        let whole = is_forward || PhaseSplitInput::backward(s).1;
-        return whole && depthwise::has_pieces::<T>(s, s.plane_of(which));
-    }
     let by_columns = if is_forward { columns::pays(s) } else { columns::pays_for_input(s) };
-    if winograd || by_columns {
+    if T::DTYPE == DType::F32 && winograd::pays(which, s) || !is_depthwise(s) && by_columns {
         return false;
     }
+    let (lattices, is_whole) = match which {
+        Product::Output => (vec![PhaseSplitInput::forward(s)], true),
+        _ => PhaseSplitInput::backward(s),
+    };
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
-    if is_forward {
-        return Correlation::new(s, vec![PhaseSplitInput::forward(s)], c_in, c_out).has_pieces::<T>();
-    }
-    let (lattices, whole) = PhaseSplitInput::backward(s);
-    whole && Correlation::new(s, lattices, c_out, c_in).has_pieces::<T>()
+    let (from, to) = if is_forward { (c_in, c_out) } else { (c_out, c_in) };
+    let fits = match is_depthwise(s) {
+        true => depthwise::has_pieces::<T>(s, s.plane_of(which)),
+        false => Correlation::new(s, lattices, from, to).has_pieces::<T>(),
+    };
+    is_whole && fits
 }
 
 /// The gradient of the weight, from the gradient of the output and the input.

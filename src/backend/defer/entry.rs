@@ -38,6 +38,10 @@ use crate::formula::record::{Prim, Step};
 use crate::layout::Layout;
 use crate::storage::{Access, Storage};
 
+/// The elements from which products are queued, as a multiple of those of an operation that is queued: of fewer the epilogue saves less
+/// than it costs.
+const OF_PRODUCTS: usize = 4;
+
 /// Defers the kernels of a backend.
 pub struct Deferred {
     pub(super) now: &'static dyn Backend,
@@ -87,12 +91,18 @@ impl Deferred {
         if waits { self.settled() } else { Ok(self.now) }
     }
 
-    /// Whether a product of operands that are computed is queued, for an epilogue that may follow. One that reads deferred results
-    /// runs the queue first, so that what a product reads is not kept for long.
+    /// The backend that does not defer, after the queue if the operands of a product are deferred, so that what it reads is not kept
+    /// for long.
+    #[inline]
+    fn computed(&self, operands: [View; 2], bias: Option<View>, out: View) -> Result<&'static dyn Backend> {
+        let reads = operands.waits(Access::Read) || bias.waits(Access::Read);
+        if reads || out.waits(Access::Write) { self.settled() } else { Ok(self.now) }
+    }
+
+    /// Whether a product of operands that are computed is queued, for an epilogue that may follow.
     fn queues_product(&self, producer: &Producer, out: View) -> bool {
         let operands = producer.operands();
-        out.layout.numel() >= least()
-            && out.layout.is_contiguous()
+        out.layout.is_contiguous()
             && !operands.clone().any(|v| v.overlaps(&out))
             && is_worth(out.layout.numel(), operands.chain([out]))
             && self.now.produces(producer, out.dtype)
@@ -440,9 +450,9 @@ impl Backend for Deferred {
     }
 
     fn matmul(&self, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
+        let now = self.computed([a, b], bias, out)?;
         let producer = Producer::Matmul { a, b, bias };
-        let now = self.free(&producer.operands().collect::<SmallVec<[View; 3]>>(), out)?;
-        if !self.queues_product(&producer, out) {
+        if out.layout.numel() < OF_PRODUCTS * least() || !self.queues_product(&producer, out) {
             return now.matmul(a, b, bias, out);
         }
         self.push("matmul", Work::Matmul, out.dtype, producer.operands().map(held).collect(), out)
@@ -457,9 +467,9 @@ impl Backend for Deferred {
         bias: Option<View>,
         out: View,
     ) -> Result<()> {
+        let now = self.computed([a, b], bias, out)?;
         let producer = Producer::Convolution { which, shape: s, a, b, bias };
-        let now = self.free(&producer.operands().collect::<SmallVec<[View; 3]>>(), out)?;
-        if !self.queues_product(&producer, out) {
+        if out.layout.numel() < OF_PRODUCTS * least() || !self.queues_product(&producer, out) {
             return now.convolution(which, s, a, b, bias, out);
         }
         let work = Work::Convolution(Box::new((which, *s)));

@@ -83,7 +83,7 @@ impl Points {
             let from = image.from(part.columns.start, part.depth.start);
             kernels.pack(part.columns.len(), part.depth.len(), from, to, stride);
         };
-        match (out, panels_of_piece::<T>([m, n, k])) {
+        match (out, panels_of_piece::<T>(count, [m, n, k])) {
             (Destination::Pieces(_, take), Some(panels)) => {
                 products_by_rows(count, [m, n, k], w, &pack, ep, panels, take);
             }
@@ -106,7 +106,7 @@ impl Points {
                 if is_forward { MatRef::row_major(&[], k).transposed() } else { MatRef::row_major(&[], m) };
             return ProductsByRows::<T>::of(batch, MatRef::row_major(&[], k), b, [0, 0]).is_some();
         }
-        self.shares_weight() && panels_of_piece::<T>([m, self.positions, k]).is_some()
+        self.shares_weight() && panels_of_piece::<T>(self.images, [m, self.positions, k]).is_some()
     }
 
     /// See [`super::backward_input_to`].

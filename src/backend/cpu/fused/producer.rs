@@ -26,23 +26,20 @@ fn has_pieces_of<T: ConvElem + Element>(producer: &Producer) -> bool {
 
 /// Computes a product or a convolution and passes its elements to `take`; false, and nothing done, if it is not computed in pieces.
 pub fn produce<T: ConvElem + Element>(producer: &Producer, take: Take<T>) -> bool {
-    if !has_pieces_of::<T>(producer) {
-        return false;
-    }
     match *producer {
         Producer::Matmul { a, b, bias } => {
             let Some(products) = products(&a, &b) else { return false };
             products.run(bias.map(elements), take);
         }
-        Producer::Convolution { which, shape, a, b, bias } => {
+        Producer::Convolution { which, shape, a, b, bias } if conv::has_pieces::<T>(which, shape) => {
             let channels = if which == Product::Input { shape.c_in } else { shape.c_out };
             let out = Destination::Pieces(shape.n * channels * shape.plane_of(which), take);
             match which {
-                Product::Output => conv::forward_to(shape, elements(a), elements(b), bias.map(elements), out),
                 Product::Input => conv::backward_input_to(shape, elements(a), elements(b), out),
-                Product::Weight => return false,
+                _ => conv::forward_to(shape, elements(a), elements(b), bias.map(elements), out),
             }
         }
+        Producer::Convolution { .. } => return false,
     }
     true
 }

@@ -10,7 +10,7 @@ use super::compile::compile;
 use super::prefetch::Prefetch;
 use super::types::{Grouped, Reduction, Rounding, Rows, SumsOfColumns};
 use crate::backend::View;
-use crate::backend::cpu::copy::{BLOCK, StridedCursor};
+use crate::backend::cpu::copy::{BLOCK, GRAIN, StridedCursor};
 use crate::backend::cpu::machine::{self, Kernel, Pool};
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::cpu::reduce::{ColumnSums, RUN};
@@ -19,8 +19,8 @@ use crate::backend::pointwise::Loop;
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::formula::{ARGS, Formula};
 
-/// Elements of a block where nothing needs a buffer.
-const LONGEST: usize = 16 * BLOCK;
+/// Elements of a block where nothing needs a buffer: those of a chunk.
+const LONGEST: usize = GRAIN;
 /// Bytes of the buffers of a block: a part of the second-level cache.
 pub(super) const IN_CACHE: usize = 1 << 16;
 

@@ -7,9 +7,17 @@ use smallvec::SmallVec;
 use super::apart::{gcd, rows_of};
 use super::types::Grouped;
 use crate::backend::View;
-use crate::backend::cpu::copy::BLOCK;
+use crate::backend::cpu::copy::{BLOCK, GRAIN, StridedCursor};
+use crate::backend::cpu::output::Output;
 use crate::backend::group::{Group, GroupOperand, Level, SHORTEST_RUN};
-use crate::layout::{Layout, collapse};
+use crate::dtype::Element as _;
+use crate::error::Result;
+use crate::layout::{Dims, Layout, collapse};
+use crate::storage::Storage;
+
+/// The least chunks, and the most rows, of a group whose values per row are gathered.
+const LEAST: usize = 4;
+const MOST: usize = 1 << 13;
 
 /// A collapsed shape and strides.
 type Run = (SmallVec<[usize; 6]>, SmallVec<[isize; 6]>);
@@ -56,6 +64,44 @@ impl Rowwise {
             None => *o,
         };
         group.operands.iter().zip(&self.layouts).map(of).collect()
+    }
+}
+
+/// Values per row that are not adjacent in memory, such as statistics of channels that all samples share, gathered once for all blocks.
+pub(super) struct Gathered(Vec<Option<(Storage, Layout)>>);
+
+impl Gathered {
+    /// None if there are none, or so few blocks that each better gathers its own.
+    pub(super) fn of<T: Grouped>(group: &Group) -> Result<Option<Gathered>> {
+        if group.n < SHORTEST_RUN || group.numel < LEAST * GRAIN {
+            return Ok(None);
+        }
+        let rows = group.numel / group.n;
+        let is_apart = |o: &GroupOperand| {
+            let is_written = || group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
+            o.level == Level::Rows && !o.view.layout.is_contiguous() && !is_written()
+        };
+        if rows > MOST || !group.operands.iter().any(is_apart) {
+            return Ok(None);
+        }
+        let gather = |o: &GroupOperand| {
+            let (storage, layout) = (Storage::new(rows * size_of::<T>())?, Layout::contiguous(Dims::from([rows])));
+            let view = View { storage: &storage, layout: &layout, dtype: T::Stored::DTYPE };
+            StridedCursor::new(o.view, 0).read::<T::Stored>(&mut Output::part(view, 0..rows)?);
+            Ok((storage, layout))
+        };
+        let gathered = group.operands.iter().map(|o| is_apart(o).then(|| gather(o)).transpose());
+        Ok(Some(Gathered(gathered.collect::<Result<_>>()?)))
+    }
+
+    pub(super) fn operands<'a, T: Grouped>(&'a self, group: &Group<'a>) -> Vec<GroupOperand<'a>> {
+        let of = |(o, made): (&GroupOperand<'a>, &'a Option<(Storage, Layout)>)| match made {
+            Some((storage, layout)) => {
+                GroupOperand { view: View { storage, layout, dtype: T::Stored::DTYPE }, ..*o }
+            }
+            None => *o,
+        };
+        group.operands.iter().zip(&self.0).map(of).collect()
     }
 }
 

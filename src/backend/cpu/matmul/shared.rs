@@ -28,6 +28,9 @@ const PANELS: usize = 8;
 const FEW: usize = 64;
 /// Row panels of a task at least.
 const ROW_PANELS: usize = 8;
+/// The products of which each is a task that packs its columns, if they are used by rows, and the rows of pieces of fewer.
+const WHOLE_PRODUCTS: usize = MANY_TASKS / 2;
+const SHARED_ROWS: usize = 64;
 
 /// The part of a right operand that a task packs.
 pub struct Part {
@@ -97,14 +100,16 @@ pub fn products<T: GemmElem>(
 }
 
 /// The row panels of a piece of [`products_by_rows`]; None where products are not computed so: the columns of a right operand have to stay
-/// in the cache, as the rows of a piece are few.
-pub fn panels_of_piece<T: GemmElem>([_, n, k]: [usize; 3]) -> Option<usize> {
+/// in the cache, since each piece reads them all. Where threads share the columns of few products, that takes longer for pieces of few
+/// rows than the epilogue saves.
+pub fn panels_of_piece<T: GemmElem>(count: usize, [m, n, k]: [usize; 3]) -> Option<usize> {
     let kernels = T::kernels(simd::isa());
     let fitting = largest::<T>() / (n * kernels.mr).max(1);
     let usual = n >= FEW || n > 0 && n.is_multiple_of(kernels.nr);
     let columns = n.div_ceil(kernels.nr) * kernels.nr * k;
-    let fits = (1..=K_BLOCK).contains(&k) && usual && fitting > 0 && columns <= 2 * largest::<T>();
-    fits.then_some(fitting)
+    let least = if count < WHOLE_PRODUCTS { SHARED_ROWS.min(m) } else { 1 };
+    let fits = (1..=K_BLOCK).contains(&k) && usual && columns <= 2 * largest::<T>();
+    (fits && fitting * kernels.mr >= least).then_some(fitting)
 }
 
 /// As [`products`] of `count` right operands, but passes the rows of each to `take`, so many row panels at a time: Note [Epilogues].
@@ -122,22 +127,20 @@ pub fn products_by_rows<T: GemmElem>(
     let (col_panels, row_panels) = (n.div_ceil(kernels.nr), m.div_ceil(kernels.mr));
     let columns_len = col_panels * kernels.nr * k;
     let width = Division::new(kernels, m, n, k, count).width;
-    let down = (MANY_TASKS / 2).div_ceil(count).clamp(1, row_panels.div_ceil(ROW_PANELS));
+    let down = WHOLE_PRODUCTS.div_ceil(count).clamp(1, row_panels.div_ceil(ROW_PANELS));
     let (a, in_place) = (a.view(), is_read_in_place(a.view(), count * col_panels));
     let left_len = if in_place { 0 } else { (m * k).next_multiple_of(kernels.nr) };
     let right_len = if down > 1 { count * columns_len } else { 0 };
-    let pack_columns = |product: usize, to: &mut [T]| {
-        for (j, panel) in to.chunks_exact_mut(kernels.nr * k).enumerate() {
-            let columns = j * kernels.nr..n.min((j + 1) * kernels.nr);
-            pack(Part { product, depth: 0..k, columns }, panel, kernels.nr);
-        }
+    let pack_panel = |product: usize, j: usize, panel: &mut [T]| {
+        let columns = j * kernels.nr..n.min((j + 1) * kernels.nr);
+        pack(Part { product, depth: 0..k, columns }, panel, kernels.nr);
     };
     with_scratch(&OPERANDS, left_len + right_len, |packed: &mut [T]| {
         let (left, right) = packed.split_at_mut(left_len);
         if !in_place {
             pack_rows(kernels, m, k, a, &mut left[..m * k]);
         }
-        for_chunks_mut(right, columns_len, pack_columns);
+        for_chunks_mut(right, kernels.nr * k, |i, panel| pack_panel(i / col_panels, i % col_panels, panel));
         let (left, right) = (if in_place { Left::InPlace(a) } else { Left::Packed(left) }, &*right);
         let store = &ep.store();
         let call = Call { kernels, m, n, depth: 0..k, left, right, pack, store };
@@ -165,7 +168,8 @@ pub fn products_by_rows<T: GemmElem>(
                     continue;
                 }
                 with_scratch(&PANEL, columns_len, |columns: &mut [T]| {
-                    pack_columns(product, columns);
+                    let panels = columns.chunks_exact_mut(kernels.nr * k).enumerate();
+                    panels.for_each(|(j, panel)| pack_panel(product, j, panel));
                     run(product, part, columns);
                 });
             }

@@ -95,7 +95,7 @@ slow: dev ## loom over the locks of the graph, valgrind over elements and leaks,
 	PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py
 	# Everything inside of regions of deferred operations, in which small tensors wait too.
 	RGRAD_TEST_REGIONS=1 RGRAD_DEFER_FROM=1 PYTHONPATH=python $(PY) -m pytest
-	RGRAD_DEFER_FROM=1 PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py tests/python/test_random_rows.py
+	RGRAD_DEFER_FROM=1 PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py tests/python/test_random_rows.py tests/python/test_random_epilogues.py
 	PYTHONPATH=python RANDOM_CALLS=1000000 $(PY) -m pytest tests/python/test_random_calls.py
 	cargo build --quiet --locked --tests
 	for i in $$(seq 20); do cargo test --quiet --locked --test locks || exit 1; done

@@ -407,11 +407,13 @@ fn blocked<T: GemmElem>(
     store: &Store<T>,
 ) {
     let (m, n) = (c.rows(), c.cols());
+    // Equally high: a last block of a few rows would be one of low products, slower and with other bits than its neighbours.
+    let height = m.div_ceil(m.div_ceil(M_BLOCK));
     for j in (0..n).step_by(N_BLOCK) {
         for p in (0..k).step_by(K_BLOCK) {
             let depth = K_BLOCK.min(k - p);
-            for i in (0..m).step_by(M_BLOCK) {
-                let c = c.part(i, j, M_BLOCK.min(m - i), N_BLOCK.min(n - j));
+            for i in (0..m).step_by(height) {
+                let c = c.part(i, j, height.min(m - i), N_BLOCK.min(n - j));
                 let store = store.at(i, j).step(p == 0, p + depth == k);
                 let size = [c.rows(), c.cols()];
                 Block::new(kernels, depth, a.from(i, p), b.from(p, j), size, store).compute(c);

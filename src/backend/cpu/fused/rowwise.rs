@@ -85,7 +85,8 @@ impl Gathered {
             return Ok(None);
         }
         let gather = |o: &GroupOperand| {
-            let (storage, layout) = (Storage::new(rows * size_of::<T>())?, Layout::contiguous(Dims::from([rows])));
+            let (storage, layout) =
+                (Storage::new(rows * size_of::<T>())?, Layout::contiguous(Dims::from([rows])));
             let view = View { storage: &storage, layout: &layout, dtype: T::Stored::DTYPE };
             StridedCursor::new(o.view, 0).read::<T::Stored>(&mut Output::part(view, 0..rows)?);
             Ok((storage, layout))

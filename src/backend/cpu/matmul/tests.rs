@@ -537,6 +537,7 @@ fn rows_that_are_used_as_they_are_computed_have_the_bits_of_the_whole_product() 
                     (batch(1, 517, 33, 1100), false),
                     (batch(1, 260, 1500, 5), false),
                     (batch(3, 256, 64, 40), false),
+                    (batch(1, 2050, 64, 33), false),
                     (batch(4, 100, 48, 40), true),
                     (batch(33, 50, 20, 17), false),
                 ] {

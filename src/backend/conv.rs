@@ -12,14 +12,9 @@ pub fn winograd_enabled() -> bool {
     WINOGRAD.load(Ordering::Relaxed)
 }
 
-/// Allows Winograd's algorithm or forbids it, for all threads. Convolutions that this thread has deferred are computed before.
-///
-/// # Errors
-/// Those of deferred operations.
-pub fn enable_winograd(enabled: bool) -> Result<()> {
-    super::defer::run_here("a setting that changes")?;
+/// Allows Winograd's algorithm or forbids it, for all threads.
+pub fn enable_winograd(enabled: bool) {
     WINOGRAD.store(enabled, Ordering::Relaxed);
-    Ok(())
 }
 
 /// The sizes of a convolution. Lower ranks fill the leading spatial dimensions with size 1 and padding 0.
@@ -37,6 +32,8 @@ pub struct ConvShape {
     pub padding: [usize; 3],
     pub dilation: [usize; 3],
     pub output: [usize; 3],
+    /// Whether Winograd's algorithm may be used: what was set when [`product`] was called, which may defer it.
+    pub winograd: bool,
 }
 
 impl ConvShape {
@@ -66,7 +63,8 @@ pub enum Product {
 /// The product of `a` and `b`, in the order given at [`Product`]; an output may have a bias per channel. All are dense
 /// float32 or float64.
 pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
-    of(same_device([out, a, b].into_iter().chain(bias))?)?.convolution(which, s, a, b, bias, out)
+    let s = ConvShape { winograd: winograd_enabled(), ..*s };
+    of(same_device([out, a, b].into_iter().chain(bias))?)?.convolution(which, &s, a, b, bias, out)
 }
 
 /// The gradient of the bias: sums `g`, the gradient of the output, over images and positions.

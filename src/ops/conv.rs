@@ -236,6 +236,7 @@ impl Options {
             padding: axes(&self.padding, 0),
             dilation: axes(&self.dilation, 1),
             output: axes(output, 1),
+            winograd: true,
         };
         let shape = [batch, results].into_iter().chain(to.iter().map(|&s| s as usize)).collect();
         Ok((s, shape))

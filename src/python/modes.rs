@@ -91,8 +91,8 @@ pub fn winograd_enabled() -> bool {
 }
 
 #[pyfunction(name = "_enable_winograd")]
-pub fn enable_winograd(enabled: bool) -> PyResult<()> {
-    conv::enable_winograd(enabled).py()
+pub fn enable_winograd(enabled: bool) {
+    conv::enable_winograd(enabled);
 }
 
 /// Limits the instruction set ("baseline", "avx2", "avx512"); returns the one in use, which the machine must support.

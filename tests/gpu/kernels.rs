@@ -99,7 +99,7 @@ fn windows(
         (input[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / stride[d] + 1
     });
     let [c_in, c_out] = channels;
-    ConvShape { n, c_in, c_out, groups, input, kernel, stride, padding, dilation, output }
+    ConvShape { n, c_in, c_out, groups, input, kernel, stride, padding, dilation, output, winograd: true }
 }
 
 #[test]

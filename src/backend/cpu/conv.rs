@@ -48,6 +48,29 @@ impl ConvShape {
     }
 }
 
+/// What computes an output or the gradient of an input.
+enum Kernel {
+    Points(Points),
+    Depthwise(Vec<PhaseSplitInput>),
+    Columns,
+    Direct(Vec<PhaseSplitInput>),
+}
+
+impl Kernel {
+    /// The kernel, and whether it computes all results, or only those that depend on the source.
+    fn of(s: &ConvShape, is_forward: bool) -> (Kernel, bool) {
+        if let Some(points) = Points::of(s) {
+            return (Kernel::Points(points), true);
+        }
+        if if is_forward { columns::pays(s) } else { columns::pays_for_input(s) } {
+            return (Kernel::Columns, true);
+        }
+        let (lattices, is_whole) =
+            if is_forward { (vec![PhaseSplitInput::forward(s)], true) } else { PhaseSplitInput::backward(s) };
+        (if is_depthwise(s) { Kernel::Depthwise(lattices) } else { Kernel::Direct(lattices) }, is_whole)
+    }
+}
+
 /// The convolution of `x` with `w`, plus a `bias` per output channel.
 pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
     forward_to(s, x, w, bias, Destination::Memory(out));
@@ -55,18 +78,16 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
 
 /// As [`forward`].
 pub fn forward_to<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: Destination<T>) {
-    if let Some(points) = Points::of(s) {
-        return points.forward(x, w, bias, out);
-    }
-    if is_depthwise(s) {
-        return depthwise::correlate(s, vec![PhaseSplitInput::forward(s)], x, w, bias, out);
-    }
-    if columns::pays(s) {
-        return out.whole(|out| columns::forward(s, x, w, bias, out));
-    }
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + to) * c_in + from) * s.taps();
-    Correlation::new(s, vec![PhaseSplitInput::forward(s)], c_in, c_out).run(x, w, &weight, bias, out);
+    match Kernel::of(s, true).0 {
+        Kernel::Points(points) => points.forward(x, w, bias, out),
+        Kernel::Depthwise(lattices) => depthwise::correlate(s, lattices, x, w, bias, out),
+        Kernel::Columns => out.whole(|out| columns::forward(s, x, w, bias, out)),
+        Kernel::Direct(lattices) => {
+            Correlation::new(s, lattices, c_in, c_out).run(x, w, &weight, bias, out);
+        }
+    }
 }
 
 /// The gradient of the input, from the gradient of the output.
@@ -76,52 +97,52 @@ pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_
 
 /// As [`backward_input`].
 pub fn backward_input_to<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: Destination<T>) {
-    if let Some(points) = Points::of(s) {
-        return points.backward_input(grad_out, w, grad_x);
+    let (kernel, is_whole) = Kernel::of(s, false);
+    if !is_whole {
+        return grad_x.whole(|grad_x| {
+            grad_x.fill(T::ZERO);
+            backward_input_by(kernel, s, grad_out, w, Destination::Memory(grad_x));
+        });
     }
-    if columns::pays_for_input(s) {
-        return grad_x.whole(|grad_x| columns::backward_input(s, grad_out, w, grad_x));
-    }
+    backward_input_by(kernel, s, grad_out, w, grad_x);
+}
+
+fn backward_input_by<T: ConvElem>(
+    kernel: Kernel,
+    s: &ConvShape,
+    grad_out: &[T],
+    w: &[T],
+    grad_x: Destination<T>,
+) {
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + from) * c_in + to) * s.taps();
-    let (lattices, whole) = PhaseSplitInput::backward(s);
-    let correlate = |grad_x: Destination<T>| match is_depthwise(s) {
-        true => depthwise::correlate(s, lattices, grad_out, w, None, grad_x),
-        false => Correlation::new(s, lattices, c_out, c_in).run(grad_out, w, &weight, None, grad_x),
-    };
-    if whole {
-        return correlate(grad_x);
+    match kernel {
+        Kernel::Points(points) => points.backward_input(grad_out, w, grad_x),
+        Kernel::Depthwise(lattices) => depthwise::correlate(s, lattices, grad_out, w, None, grad_x),
+        Kernel::Columns => grad_x.whole(|grad_x| columns::backward_input(s, grad_out, w, grad_x)),
+        Kernel::Direct(lattices) => {
+            Correlation::new(s, lattices, c_out, c_in).run(grad_out, w, &weight, None, grad_x);
+        }
     }
-    grad_x.whole(|grad_x| {
-        grad_x.fill(T::ZERO);
-        correlate(Destination::Memory(grad_x));
-    });
 }
 
 /// Whether an output, or the gradient of an input, is computed in pieces.
 pub fn has_pieces<T: ConvElem>(which: Product, s: &ConvShape) -> bool {
-    if which == Product::Weight || s.plane_of(which) == 0 || s.n * s.c_in * s.c_out == 0 {
+    let by_winograd = T::DTYPE == DType::F32 && winograd::pays(which, s);
+    if which == Product::Weight || by_winograd || s.plane_of(which) == 0 || s.n * s.c_in * s.c_out == 0 {
         return false;
     }
     let is_forward = which == Product::Output;
-    if let Some(points) = Points::of(s) {
-        return points.has_pieces::<T>(is_forward);
-    }
-    let by_columns = if is_forward { columns::pays(s) } else { columns::pays_for_input(s) };
-    if T::DTYPE == DType::F32 && winograd::pays(which, s) || !is_depthwise(s) && by_columns {
-        return false;
-    }
-    let (lattices, is_whole) = match which {
-        Product::Output => (vec![PhaseSplitInput::forward(s)], true),
-        _ => PhaseSplitInput::backward(s),
-    };
+    let (kernel, is_whole) = Kernel::of(s, is_forward);
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let (from, to) = if is_forward { (c_in, c_out) } else { (c_out, c_in) };
-    let fits = match is_depthwise(s) {
-        true => depthwise::has_pieces::<T>(s, s.plane_of(which)),
-        false => Correlation::new(s, lattices, from, to).has_pieces::<T>(),
-    };
-    is_whole && fits
+    is_whole
+        && match kernel {
+            Kernel::Points(points) => points.has_pieces::<T>(is_forward),
+            Kernel::Depthwise(_) => depthwise::has_pieces::<T>(s, s.plane_of(which)),
+            Kernel::Columns => false,
+            Kernel::Direct(lattices) => Correlation::new(s, lattices, from, to).has_pieces::<T>(),
+        }
 }
 
 /// The gradient of the weight, from the gradient of the output and the input.

@@ -41,7 +41,7 @@ use program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use rowwise::{Gathered, Rowwise};
 use types::Grouped;
 
-/// The most chunks for each thread. A chunk takes a microsecond beside its elements, and no result depends on the division.
+/// The most chunks for each thread: each takes time beside its elements. No result depends on the number of chunks.
 const CHUNKS: usize = 8;
 
 /// Computes a group; false if a call is not defined for its type, or computes with a total.
@@ -97,7 +97,8 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     Ok(true)
 }
 
-/// Computes a group piece by piece of what its producer computes: Note [Epilogues]. False, and nothing done, if that is not computed so.
+/// Computes a group with a producer, one piece of its results after the other: Note [Epilogues]. False, and nothing done, if the producer has no
+/// pieces.
 fn compute_pieces<T: Grouped>(
     program: &Program<T>,
     producer: &Producer,

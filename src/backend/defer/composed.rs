@@ -238,36 +238,12 @@ impl<'d> Composition<'d> {
         self.map(&self.of.add, [input(&scaled), bias], out)
     }
 
-    /// Normalization of channels by the given mean and variance, with the bits of its kernel.
-    pub fn batch_norm(
-        &self,
-        shape: [usize; 3],
-        x: View,
-        [weight, bias]: [Option<View>; 2],
-        eps: f64,
-        out: View,
-        [mean, var, rstd]: [View; 3],
-    ) -> Result<()> {
-        let (all, channels) = (Dims::from(shape), Dims::from([shape[1]]));
-        let [_, c, inner] = shape.map(|size| size as isize);
-        let viewed = |v: View, strides: [isize; 3]| {
-            let layout = Layout { shape: all.clone(), strides: strides[..].into(), offset: v.layout.offset };
-            held(View { layout: &layout, ..v })
-        };
-        let each = |v: View| viewed(v, [0, 1, 0]);
-        self.reciprocal_deviations(var, eps, rstd)?;
-        let scale = match weight {
-            Some(w) => each(self.call(&self.of.mul, [rstd, w].map(Operand::View), &channels)?.view()),
-            None => each(rstd),
-        };
-        let x = viewed(x, [c * inner, inner, 1]);
-        self.normalize(x, [each(mean), scale, bias.map_or(number(0.0), each)], &all, out)
-    }
-
-    /// Normalization of groups of channels of `[n, groups, members, inner]` by their mean and variance, with the bits of its kernel.
-    pub fn group_norm(
+    /// Normalization of groups of channels of `[n, groups, members, inner]` by their mean and variance, which each sample has or all
+    /// samples share, with the bits of the kernels of group and batch normalization.
+    pub fn channel_norm(
         &self,
         shape: [usize; 4],
+        is_shared: bool,
         x: View,
         [weight, bias]: [Option<View>; 2],
         eps: f64,
@@ -275,13 +251,17 @@ impl<'d> Composition<'d> {
         [mean, var, rstd]: [View; 3],
     ) -> Result<()> {
         let [_, groups, members, inner] = shape.map(|size| size as isize);
-        let (all, channels) = (Dims::from(shape), Dims::from([shape[0], shape[1], shape[2]]));
+        let samples = if is_shared { 1 } else { shape[0] };
+        let (all, channels) = (Dims::from(shape), Dims::from([samples, shape[1], shape[2]]));
         let layout = |v: View, shape: &Dims, strides: &[isize]| Layout {
             shape: shape.clone(),
             strides: strides.into(),
             offset: v.layout.offset,
         };
         let viewed = |v: View, strides: [isize; 4]| held(View { layout: &layout(v, &all, &strides), ..v });
+        // Values for each group, and for each channel of each of these samples.
+        let per_sample = |count: isize| if is_shared { 0 } else { count };
+        let each_group = |v: View| viewed(v, [per_sample(groups), 1, 0, 0]);
         self.reciprocal_deviations(var, eps, rstd)?;
         let scale = match weight {
             Some(w) => {
@@ -289,13 +269,15 @@ impl<'d> Composition<'d> {
                 let of_weight = layout(w, &channels, &[0, members, 1]);
                 let factors = [View { layout: &of_rstd, ..rstd }, View { layout: &of_weight, ..w }];
                 let scale = self.call(&self.of.mul, factors.map(Operand::View), &channels)?;
-                viewed(scale.view(), [groups * members, members, 1, 0])
+                viewed(scale.view(), [per_sample(groups * members), members, 1, 0])
             }
-            None => viewed(rstd, [groups, 1, 0, 0]),
+            None => each_group(rstd),
         };
         let bias = bias.map_or(number(0.0), |b| viewed(b, [0, members, 1, 0]));
         let x = viewed(x, [groups * members * inner, members * inner, inner, 1]);
-        self.normalize(x, [viewed(mean, [groups, 1, 0, 0]), scale, bias], &all, out)
+        let centred = self.new_map(&self.of.sub, [x, each_group(mean)], &all)?;
+        let scaled = self.new_map(&self.of.mul, [input(&centred), scale], &all)?;
+        self.map(&self.of.add, [input(&scaled), bias], out)
     }
 
     /// Computes `1 / sqrt(var + eps)`, and as what follows from it for each channel, at once. As entries these would be a group of their
@@ -306,13 +288,6 @@ impl<'d> Composition<'d> {
         let variance = self.call(&self.of.add, [Operand::View(var), number_of(eps)], shape)?;
         let deviation = self.call(&self.of.root, [Operand::View(variance.view())], shape)?;
         self.call_into(&self.of.div, [number_of(1.0), Operand::View(deviation.view())], rstd)
-    }
-
-    /// Computes `(x - mean) * scale + bias`.
-    fn normalize(&self, x: In, [mean, scale, bias]: [In; 3], shape: &Dims, out: View) -> Result<()> {
-        let centred = self.new_map(&self.of.sub, [x, mean], shape)?;
-        let scaled = self.new_map(&self.of.mul, [input(&centred), scale], shape)?;
-        self.map(&self.of.add, [input(&scaled), bias], out)
     }
 
     /// The gradients of layer normalization; that of the input with the bits of the kernel.

@@ -94,7 +94,12 @@ impl Deferred {
     /// The backend that does not defer, after the queue if the operands of a product are deferred, so that what it reads is not kept
     /// for long.
     #[inline]
-    fn computed(&self, operands: [View; 2], bias: Option<View>, out: View) -> Result<&'static dyn Backend> {
+    fn after_operands(
+        &self,
+        operands: [View; 2],
+        bias: Option<View>,
+        out: View,
+    ) -> Result<&'static dyn Backend> {
         let reads = operands.waits(Access::Read) || bias.waits(Access::Read);
         if reads || out.waits(Access::Write) { self.settled() } else { Ok(self.now) }
     }
@@ -411,7 +416,7 @@ impl Backend for Deferred {
             && (!training || moments(var)?)
         {
             let stats = [stats.mean, var, stats.rstd];
-            return steps.batch_norm([n, c, inner], x, affine, eps, out, stats).map(|()| true);
+            return steps.channel_norm([n, c, 1, inner], true, x, affine, eps, out, stats).map(|()| true);
         }
         if let Norm::Group { n, c, inner, groups } = kind
             && self.composes_channels(c, inner, &[x, out])
@@ -420,7 +425,7 @@ impl Backend for Deferred {
             && moments(View { storage: &var.storage, layout, ..stats.rstd })?
         {
             let (shape, stats) = ([n, groups, c / groups, inner], [stats.mean, var.view(), stats.rstd]);
-            return steps.group_norm(shape, x, affine, eps, out, stats).map(|()| true);
+            return steps.channel_norm(shape, false, x, affine, eps, out, stats).map(|()| true);
         }
         let waits = x.waits(Access::Read)
             || affine.waits(Access::Read)
@@ -450,7 +455,7 @@ impl Backend for Deferred {
     }
 
     fn matmul(&self, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
-        let now = self.computed([a, b], bias, out)?;
+        let now = self.after_operands([a, b], bias, out)?;
         let producer = Producer::Matmul { a, b, bias };
         if out.layout.numel() < OF_PRODUCTS * least() || !self.queues_product(&producer, out) {
             return now.matmul(a, b, bias, out);
@@ -467,7 +472,7 @@ impl Backend for Deferred {
         bias: Option<View>,
         out: View,
     ) -> Result<()> {
-        let now = self.computed([a, b], bias, out)?;
+        let now = self.after_operands([a, b], bias, out)?;
         let producer = Producer::Convolution { which, shape: s, a, b, bias };
         if out.layout.numel() < OF_PRODUCTS * least() || !self.queues_product(&producer, out) {
             return now.convolution(which, s, a, b, bias, out);

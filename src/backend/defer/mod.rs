@@ -137,10 +137,7 @@ fn push(entry: Entry) -> Result<()> {
 }
 
 /// Runs the queue of this thread.
-///
-/// # Errors
-/// Those of deferred operations.
-pub fn run_here(why: &'static str) -> Result<()> {
+fn run_here(why: &'static str) -> Result<()> {
     match PENDING.replace(false) {
         true => here().map_or(Ok(()), |queue| queue.run(why)),
         false => Ok(()),

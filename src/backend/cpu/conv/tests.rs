@@ -43,7 +43,7 @@ pub(super) fn shape(
     let Geometry { kernel, stride, padding, dilation } = g;
     let output =
         [0, 1, 2].map(|a| (input[a] + 2 * padding[a] - dilation[a] * (kernel[a] - 1) - 1) / stride[a] + 1);
-    ConvShape { n, c_in, c_out, groups, input, kernel, stride, padding, dilation, output }
+    ConvShape { n, c_in, c_out, groups, input, kernel, stride, padding, dilation, output, winograd: true }
 }
 
 /// Calls `f` with the indices of input, weight and output for every multiplication of the convolution.

@@ -21,7 +21,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::backend::conv::{ConvShape, Product, winograd_enabled};
+use crate::backend::conv::{ConvShape, Product};
 use crate::backend::cpu::lines::Line;
 use crate::backend::cpu::matmul::{product_of_tiles, with_scratch};
 use crate::backend::cpu::microkernel::{GemmElem, Kernels, View, ViewMut};
@@ -59,7 +59,7 @@ pub fn product(
     bias: Option<Tensor>,
     out: Tensor,
 ) -> Result<bool> {
-    if out.dtype != DType::F32 || !winograd_enabled() {
+    if out.dtype != DType::F32 || !s.winograd {
         return Ok(false);
     }
     let winograd = match which {
@@ -83,7 +83,7 @@ pub fn pays(which: Product, s: &ConvShape) -> bool {
         Product::Input => Winograd::backward_input(s),
         Product::Weight => None,
     };
-    winograd_enabled() && winograd.as_ref().is_some_and(Winograd::pays)
+    s.winograd && winograd.as_ref().is_some_and(Winograd::pays)
 }
 
 /// A correlation of `from` source channels with 3×3 filters to `to` destination channels.

@@ -184,7 +184,8 @@ pub(super) struct Program<T: Grouped> {
     /// By result, the half type as which machine code can store it.
     pub(super) halves: Vec<Option<DType>>,
     pub(super) n: usize,
-    /// Whether rows have a meaning, or else begin wherever a worker's elements do.
+    /// Whether the elements are rows of `n`. Otherwise `n` is the length of a block, and the first block of a worker begins with its
+    /// first element.
     pub(super) has_rows: bool,
     /// Elements of a part of a row.
     pub(super) part: usize,

@@ -37,7 +37,7 @@ use super::optim::Group;
 use super::plane::{PoolShape, ResizeShape, SpatialLinearMap, volume};
 use super::pointwise::{Operand, Primitives, Program};
 use super::random::{Draw, Philox};
-use super::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
+use super::recurrent::{GruGradients, GruSteps, Recurrence, Steps, Weights};
 use super::reduce::{Fold, ReduceDims, ReduceOp};
 use super::sampling::Sampling;
 use super::scan::Running;
@@ -305,9 +305,11 @@ impl Backend for Checked {
             bias.map(|v| dense(v).of(out.dtype).count(columns(b))),
             result(out).count(lanes(a) * columns(b)),
         ];
-        fn lstm(r: Recurrence, input: View, weight: View, steps: Steps) -> Result<bool> = [
-            [dense(input).count(4 * r.steps * r.batch * r.hidden), dense(weight).count(4 * r.hidden * r.hidden)],
-            [result(steps.gates).of(input.dtype).count(4 * r.steps * r.batch * r.hidden)],
+        fn lstm(r: Recurrence, input: View, weights: Weights, steps: Steps) -> Result<bool> = [
+            [dense(input).count(r.steps * r.features * r.batch)],
+            [dense(weights.input).count(4 * r.hidden * r.features), dense(weights.state).count(4 * r.hidden * r.hidden)],
+            weights.biases.into_iter().flatten().map(|b| dense(b).count(4 * r.hidden)),
+            [result(steps.gates).of(input.dtype).count(r.kept(steps.gates))],
             // The first states are given.
             [steps.cell, steps.out].map(|v| overwritten(v).of(input.dtype).count((r.steps + 1) * r.batch * r.hidden)),
         ];
@@ -320,12 +322,11 @@ impl Backend for Checked {
             [result(slopes).of(grad.dtype).count(4 * r.steps * r.batch * r.hidden)],
             [result(states[0]).of(grad.dtype).count(r.batch * r.hidden), updated(states[1]).of(grad.dtype)],
         ];
-        fn gru(
-            r: Recurrence, input: View, weight: View, bias: Option<View>, steps: GruSteps,
-        ) -> Result<bool> = [
-            [dense(input).count(3 * r.steps * r.batch * r.hidden), dense(weight).count(3 * r.hidden * r.hidden)],
-            bias.map(|b| dense(b).count(3 * r.hidden)),
-            [result(steps.gates).of(input.dtype).count(4 * r.steps * r.batch * r.hidden)],
+        fn gru(r: Recurrence, input: View, weights: Weights, steps: GruSteps) -> Result<bool> = [
+            [dense(input).count(r.steps * r.features * r.batch)],
+            [dense(weights.input).count(3 * r.hidden * r.features), dense(weights.state).count(3 * r.hidden * r.hidden)],
+            weights.biases.into_iter().flatten().map(|b| dense(b).count(3 * r.hidden)),
+            [result(steps.gates).of(input.dtype).count(r.kept(steps.gates))],
             // The first output is given.
             [overwritten(steps.out).of(input.dtype).count((r.steps + 1) * r.batch * r.hidden)],
         ];

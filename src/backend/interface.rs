@@ -16,7 +16,7 @@ use super::optim::Group;
 use super::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use super::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use super::random::{Draw, Philox};
-use super::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
+use super::recurrent::{GruGradients, GruSteps, Recurrence, Steps, Weights};
 use super::reduce::{self, Fold, ReduceDims, ReduceOp};
 use super::sampling::Sampling;
 use super::scan::Running;
@@ -357,7 +357,7 @@ pub trait Backend: Sync {
     ) -> Result<bool> {
         Ok(false)
     }
-    fn lstm(&self, _: Recurrence, _input: View, _weight: View, _: Steps) -> Result<bool> {
+    fn lstm(&self, _: Recurrence, _input: View, _: Weights, _: Steps) -> Result<bool> {
         Ok(false)
     }
     fn lstm_backward(
@@ -384,14 +384,7 @@ pub trait Backend: Sync {
     ) -> Result<bool> {
         Ok(false)
     }
-    fn gru(
-        &self,
-        _: Recurrence,
-        _input: View,
-        _weight: View,
-        _bias: Option<View>,
-        _: GruSteps,
-    ) -> Result<bool> {
+    fn gru(&self, _: Recurrence, _input: View, _: Weights, _: GruSteps) -> Result<bool> {
         Ok(false)
     }
     fn gru_backward(

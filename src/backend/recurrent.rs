@@ -10,13 +10,39 @@ use crate::error::Result;
 pub struct Recurrence {
     pub steps: usize,
     pub batch: usize,
+    pub features: usize,
     pub hidden: usize,
+}
+
+/// The weights of a layer, with a row for each gate of each hidden unit.
+#[derive(Clone, Copy)]
+pub struct Weights<'a> {
+    /// `[gates * hidden, features]`.
+    pub input: View<'a>,
+    /// `[gates * hidden, hidden]`.
+    pub state: View<'a>,
+    /// Of both products, `[gates * hidden]` each.
+    pub biases: Option<[View<'a>; 2]>,
+}
+
+impl Recurrence {
+    /// The elements of the gates that are kept in `gates`.
+    pub fn kept(self, gates: View) -> usize {
+        let kept = if gates.layout.numel() == 4 * self.hidden * self.batch { 1 } else { self.steps };
+        kept * 4 * self.hidden * self.batch
+    }
+}
+
+impl<'a> Weights<'a> {
+    pub fn views(self) -> impl Iterator<Item = View<'a>> {
+        [self.input, self.state].into_iter().chain(self.biases.into_iter().flatten())
+    }
 }
 
 /// The steps of a layer as the forward pass leaves them.
 #[derive(Clone, Copy)]
 pub struct Steps<'a> {
-    /// Input, forget, candidate and output gates after their activation: `[steps, 4, hidden, batch]`.
+    /// Input, forget, candidate and output gates after their activation, of all steps or of the last: `[kept, 4, hidden, batch]`.
     pub gates: View<'a>,
     /// The states before the first step and after each: `[steps + 1, hidden, batch]`.
     pub cell: View<'a>,
@@ -27,7 +53,7 @@ pub struct Steps<'a> {
 #[derive(Clone, Copy)]
 pub struct GruSteps<'a> {
     /// Reset and update gates and the candidate after their activation, and what the state gives to the candidate before the
-    /// reset gate scales it: `[steps, 4, hidden, batch]`.
+    /// reset gate scales it, of all steps or of the last: `[kept, 4, hidden, batch]`.
     pub gates: View<'a>,
     /// The outputs before the first step and after each: `[steps + 1, hidden, batch]`.
     pub out: View<'a>,
@@ -49,14 +75,15 @@ pub fn supported(device: Device, dtype: DType) -> Result<bool> {
     Ok(of(device)?.recurs(dtype))
 }
 
-/// Runs the steps, given what the gates get from the input, `[4 * hidden, steps, batch]`, the recurrent weight
-/// `[4 * hidden, hidden]` and the first of both states. False if the device has no kernel for it.
-pub fn lstm(r: Recurrence, input: View, weight: View, steps: Steps) -> Result<bool> {
-    of(same_device([input, weight, steps.gates, steps.cell, steps.out])?)?.lstm(r, input, weight, steps)
+/// Runs the steps, given the input, `[steps, features, batch]`, and the first of both states. False if the device has no kernel
+/// for it.
+pub fn lstm(r: Recurrence, input: View, weights: Weights, steps: Steps) -> Result<bool> {
+    let device = same_device([input, steps.gates, steps.cell, steps.out].into_iter().chain(weights.views()))?;
+    of(device)?.lstm(r, input, weights, steps)
 }
 
 /// Computes the gradients of the gates before their activation, `[4 * hidden, steps, batch]`, from those of the outputs,
-/// `[steps, hidden, batch]`. `states` are the gradients of `[out, cell]`: that of the last cell is given, those of the first
+/// `[steps, hidden, batch]`, and the weight of the states. `states` are the gradients of `[out, cell]`: that of the last cell is given, those of the first
 /// states are the result. False if the device has no kernel for it.
 pub fn lstm_backward(
     r: Recurrence,
@@ -70,14 +97,15 @@ pub fn lstm_backward(
     of(same_device(views)?)?.lstm_backward(r, grad, weight, steps, slopes, states)
 }
 
-/// Runs the steps of a GRU, given what the gates get from the input, `[3 * hidden, steps, batch]`, the recurrent weight
-/// `[3 * hidden, hidden]`, a bias `[3 * hidden]` and the first output. False if the device has no kernel for it.
-pub fn gru(r: Recurrence, input: View, weight: View, bias: Option<View>, steps: GruSteps) -> Result<bool> {
-    let device = same_device([input, weight, steps.gates, steps.out].into_iter().chain(bias))?;
-    of(device)?.gru(r, input, weight, bias, steps)
+/// Runs the steps of a GRU, given the input, `[steps, features, batch]`, and the first output. False if the device has no kernel
+/// for it.
+pub fn gru(r: Recurrence, input: View, weights: Weights, steps: GruSteps) -> Result<bool> {
+    let device = same_device([input, steps.gates, steps.out].into_iter().chain(weights.views()))?;
+    of(device)?.gru(r, input, weights, steps)
 }
 
-/// Computes the gradients from those of the outputs, `[steps, hidden, batch]`. False if the device has no kernel for it.
+/// Computes the gradients from those of the outputs, `[steps, hidden, batch]`, and the weight of the states. False if the device
+/// has no kernel for it.
 pub fn gru_backward(
     r: Recurrence,
     grad: View,

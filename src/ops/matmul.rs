@@ -474,6 +474,6 @@ ops! {
     }
     ///  `input @ weightᵀ + bias`.
     "linear" NN | NATIVE | OUT, autocast LOWER, batch LINEAR {
-        pub fn linear(input: Tensor, weight: Tensor, bias: Tensor? = None) -> Tensor = linear::linear;
+        pub fn linear(input: Tensor, weight: Tensor, bias: Tensor? = None) -> Tensor = linear::linear_impl;
     }
 }

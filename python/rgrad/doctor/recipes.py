@@ -322,7 +322,9 @@ RECIPES: dict[str, list[Call] | None] = {
         call(data(2, 2, 5, 4), data(2, 2, 6, 4), data(2, 2, 6, 3)),
         call(data(2, 5, 4), data(2, 5, 4), data(2, 5, 4), is_causal=True),
     ],
-    "nn.functional.lstm_layer": [call(data(3, 2, 8), data(2, 2), data(2, 2), data(8, 2))],
+    "nn.functional.lstm_layer": [
+        call(data(3, 2, 5), data(2, 2), data(2, 2), data(8, 5), data(8, 2), data(8), data(8)),
+    ],
     # Norms.
     "linalg.vector_norm": [
         *_REDUCTION[:1],

@@ -29,7 +29,7 @@ use crate::backend::optim::Group as Optimized;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
-use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
+use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps, Weights};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp, in_turn};
 use crate::backend::sampling::Sampling;
 use crate::backend::scan::Running;
@@ -545,8 +545,8 @@ impl Backend for Cpu {
         matches!(dtype, DType::F32 | DType::F64)
     }
 
-    fn lstm(&self, r: Recurrence, input: View, weight: View, steps: Steps) -> Result<bool> {
-        real!("lstm_layer", input, T => recurrent::lstm::<T>(r, input, weight, steps)).map(|()| true)
+    fn lstm(&self, r: Recurrence, input: View, weights: Weights, steps: Steps) -> Result<bool> {
+        real!("lstm_layer", input, T => recurrent::lstm::<T>(r, input, weights, steps)).map(|()| true)
     }
 
     fn lstm_backward(
@@ -562,15 +562,8 @@ impl Backend for Cpu {
             .map(|()| true)
     }
 
-    fn gru(
-        &self,
-        r: Recurrence,
-        input: View,
-        weight: View,
-        bias: Option<View>,
-        steps: GruSteps,
-    ) -> Result<bool> {
-        real!("gru_layer", input, T => recurrent::gru::<T>(r, input, weight, bias, steps)).map(|()| true)
+    fn gru(&self, r: Recurrence, input: View, weights: Weights, steps: GruSteps) -> Result<bool> {
+        real!("gru_layer", input, T => recurrent::gru::<T>(r, input, weights, steps)).map(|()| true)
     }
 
     fn gru_backward(

@@ -1,20 +1,21 @@
 //! LSTM layers over whole sequences; [`gru`] has those of GRUs.
 //!
 //! // Note [Steps of an LSTM] States are held transposed, a row for each hidden unit. So a step is a product of the weight with the
-//! state of all samples, which is the right operand as it lies. The weight is packed once for all steps. A task has some hidden
-//! units with all their gates: it computes their sums and then activations, cell and output while these are in the cache. A step
-//! is one parallel loop, since a unit's gates depend on all units of the step before only.
+//! state of all samples, which is the right operand as it lies, and one with the input of the step, which is held likewise. The weights
+//! are packed once for all steps. A task has some hidden units with all their gates: it computes their sums and then activations, cell
+//! and output while these are in the cache. A step is one parallel loop, since a unit's gates depend on all units of the step before
+//! only. One product with the input of all steps would be as much work, but its results are as large as all gates: steps would
+//! wait for memory.
 //!
-//! What the gates get from the input, and the gradients of the gates, have a row for each gate too, with all steps and samples beside
-//! each other. So both are operands of products as they lie: of the one that computes the input's part, and of those that
-//! compute the gradients of both weights and of the input.
+//! The gradients of the gates have a row for each gate too, with all steps and samples beside each other. So they are operands, as they
+//! lie, of the products that compute the gradients of both weights and of the input.
 
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::matmul::{pack_panels, product_of_panels};
 use crate::backend::cpu::microkernel::{CACHE_LINE, GemmElem, View as Matrix, ViewMut, prefetch};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{self, IsaDispatch};
-use crate::backend::recurrent::{Recurrence, Steps};
+use crate::backend::recurrent::{Recurrence, Steps, Weights};
 use crate::backend::{View, elements, results};
 use crate::error::Result;
 use crate::multiversion;
@@ -92,42 +93,39 @@ fn pieces<T, const G: usize>(all: &mut [T], size: usize) -> impl Iterator<Item =
     })
 }
 
-/// Where the rows of some units are in a tensor that has a row for each gate, with all steps in it.
+/// Where the elements of a step are in the rows of some units, which have those of all steps.
 #[derive(Clone, Copy)]
-struct Rows<const G: usize> {
-    /// The first row of each gate, at the current step.
-    first: [usize; G],
+struct Rows {
+    /// In the first row.
+    first: usize,
     /// From the row of a unit to that of the next.
     stride: usize,
 }
 
-impl<const G: usize> Rows<G> {
-    /// Prefetches `batch` elements of the row of each of `units` units. These are short pieces far from each other, which the
-    /// processor does not foresee.
-    fn prefetch<'t, T: 't>(self, units: usize, batch: usize, gate: impl Fn(usize) -> &'t [T]) {
-        for (k, first) in self.first.into_iter().enumerate() {
-            let rows = &gate(k)[first..];
-            for unit in 0..units {
-                let row = &rows[unit * self.stride..][..batch];
-                row.chunks(CACHE_LINE / size_of::<T>()).for_each(|line| prefetch(line.as_ptr()));
-            }
+impl Rows {
+    /// Prefetches `batch` elements of each row of each gate. These are short pieces far from each other, which the processor does
+    /// not foresee.
+    fn prefetch<T>(self, batch: usize, gates: &[&mut [T]]) {
+        for row in gates.iter().flat_map(|rows| rows.chunks(self.stride)) {
+            row[self.first..][..batch]
+                .chunks(CACHE_LINE / size_of::<T>())
+                .for_each(|line| prefetch(line.as_ptr()));
         }
     }
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// Adds the input's part to the gates of some units, activates them, and computes the cell and the output.
-    fn activate[T: Number](gates: &mut [&mut [T]; 4], input: &[T], rows: Rows<4>, batch: usize, before: &[T], cell: &mut [T], out: &mut [T]) {
+    /// Adds the biases to the gates of some units, activates them, and computes the cell and the output.
+    fn activate[T: Number](gates: &mut [&mut [T]; 4], biases: [&[T]; 4], batch: usize, before: &[T], cell: &mut [T], out: &mut [T]) {
         let [enter, forget, candidate, leave] = gates;
         for unit in 0..cell.len() / batch {
+            let [bi, bf, bg, bo] = biases.map(|b| b[unit]);
             for j in (0..batch).step_by(LANES) {
-                let (n, at, from) = (LANES.min(batch - j), unit * batch + j, unit * rows.stride + j);
+                let (n, at) = (LANES.min(batch - j), unit * batch + j);
                 let (i, f) = (load(enter, at, n), load(forget, at, n));
                 let (g, o) = (load(candidate, at, n), load(leave, at, n));
-                let (xi, xf) = (load(input, rows.first[0] + from, n), load(input, rows.first[1] + from, n));
-                let (xg, xo) = (load(input, rows.first[2] + from, n), load(input, rows.first[3] + from, n));
-                let (i, f) = (lanes!(|i, xi| sigmoid(i + xi)), lanes!(|f, xf| sigmoid(f + xf)));
-                let (g, o) = (lanes!(|g, xg| (g + xg).m_tanh()), lanes!(|o, xo| sigmoid(o + xo)));
+                let (i, f) = (lanes!(|i| sigmoid(i + bi)), lanes!(|f| sigmoid(f + bf)));
+                let (g, o) = (lanes!(|g| (g + bg).m_tanh()), lanes!(|o| sigmoid(o + bo)));
                 let c = load(before, at, n);
                 let c = lanes!(|i, f, g, c| i * g + f * c);
                 store(cell, at, n, c);
@@ -144,10 +142,10 @@ multiversion! { version = IsaDispatch::worth::<T>();
 multiversion! { version = IsaDispatch::worth::<T>();
     /// The gradients of the gates of some units before their activation, given the gates after it, and that of the cell
     /// before the step, given those of output and cell. They are stored for the step before, and among those of all steps.
-    fn deactivate[T: Number](gates: [&[T]; 4], slopes: &mut [&mut [T]; 4], all: &mut [&mut [T]; 4], rows: Rows<4>, batch: usize, before: &[T], cell: &[T], grad: &[T], grad_cell: &mut [T]) {
+    fn deactivate[T: Number](gates: [&[T]; 4], slopes: &mut [&mut [T]; 4], all: &mut [&mut [T]; 4], rows: Rows, batch: usize, before: &[T], cell: &[T], grad: &[T], grad_cell: &mut [T]) {
         for unit in 0..cell.len() / batch {
             for j in (0..batch).step_by(LANES) {
-                let (n, at, to) = (LANES.min(batch - j), unit * batch + j, unit * rows.stride + j);
+                let (n, at, to) = (LANES.min(batch - j), unit * batch + j, rows.first + unit * rows.stride + j);
                 let (i, f) = (load(gates[0], at, n), load(gates[1], at, n));
                 let (g, o) = (load(gates[2], at, n), load(gates[3], at, n));
                 let (d, dc) = (load(grad, at, n), load(grad_cell, at, n));
@@ -163,30 +161,56 @@ multiversion! { version = IsaDispatch::worth::<T>();
                 store(slopes[1], at, n, f_slope);
                 store(slopes[2], at, n, g_slope);
                 store(slopes[3], at, n, o_slope);
-                store(all[0], rows.first[0] + to, n, i_slope);
-                store(all[1], rows.first[1] + to, n, f_slope);
-                store(all[2], rows.first[2] + to, n, g_slope);
-                store(all[3], rows.first[3] + to, n, o_slope);
+                store(all[0], to, n, i_slope);
+                store(all[1], to, n, f_slope);
+                store(all[2], to, n, g_slope);
+                store(all[3], to, n, o_slope);
             }
         }
     }
 }
 
-/// The recurrent weight, `[gates * hidden, hidden]`, packed for the products of a step: the rows of all gates of a task are beside each
-/// other.
-fn pack_gates<T: Number>(weight: &[T], gates: usize, hidden: usize) -> Result<Vec<T>> {
-    let (kernels, mut packed) = (T::kernels(simd::isa()), vec_of(T::ZERO, gates * hidden * hidden)?);
-    for_chunks_mut(&mut packed, UNITS * gates * hidden, |task, packed| {
-        let units = packed.len() / (gates * hidden);
-        for (gate, packed) in packed.chunks_exact_mut(units * hidden).enumerate() {
-            let rows = &weight[(gate * hidden + task * UNITS) * hidden..];
-            pack_panels(kernels, hidden, units, Matrix { data: rows, rs: hidden, cs: 1 }, packed);
-        }
-    });
-    Ok(packed)
+/// A weight with a row for each gate of each hidden unit, packed for the products of a step.
+struct Packed<T> {
+    /// The rows of all gates of a task are beside each other.
+    panels: Vec<T>,
+    gates: usize,
+    depth: usize,
 }
 
-/// The same, transposed, for the gradients of a state from those of its gates.
+impl<T: Number> Packed<T> {
+    fn new(weight: View, gates: usize, hidden: usize) -> Result<Packed<T>> {
+        let (kernels, weight) = (T::kernels(simd::isa()), elements::<T>(weight));
+        let (depth, mut panels) = (weight.len() / (gates * hidden), vec_of(T::ZERO, weight.len())?);
+        for_chunks_mut(&mut panels, UNITS * gates * depth, |task, panels| {
+            let units = panels.len() / (gates * depth);
+            for (gate, panels) in panels.chunks_exact_mut(units * depth).enumerate() {
+                let rows = &weight[(gate * hidden + task * UNITS) * depth..];
+                pack_panels(kernels, depth, units, Matrix { data: rows, rs: depth, cs: 1 }, panels);
+            }
+        });
+        Ok(Packed { panels, gates, depth })
+    }
+
+    /// The product of the rows of a gate with `[depth, batch]`, for the units of a task, of which `first` is the first.
+    fn product(&self, gate: usize, first: usize, operand: Matrix<T>, to: &mut [T], add: bool) {
+        let units = to.len() / operand.rs;
+        let panels = &self.panels[(first * self.gates + gate * units) * self.depth..];
+        let mut to = ViewMut::new(to, units, operand.rs);
+        product_of_panels(T::kernels(simd::isa()), self.depth, panels, operand, &mut to, add);
+    }
+}
+
+/// The sums of the biases of both products, or zeros.
+fn sums_of_biases<T: Number>(weights: Weights, count: usize) -> Result<Vec<T>> {
+    let mut sums = vec_of(T::ZERO, count)?;
+    for bias in weights.biases.into_iter().flatten() {
+        sums.iter_mut().zip(elements::<T>(bias)).for_each(|(sum, &b)| *sum += b);
+    }
+    Ok(sums)
+}
+
+/// The weight of the state transposed, for the gradients of a state from those of its gates.
 fn pack_gates_transposed<T: Number>(weight: &[T], gates: usize, hidden: usize) -> Result<Vec<T>> {
     let (kernels, mut packed) = (T::kernels(simd::isa()), vec_of(T::ZERO, gates * hidden * hidden)?);
     for_chunks_mut(&mut packed, UNITS * gates * hidden, |task, packed| {
@@ -200,7 +224,7 @@ impl Recurrence {
     /// Calls `f(first unit, part)` in parallel with the parts of a step, each of [`UNITS`] hidden units.
     fn for_units<J: Send>(self, parts: impl Iterator<Item = J>, f: impl Fn(usize, &mut J) + Sync) {
         let mut jobs: Vec<J> = parts.collect();
-        let work = 4 * UNITS * self.batch * self.hidden;
+        let work = 4 * UNITS * self.batch * (self.features + self.hidden);
         let per_task = (TASK / work.max(1)).max(1);
         for_chunks_mut(&mut jobs, per_task, |i, jobs| {
             for (k, job) in jobs.iter_mut().enumerate() {
@@ -209,35 +233,34 @@ impl Recurrence {
         });
     }
 
-    /// Where the rows of the units from `first` on are, at a step, in `[G, hidden, steps, batch]`.
-    fn rows<const G: usize>(self, step: usize, first: usize) -> Rows<G> {
-        let stride = self.steps * self.batch;
-        let row = |gate: usize| (gate * self.hidden + first) * stride + step * self.batch;
-        Rows { first: std::array::from_fn(row), stride }
+    fn rows(self, step: usize) -> Rows {
+        Rows { first: step * self.batch, stride: self.steps * self.batch }
     }
 }
 
-pub(super) fn lstm<T: Number>(r: Recurrence, input: View, weight: View, steps: Steps) -> Result<()> {
-    let Recurrence { batch, hidden, .. } = r;
-    let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
-    let (input, weight) = (elements::<T>(input), elements::<T>(weight));
+pub(super) fn lstm<T: Number>(r: Recurrence, input: View, weights: Weights, steps: Steps) -> Result<()> {
+    let Recurrence { batch, features, hidden, .. } = r;
+    let (state, part, input) = (hidden * batch, UNITS * batch, elements::<T>(input));
     let (mut gates, mut cell, mut out) =
         (results::<T>(steps.gates)?, results::<T>(steps.cell)?, results::<T>(steps.out)?);
-    let packed = pack_gates(weight, 4, hidden)?;
-    for (step, gates) in gates.chunks_exact_mut(4 * state).enumerate() {
+    let (of_input, of_state) =
+        (Packed::new(weights.input, 4, hidden)?, Packed::new(weights.state, 4, hidden)?);
+    let biases = sums_of_biases(weights, 4 * hidden)?;
+    let kept = gates.len() / (4 * state);
+    for step in 0..r.steps {
+        let gates = &mut gates[step % kept * 4 * state..][..4 * state];
+        let x = Matrix { data: &input[step * features * batch..], rs: batch, cs: 1 };
         let (before, cell) = cell[step * state..].split_at_mut(state);
         let (h, out) = out[step * state..].split_at_mut(state);
         let (before, h) = (&*before, Matrix { data: &*h, rs: batch, cs: 1 });
         let states = cell[..state].chunks_mut(part).zip(out[..state].chunks_mut(part));
         r.for_units(pieces(gates, part).zip(states), |first, (gates, (cell, out))| {
-            let (units, rows) = (cell.len() / batch, r.rows(step, first));
-            rows.prefetch(units, batch, |_| input);
-            let packed = packed[first * 4 * hidden..].chunks_exact(units * hidden);
-            for (gate, packed) in gates.iter_mut().zip(packed) {
-                let mut c = ViewMut::new(gate, units, batch);
-                product_of_panels(kernels, hidden, packed, h, &mut c, false);
+            for (gate, sums) in gates.iter_mut().enumerate() {
+                of_input.product(gate, first, x, sums, false);
+                of_state.product(gate, first, h, sums, true);
             }
-            activate(gates, input, rows, batch, &before[first * batch..], cell, out);
+            let biases = [0, 1, 2, 3].map(|gate| &biases[gate * hidden + first..]);
+            activate(gates, biases, batch, &before[first * batch..], cell, out);
         });
     }
     Ok(())
@@ -251,7 +274,7 @@ pub(super) fn lstm_backward<T: Number>(
     slopes: View,
     states: [View; 2],
 ) -> Result<()> {
-    let Recurrence { batch, hidden, steps: count } = r;
+    let Recurrence { steps: count, batch, hidden, .. } = r;
     let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
     let (grad, weight) = (elements::<T>(grad), elements::<T>(weight));
     let (gates, cell) = (elements::<T>(steps.gates), elements::<T>(steps.cell));
@@ -274,9 +297,8 @@ pub(super) fn lstm_backward<T: Number>(
         let states = grad_out.chunks_mut(part).zip(grad_cell.chunks_mut(part));
         let parts = pieces(here, part).zip(pieces(&mut slopes, UNITS * count * batch)).zip(states);
         r.for_units(parts, |first, ((slopes, all), (grad_out, grad_cell))| {
-            // Each task has its rows of all steps.
-            let rows = Rows { first: [step * batch; 4], stride: count * batch };
-            rows.prefetch(grad_out.len() / batch, batch, |gate| &*all[gate]);
+            let rows = r.rows(step);
+            rows.prefetch(batch, all);
             if step + 1 < count {
                 from_gates(after, first, grad_out);
             } else {

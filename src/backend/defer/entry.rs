@@ -23,7 +23,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
-use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
+use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps, Weights};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
 use crate::backend::sampling::Sampling;
 use crate::backend::scan::Running;
@@ -530,14 +530,14 @@ impl Backend for Deferred {
         fn expand(values: View, mask: View; found: &Found, out: View) -> ();
         fn unravel(positions: View, step: usize, size: usize; out: View) -> ();
         fn first_outside(indices: View, n: i64;) -> Option<i64>;
-        fn lstm(r: Recurrence, input: View, weight: View; steps: Steps) -> bool;
+        fn lstm(r: Recurrence, input: View, weights: Weights; steps: Steps) -> bool;
         fn lstm_backward(
             r: Recurrence, grad: View, weight: View, steps: Steps;
             slopes: View, states: [View; 2],
         ) -> bool;
         fn ctc(s: &Sequences, log_probs: View, labels: View; losses: View, alpha: View) -> bool;
         fn ctc_backward(s: &Sequences, grad: View, inputs: [View; 4], zero_infinity: bool; out: View) -> bool;
-        fn gru(r: Recurrence, input: View, weight: View, bias: Option<View>; steps: GruSteps) -> bool;
+        fn gru(r: Recurrence, input: View, weights: Weights; steps: GruSteps) -> bool;
         fn gru_backward(
             r: Recurrence, grad: View, weight: View, steps: GruSteps; grads: GruGradients,
         ) -> bool;

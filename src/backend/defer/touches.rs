@@ -13,7 +13,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives};
 use crate::backend::random::Philox;
-use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps};
+use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Steps, Weights};
 use crate::backend::reduce::ReduceDims;
 use crate::backend::sampling::Sampling;
 use crate::backend::scan::Running;
@@ -78,6 +78,12 @@ impl Argument for &IndexGrid<'_> {
 impl Argument for &Attention<'_> {
     fn waits(&self, access: Access) -> bool {
         self.views().any(|v| v.waits(access))
+    }
+}
+
+impl Argument for Weights<'_> {
+    fn waits(&self, access: Access) -> bool {
+        self.views().any(|view| view.waits(access))
     }
 }
 

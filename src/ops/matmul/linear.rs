@@ -11,7 +11,7 @@ use crate::ops::{arith, reduce, view};
 use crate::tensor::Tensor;
 
 /// `x @ weightᵀ + bias` for `x` of any rank.
-pub(super) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+pub(super) fn linear_impl(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     if x.rank() == 2 && weight.rank() == 2 && bias.is_some_and(|b| b.rank() == 1) {
         return addmm_row(bias.unwrap_or(x), x, weight);
     }

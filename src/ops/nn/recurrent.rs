@@ -8,13 +8,13 @@ use smallvec::smallvec;
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
-use crate::layout::{Dims, MemoryFormat};
+use crate::layout::MemoryFormat;
 use crate::ops;
 use crate::ops::join::{cat, stack};
-use crate::ops::matmul::mm;
+use crate::ops::matmul::{linear, mm};
 use crate::ops::schema::{Args, Out};
 use crate::ops::view::cut::{narrow, select};
-use crate::ops::{arith, rows, view};
+use crate::ops::{arith, reduce, rows, view};
 use crate::tensor::Tensor;
 
 // Note [An LSTM layer is one node] As separate operations, each step would be a dozen nodes, and each would compute
@@ -83,29 +83,84 @@ impl Steps {
     }
 }
 
+/// The weights of a layer, with a row for each gate of each hidden unit.
+#[derive(Clone, Copy)]
+struct Weights<'a> {
+    input: &'a Tensor,
+    state: &'a Tensor,
+    /// Of both products.
+    biases: Option<[&'a Tensor; 2]>,
+}
+
+impl<'a> Weights<'a> {
+    /// Of four arguments, beginning with the one at `first`.
+    fn of(a: &'a Args, first: usize) -> Result<Weights<'a>> {
+        let biases = match (a.opt_tensor(first + 2)?, a.opt_tensor(first + 3)?) {
+            (Some(of_input), Some(of_state)) => Some([of_input, of_state]),
+            (None, None) => None,
+            _ => return Err(Error::Runtime("expected the biases of both products, or of none".into())),
+        };
+        Ok(Weights { input: a.tensor(first)?, state: a.tensor(first + 1)?, biases })
+    }
+
+    fn all(self) -> impl Iterator<Item = &'a Tensor> {
+        [self.input, self.state].into_iter().chain(self.biases.into_iter().flatten())
+    }
+
+    /// An error unless they fit `input` and the first states, with `gates` gates.
+    fn check(self, op: &'static str, gates: usize, input: &Tensor, states: &[&Tensor]) -> Result<()> {
+        let shapes =
+            || [input].into_iter().chain(states.iter().copied()).chain(self.all()).map(|t| t.shape());
+        let fits = input.rank() == 3 && input.shape()[0] > 0 && self.state.rank() == 2 && {
+            let hidden = self.state.shape()[1];
+            let (batch, features, rows) = (input.shape()[1], input.shape()[2], gates * hidden);
+            let shape = |t: &Tensor, shape: &[usize]| t.shape()[..] == *shape;
+            shape(self.state, &[rows, hidden])
+                && shape(self.input, &[rows, features])
+                && states.iter().all(|s| shape(s, &[batch, hidden]))
+                && self.biases.into_iter().flatten().all(|b| shape(b, &[rows]))
+        };
+        ensure!(
+            fits,
+            Runtime,
+            "{op}: shapes do not fit: {:?}",
+            shapes().map(|s| s.to_vec()).collect::<Vec<_>>()
+        );
+        input.expect_float(op).map(|_| ())
+    }
+}
+
+/// The gradients of `x`, `[steps, batch, features]`, `weight` and bias of a product, as far as they are needed, from those of its
+/// results, `[steps * batch, rows]`.
+fn linear_gradients(
+    grad: &Tensor,
+    x: &Tensor,
+    weight: &Tensor,
+    needs: [bool; 3],
+) -> Result<[Option<Tensor>; 3]> {
+    let of_x = || view::reshape_to(&mm(grad, weight)?, x.shape());
+    let of_weight = || mm(&view::t_of(grad)?, &view::flatten(x, 0, 1)?);
+    let of_bias = || reduce::sum_mask(&view::t_of(grad)?, 0b10, false, None);
+    Ok([
+        needs[0].then(of_x).transpose()?,
+        needs[1].then(of_weight).transpose()?,
+        needs[2].then(of_bias).transpose()?,
+    ])
+}
+
+/// What the gates of an LSTM get from the input and the biases.
+fn input_gates(input: &Tensor, weights: Weights) -> Result<Tensor> {
+    let bias = weights.biases.map(|[of_input, of_state]| arith::add(of_input, of_state)).transpose()?;
+    linear(input, weights.input, bias.as_ref())
+}
+
 /// The outputs of all steps, and the last cell state.
-pub fn lstm_layer(gates: &Tensor, hx: &Tensor, cx: &Tensor, weight: &Tensor) -> Result<[Tensor; 2]> {
-    let fits = gates.rank() == 3 && weight.rank() == 2 && gates.shape()[0] > 0 && {
-        let (batch, hidden) = (gates.shape()[1], weight.shape()[1]);
-        let state = Dims::from([batch, hidden]);
-        gates.shape()[2] == 4 * hidden
-            && weight.shape()[0] == 4 * hidden
-            && *hx.shape() == state
-            && *cx.shape() == state
-    };
-    ensure!(
-        fits,
-        Runtime,
-        "lstm_layer: shapes do not fit: gates {}, hx {}, cx {}, weight {}",
-        gates.shape(),
-        hx.shape(),
-        cx.shape(),
-        weight.shape()
-    );
-    gates.expect_float("lstm_layer")?;
-    if let Some(out) = fused::lstm_layer(gates, hx, cx, weight)? {
+fn lstm_layer(input: &Tensor, hx: &Tensor, cx: &Tensor, weights: Weights) -> Result<[Tensor; 2]> {
+    weights.check("lstm_layer", 4, input, &[hx, cx])?;
+    if let Some(out) = fused::lstm_layer(input, hx, cx, weights)? {
         return Ok(out);
     }
+    let (gates, weight) = (&input_gates(input, weights)?, weights.state);
     let columns = Steps::run(&gates.detach(), &hx.detach(), &cx.detach(), &weight.detach())?;
     let last = columns[4].last().cloned().unwrap_or_else(|| cx.detach());
     if !grad_enabled() || ![gates, hx, cx, weight].iter().any(|t| t.requires_grad()) {
@@ -153,7 +208,8 @@ impl Function for LstmLayer {
                 out: self.out.get(cx)?,
             }
         };
-        gradients(&s, [&h0, &c0, &weight], grads, cx.needs(3))
+        let (of_gates, [h, c, weight]) = gradients(&s, [&h0, &c0, &weight], grads, cx.needs(3))?;
+        Ok(smallvec![Some(of_gates), h, c, weight])
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
@@ -167,8 +223,13 @@ impl Function for LstmLayer {
     }
 }
 
-/// The gradients of gates, both states and, if wanted, the weight, from those of outputs and last cell.
-fn gradients(s: &Steps, [h0, c0, weight]: [&Tensor; 3], grads: Grads, of_weight: bool) -> Result<Grads> {
+/// The gradients of gates, and of both states and, if wanted, the weight, from those of outputs and last cell.
+fn gradients(
+    s: &Steps,
+    [h0, c0, weight]: [&Tensor; 3],
+    grads: Grads,
+    of_weight: bool,
+) -> Result<(Tensor, [Option<Tensor>; 3])> {
     // `a (1 - b²)` and `a b (1 - b)`: backward through tanh and sigmoid.
     let through_tanh = |a: &Tensor, b: &Tensor| arith::mul(a, &arith::sub(1.0, &arith::mul(b, b)?)?);
     let through_sigmoid = |a: &Tensor, b: &Tensor| arith::mul(&arith::mul(a, b)?, &arith::sub(1.0, b)?);
@@ -209,29 +270,36 @@ fn gradients(s: &Steps, [h0, c0, weight]: [&Tensor; 3], grads: Grads, of_weight:
     } else {
         None
     };
-    Ok(smallvec![Some(dgates), dh, dc, dweight])
+    Ok((dgates, [dh, dc, dweight]))
 }
 
 fn lstm_layer_op(a: &Args) -> Result<Out> {
-    Ok(Out::Tuple(lstm_layer(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.tensor(3)?)?.into()))
+    Ok(Out::Tuple(lstm_layer(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, Weights::of(a, 3)?)?.into()))
 }
 
 fn gru_layer_op(a: &Args) -> Result<Out> {
-    Ok(gru::gru_layer(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.opt_tensor(3)?)?.into())
+    Ok(gru::gru_layer(a.tensor(0)?, a.tensor(1)?, Weights::of(a, 2)?)?.into())
 }
 
 ops! {
-    /// The outputs `[steps, batch, hidden]` and the last cell state of an LSTM, from what its gates get from the
-    /// input, `[steps, batch, 4 * hidden]`, and the recurrent weight.
-    "lstm_layer" NN | NATIVE {
-        (gates: Tensor, hx: Tensor, cx: Tensor, weight: Tensor) => lstm_layer_op;
+    /// The outputs `[steps, batch, hidden]` and the last cell state of an LSTM with an input `[steps, batch, features]`, of weights
+    /// with a row for each gate of each hidden unit.
+    "lstm_layer" NN | NATIVE, autocast LOWER {
+        (
+            input: Tensor, hx: Tensor, cx: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor? = None,
+            bias_hh: Tensor? = None
+        ) => lstm_layer_op;
     }
 
-    /// The outputs `[steps, batch, hidden]` of a GRU, from what its gates get from the input, `[steps, batch, 3 * hidden]`, the
-    /// recurrent weight and the bias of its products.
-    "gru_layer" NN | NATIVE, batch PARTS, samples [
-        "data(3, 2, 6), data(2, 2), data(6, 2), data(6)", "data(3, 9, 6), data(9, 2), data(6, 2)",
+    /// The outputs `[steps, batch, hidden]` of a GRU with an input `[steps, batch, features]`, of weights with a row for each gate of
+    /// each hidden unit.
+    "gru_layer" NN | NATIVE, autocast LOWER, batch PARTS, samples [
+        "data(3, 2, 4), data(2, 2), data(6, 4), data(6, 2), data(6), data(6)",
+        "data(3, 9, 4), data(9, 2), data(6, 4), data(6, 2)",
     ] {
-        (gates: Tensor, hx: Tensor, weight: Tensor, bias: Tensor? = None) => gru_layer_op;
+        (
+            input: Tensor, hx: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor? = None,
+            bias_hh: Tensor? = None
+        ) => gru_layer_op;
     }
 }

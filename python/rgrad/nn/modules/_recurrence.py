@@ -104,16 +104,6 @@ def run_steps(
     return rgrad.cat(outputs[::-1] if backward else outputs), current
 
 
-def _input_gates(data: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """What the gates of all steps get from the input, ``(steps, batch, gates)``.
-
-    The layers of the core read a row for each gate, with all steps in it. So that is what this product gives.
-    """
-    rows = data.flatten(0, 1).t()
-    gates = rgrad.mm(weight, rows) if bias is None else rgrad.addmm(bias.unsqueeze(1), weight, rows)
-    return gates.unflatten(1, data.shape[:2]).permute(1, 2, 0)
-
-
 def run_lstm(data: Tensor, state: State, weights: Sequence[Tensor | None], backward: bool) -> tuple[Tensor, State]:
     """Runs one layer of an LSTM over sequences of one length, in one operation of the core.
 
@@ -126,21 +116,13 @@ def run_lstm(data: Tensor, state: State, weights: Sequence[Tensor | None], backw
     Returns:
         The outputs, ``(steps, batch, size)``, and the final state.
     """
-    weight_ih, weight_hh, bias_ih, bias_hh, _ = weights
-    assert weight_ih is not None
-    data = data.flip(0) if backward else data
-    # Both biases are added to the same gates, so their sum is computed once for all steps.
-    gates = _input_gates(data, weight_ih, None if bias_ih is None else bias_ih + bias_hh)
-    outputs, cell = _lstm_layer(gates, *state, weight_hh)
+    outputs, cell = _lstm_layer(data.flip(0) if backward else data, *state, *weights[:4])
     return outputs.flip(0) if backward else outputs, (outputs[-1], cell)
 
 
 def run_gru(data: Tensor, state: State, weights: Sequence[Tensor | None], backward: bool) -> tuple[Tensor, State]:
     """As `run_lstm`, for one layer of a GRU."""
-    weight_ih, weight_hh, bias_ih, bias_hh, _ = weights
-    assert weight_ih is not None
-    gates = _input_gates(data.flip(0) if backward else data, weight_ih, bias_ih)
-    outputs = _gru_layer(gates, *state, weight_hh, bias_hh)
+    outputs = _gru_layer(data.flip(0) if backward else data, *state, *weights[:4])
     return outputs.flip(0) if backward else outputs, (outputs[-1],)
 
 

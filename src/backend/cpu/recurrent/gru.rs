@@ -2,13 +2,14 @@
 //! that from the input is added, so it is kept beside the gates.
 
 use super::{
-    LANES, Number, Rows, UNITS, lanes, load, pack_gates, pack_gates_transposed, pieces, sigmoid, store,
+    LANES, Number, Packed, Rows, UNITS, lanes, load, pack_gates_transposed, pieces, sigmoid, store,
+    sums_of_biases,
 };
 use crate::backend::cpu::matmul::product_of_panels;
 use crate::backend::cpu::microkernel::{View as Matrix, ViewMut};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{self, IsaDispatch};
-use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence};
+use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Weights};
 use crate::backend::{View, elements, results};
 use crate::error::Result;
 use crate::multiversion;
@@ -18,19 +19,18 @@ use crate::storage::vec_of;
 const GATES: usize = 3;
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// Adds the input's part and the biases to the gates of some units, activates them, and computes the output.
-    fn activate[T: Number](gates: &mut [&mut [T]; 4], input: &[T], bias: [&[T]; GATES], rows: Rows<GATES>, batch: usize, before: &[T], out: &mut [T]) {
+    /// Adds the biases to the gates of some units, activates them, and computes the output.
+    fn activate[T: Number](gates: &mut [&mut [T]; 4], biases: [&[T]; 4], batch: usize, before: &[T], out: &mut [T]) {
         let [reset, update, candidate, hidden] = gates;
         for unit in 0..out.len() / batch {
-            let [br, bu, bh] = bias.map(|b| b[unit]);
+            let [br, bu, bc, bh] = biases.map(|b| b[unit]);
             for j in (0..batch).step_by(LANES) {
-                let (n, at, from) = (LANES.min(batch - j), unit * batch + j, unit * rows.stride + j);
-                let (r, u, h) = (load(reset, at, n), load(update, at, n), load(hidden, at, n));
-                let (xr, xu) = (load(input, rows.first[0] + from, n), load(input, rows.first[1] + from, n));
-                let xc = load(input, rows.first[2] + from, n);
-                let (r, u) = (lanes!(|r, xr| sigmoid(r + br + xr)), lanes!(|u, xu| sigmoid(u + bu + xu)));
+                let (n, at) = (LANES.min(batch - j), unit * batch + j);
+                let (r, u) = (load(reset, at, n), load(update, at, n));
+                let (c, h) = (load(candidate, at, n), load(hidden, at, n));
+                let (r, u) = (lanes!(|r| sigmoid(r + br)), lanes!(|u| sigmoid(u + bu)));
                 let h = lanes!(|h| h + bh);
-                let c = lanes!(|xc, r, h| (xc + r * h).m_tanh());
+                let c = lanes!(|c, r, h| (c + bc + r * h).m_tanh());
                 let s = load(before, at, n);
                 store(out, at, n, lanes!(|c, u, s| c + u * (s - c)));
                 store(reset, at, n, r);
@@ -46,10 +46,10 @@ multiversion! { version = IsaDispatch::worth::<T>();
     /// The gradients of the gates of some units before their activation, given the gates after it, and those of the outputs: `given` by
     /// the program, and `grad` by the step after, which is replaced by what this step gives to the one before. `slopes` are read by the
     /// product of the step before, and `all` has those of all steps.
-    fn deactivate[T: Number](gates: [&[T]; 4], slopes: &mut [&mut [T]; GATES], all: &mut [&mut [T]; 4], rows: Rows<4>, batch: usize, before: &[T], given: &[T], grad: &mut [T]) {
+    fn deactivate[T: Number](gates: [&[T]; 4], slopes: &mut [&mut [T]; GATES], all: &mut [&mut [T]; 4], rows: Rows, batch: usize, before: &[T], given: &[T], grad: &mut [T]) {
         for unit in 0..grad.len() / batch {
             for j in (0..batch).step_by(LANES) {
-                let (n, at, to) = (LANES.min(batch - j), unit * batch + j, unit * rows.stride + j);
+                let (n, at, to) = (LANES.min(batch - j), unit * batch + j, rows.first + unit * rows.stride + j);
                 let (r, u) = (load(gates[0], at, n), load(gates[1], at, n));
                 let (c, h) = (load(gates[2], at, n), load(gates[3], at, n));
                 let (d, g, s) = (load(grad, at, n), load(given, at, n), load(before, at, n));
@@ -62,43 +62,52 @@ multiversion! { version = IsaDispatch::worth::<T>();
                 store(slopes[0], at, n, r_slope);
                 store(slopes[1], at, n, u_slope);
                 store(slopes[2], at, n, h_slope);
-                store(all[0], rows.first[0] + to, n, h_slope);
-                store(all[1], rows.first[1] + to, n, r_slope);
-                store(all[2], rows.first[2] + to, n, u_slope);
-                store(all[3], rows.first[3] + to, n, c_slope);
+                store(all[0], to, n, h_slope);
+                store(all[1], to, n, r_slope);
+                store(all[2], to, n, u_slope);
+                store(all[3], to, n, c_slope);
             }
         }
     }
 }
 
+/// Of both gates, of the candidate's part from the input, and of that from the state.
+fn biases<T: Number>(weights: Weights, hidden: usize) -> Result<Vec<T>> {
+    let mut biases = sums_of_biases::<T>(weights, 4 * hidden)?;
+    if let Some(of_candidate) = weights.biases.map(|both| both.map(|b| &elements::<T>(b)[2 * hidden..])) {
+        biases[2 * hidden..].copy_from_slice(&of_candidate.concat());
+    }
+    Ok(biases)
+}
+
 pub(in crate::backend::cpu) fn gru<T: Number>(
     r: Recurrence,
     input: View,
-    weight: View,
-    bias: Option<View>,
+    weights: Weights,
     steps: GruSteps,
 ) -> Result<()> {
-    let Recurrence { batch, hidden, .. } = r;
-    let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
-    let (input, weight) = (elements::<T>(input), elements::<T>(weight));
-    let zeros = vec_of(T::ZERO, if bias.is_none() { GATES * hidden } else { 0 })?;
-    let bias = bias.map_or(&zeros[..], elements::<T>);
+    let Recurrence { batch, features, hidden, .. } = r;
+    let (state, part, input) = (hidden * batch, UNITS * batch, elements::<T>(input));
     let (mut gates, mut out) = (results::<T>(steps.gates)?, results::<T>(steps.out)?);
-    let packed = pack_gates(weight, GATES, hidden)?;
-    for (step, gates) in gates.chunks_exact_mut(4 * state).enumerate() {
+    let of_input = Packed::new(weights.input, GATES, hidden)?;
+    let of_state = Packed::new(weights.state, GATES, hidden)?;
+    let biases = biases(weights, hidden)?;
+    let kept = gates.len() / (4 * state);
+    for step in 0..r.steps {
+        let gates = &mut gates[step % kept * 4 * state..][..4 * state];
+        let x = Matrix { data: &input[step * features * batch..], rs: batch, cs: 1 };
         let (before, out) = out[step * state..].split_at_mut(state);
         let before = &*before;
-        let matrix = Matrix { data: before, rs: batch, cs: 1 };
+        let h = Matrix { data: before, rs: batch, cs: 1 };
         r.for_units(pieces(gates, part).zip(out[..state].chunks_mut(part)), |first, (gates, out)| {
-            let (units, rows) = (out.len() / batch, r.rows(step, first));
-            rows.prefetch(units, batch, |_| input);
-            let packed = packed[first * GATES * hidden..].chunks_exact(units * hidden);
-            for (gate, packed) in [0, 1, 3].into_iter().zip(packed) {
-                let mut c = ViewMut::new(gates[gate], units, batch);
-                product_of_panels(kernels, hidden, packed, matrix, &mut c, false);
+            for (gate, sums) in gates[..GATES].iter_mut().enumerate() {
+                of_input.product(gate, first, x, sums, false);
             }
-            let bias = [0, 1, 2].map(|gate| &bias[gate * hidden + first..]);
-            activate(gates, input, bias, rows, batch, &before[first * batch..], out);
+            for (gate, place) in [0, 1, 3].into_iter().enumerate() {
+                of_state.product(gate, first, h, gates[place], place < 2);
+            }
+            let biases = [0, 1, 2, 3].map(|place| &biases[place * hidden + first..]);
+            activate(gates, biases, batch, &before[first * batch..], out);
         });
     }
     Ok(())
@@ -111,7 +120,7 @@ pub(in crate::backend::cpu) fn gru_backward<T: Number>(
     steps: GruSteps,
     grads: GruGradients,
 ) -> Result<()> {
-    let Recurrence { batch, hidden, steps: count } = r;
+    let Recurrence { steps: count, batch, hidden, .. } = r;
     let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
     let (grad, weight) = (elements::<T>(grad), elements::<T>(weight));
     let (gates, out) = (elements::<T>(steps.gates), elements::<T>(steps.out));
@@ -132,9 +141,8 @@ pub(in crate::backend::cpu) fn gru_backward<T: Number>(
         let grad = &grad[step * state..];
         let parts = pieces(here, part).zip(pieces(&mut slopes, UNITS * count * batch));
         r.for_units(parts.zip(of_state.chunks_mut(part)), |first, ((slopes, all), of_state)| {
-            // Each task has its rows of all steps.
-            let rows = Rows { first: [step * batch; 4], stride: count * batch };
-            rows.prefetch(of_state.len() / batch, batch, |gate| &*all[gate]);
+            let rows = r.rows(step);
+            rows.prefetch(batch, all);
             if step + 1 < count {
                 add_from_gates(after, first, of_state);
             }

@@ -2,13 +2,12 @@
 
 use smallvec::smallvec;
 
-use super::gradients;
+use super::{Weights, gradients, input_gates, linear_gradients};
 use crate::backend::copy;
 use crate::backend::recurrent::{self as kernel, Recurrence};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
 use crate::layout::Dims;
-use crate::ops::matmul::mm;
 use crate::ops::view;
 use crate::ops::view::cut::{narrow, select};
 use crate::tensor::Tensor;
@@ -30,36 +29,60 @@ pub(super) fn states(first: &Tensor, steps: usize) -> Result<Tensor> {
     Ok(all)
 }
 
+/// The sizes of a layer, if the device has a kernel for it.
+pub(super) fn sizes(inputs: &[&Tensor], weights: Weights) -> Result<Option<Recurrence>> {
+    let (input, hidden) = (inputs[0], weights.state.shape()[1]);
+    let (dtype, device) = (input.dtype(), input.device());
+    let alike = inputs.iter().all(|t| t.dtype() == dtype && t.device() == device && !t.is_batched());
+    let (steps, batch, features) = (input.shape()[0], input.shape()[1], input.shape()[2]);
+    let fit = alike && hidden > 0 && features > 0 && batch >= LEAST_BATCH;
+    Ok((fit && kernel::supported(device, dtype)?).then_some(Recurrence { steps, batch, features, hidden }))
+}
+
+/// The weights, dense, as kernels take them.
+pub(super) struct Dense([Tensor; 2], Option<[Tensor; 2]>);
+
+impl Dense {
+    pub(super) fn of(weights: Weights) -> Result<Dense> {
+        let dense = |t: &Tensor| t.dense(t.dtype());
+        let biases = weights.biases.map(|[a, b]| Ok([dense(a)?, dense(b)?])).transpose()?;
+        Ok(Dense([dense(weights.input)?, dense(weights.state)?], biases))
+    }
+
+    pub(super) fn views(&self) -> kernel::Weights<'_> {
+        let [input, state] = self.0.each_ref().map(Tensor::raw);
+        kernel::Weights { input, state, biases: self.1.as_ref().map(|both| both.each_ref().map(Tensor::raw)) }
+    }
+}
+
 /// The outputs of all steps, and the last cell state; None where they have to be composed.
 pub(super) fn lstm_layer(
-    gates: &Tensor,
+    input: &Tensor,
     hx: &Tensor,
     cx: &Tensor,
-    weight: &Tensor,
+    weights: Weights,
 ) -> Result<Option<[Tensor; 2]>> {
-    let inputs = [gates, hx, cx, weight];
-    let (dtype, device) = (gates.dtype(), gates.device());
-    let alike = inputs.iter().all(|t| t.dtype() == dtype && t.device() == device);
-    let (steps, batch, hidden) = (gates.shape()[0], gates.shape()[1], weight.shape()[1]);
-    if !alike || hidden == 0 || batch < LEAST_BATCH || !kernel::supported(device, dtype)? {
-        return Ok(None);
-    }
-    let r = Recurrence { steps, batch, hidden };
-    let input = view::permute_dims(&gates.detach(), &[2, 0, 1], "PermuteBackward0")?.dense(dtype)?;
-    let dense = weight.dense(dtype)?;
+    let inputs: Vec<&Tensor> = [input, hx, cx].into_iter().chain(weights.all()).collect();
+    let Some(r) = sizes(&inputs, weights)? else { return Ok(None) };
+    let Recurrence { steps, batch, hidden, .. } = r;
+    let (x, dense) = (turned(input)?, Dense::of(weights)?);
     let (cell, out) = (states(cx, steps)?, states(hx, steps)?);
-    let active = Tensor::empty_on(Dims::from([steps, 4, hidden, batch]), dtype, device)?;
+    let recorded = grad_enabled() && inputs.iter().any(|t| t.requires_grad());
+    // Without a backward pass the gates of a step are overwritten by those of the next.
+    let kept = if recorded { steps } else { 1 };
+    let active = Tensor::empty_on(Dims::from([kept, 4, hidden, batch]), input.dtype(), input.device())?;
     let views = kernel::Steps { gates: active.raw(), cell: cell.raw(), out: out.raw() };
-    if !kernel::lstm(r, input.raw(), dense.raw(), views)? {
+    if !kernel::lstm(r, x.raw(), dense.views(), views)? {
         return Ok(None);
     }
     let outputs = turned(&narrow(&out, 0, 1, steps as i64)?)?;
     let last = turned(&select(&cell, 0, steps as i64)?)?;
-    if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) {
+    if !recorded {
         return Ok(Some([outputs, last]));
     }
     let made = record_all(vec![outputs, last], &inputs, |_| LstmLayer {
-        inputs: inputs.map(SavedTensor::input),
+        inputs: [input, hx, cx, weights.input, weights.state].map(SavedTensor::input),
+        biases: weights.biases.map(|both| both.map(SavedTensor::input)),
         gates: SavedTensor::input(&active),
         cell: SavedTensor::input(&cell),
         out: SavedTensor::input(&out),
@@ -69,7 +92,8 @@ pub(super) fn lstm_layer(
 }
 
 struct LstmLayer {
-    inputs: [SavedTensor; 4],
+    inputs: [SavedTensor; 5],
+    biases: Option<[SavedTensor; 2]>,
     gates: SavedTensor,
     cell: SavedTensor,
     out: SavedTensor,
@@ -78,8 +102,8 @@ struct LstmLayer {
 
 impl LstmLayer {
     fn fused(&self, cx: &Cx, grads: &Grads) -> Result<Option<Grads>> {
-        let Recurrence { steps, batch, hidden } = self.r;
-        let weight = self.inputs[3].get(cx)?;
+        let Recurrence { steps, batch, hidden, .. } = self.r;
+        let weight = self.inputs[4].get(cx)?;
         let (dtype, device) = (weight.dtype(), weight.device());
         let (gates, cell, out) = (self.gates.get(cx)?, self.cell.get(cx)?, self.out.get(cx)?);
         let zeros = |shape: Dims| Tensor::zeros_on(shape, dtype, device);
@@ -99,23 +123,46 @@ impl LstmLayer {
         if !kernel::lstm_backward(self.r, grad.raw(), dense.raw(), views, slopes.raw(), states)? {
             return Ok(None);
         }
-        let of_weight = if cx.needs(3) {
-            let rows = view::reshape_to(&slopes, &Dims::from([4 * hidden, steps * batch]))?;
+        let rows = view::reshape_to(&slopes, &Dims::from([4 * hidden, steps * batch]))?;
+        let of_weight = if cx.needs(4) {
             let before = turned(&narrow(&out, 0, 0, steps as i64)?)?;
-            Some(mm(&rows, &view::reshape_to(&before, &Dims::from([steps * batch, hidden]))?)?)
+            linear_gradients(&view::t_of(&rows)?, &before, &weight, [false, true, false])?[1].take()
         } else {
             None
         };
-        let of_gates = view::permute_dims(&slopes, &[1, 2, 0], "PermuteBackward0")?;
-        Ok(Some(smallvec![Some(of_gates), Some(turned(&of_out)?), Some(turned(&of_cell)?), of_weight]))
+        let made = [Some(turned(&of_out)?), Some(turned(&of_cell)?), of_weight];
+        self.with_input(cx, &view::t_of(&rows)?, made).map(Some)
+    }
+
+    /// The gradients of all inputs, from those of the gates, `[steps * batch, 4 * hidden]`, and of the states and their weight.
+    fn with_input(
+        &self,
+        cx: &Cx,
+        gates: &Tensor,
+        [of_out, of_cell, of_weight]: [Option<Tensor>; 3],
+    ) -> Result<Grads> {
+        let of_biases = self.biases.is_some() && (cx.needs(5) || cx.needs(6));
+        let needs = [cx.needs(0), cx.needs(3), of_biases];
+        let (input, weight) = (self.inputs[0].get(cx)?, self.inputs[3].get(cx)?);
+        let [of_input, of_input_weight, of_bias] = linear_gradients(gates, &input, &weight, needs)?;
+        let mut grads: Grads = smallvec![of_input, of_out, of_cell, of_input_weight, of_weight];
+        if self.biases.is_some() {
+            grads.extend([of_bias.clone(), of_bias]);
+        }
+        Ok(grads)
     }
 
     /// The gradients composed of recorded operations, with the steps recomputed from the inputs.
     fn composed(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        let [gates, h0, c0, weight] = &self.inputs;
-        let (h0, c0, weight) = (h0.get(cx)?, c0.get(cx)?, weight.get(cx)?);
-        let s = super::Steps::stacked(&super::Steps::run(&gates.get(cx)?, &h0, &c0, &weight)?)?;
-        gradients(&s, [&h0, &c0, &weight], grads, cx.needs(3))
+        let [input, h0, c0, of_input, of_state] = &self.inputs;
+        let (input, h0, c0) = (input.get(cx)?, h0.get(cx)?, c0.get(cx)?);
+        let (of_input, of_state) = (of_input.get(cx)?, of_state.get(cx)?);
+        let biases = self.biases.as_ref().map(|[a, b]| Ok([a.get(cx)?, b.get(cx)?])).transpose()?;
+        let biases = biases.as_ref().map(<[Tensor; 2]>::each_ref);
+        let gates = input_gates(&input, Weights { input: &of_input, state: &of_state, biases })?;
+        let s = super::Steps::stacked(&super::Steps::run(&gates, &h0, &c0, &of_state)?)?;
+        let (of_gates, made) = gradients(&s, [&h0, &c0, &of_state], grads, cx.needs(4))?;
+        self.with_input(cx, &view::flatten(&of_gates, 0, 1)?, made)
     }
 }
 
@@ -138,7 +185,10 @@ impl Function for LstmLayer {
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        for (name, t) in ["gates", "hx", "cx", "weight"].into_iter().zip(&self.inputs) {
+        for (name, t) in ["input", "hx", "cx", "weight_ih", "weight_hh"].into_iter().zip(&self.inputs) {
+            visit(name, t);
+        }
+        for (name, t) in ["bias_ih", "bias_hh"].into_iter().zip(self.biases.iter().flatten()) {
             visit(name, t);
         }
         for (name, t) in [("active", &self.gates), ("cell", &self.cell), ("out", &self.out)] {

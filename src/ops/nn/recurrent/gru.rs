@@ -2,17 +2,16 @@
 
 use smallvec::smallvec;
 
-use super::fused::{LEAST_BATCH, states, turned};
-use super::{mul_add, shifted, tanh};
+use super::fused::{Dense, sizes, states, turned};
+use super::{Weights, linear_gradients, mul_add, shifted, tanh};
 use crate::backend::recurrent::{self as kernel, GruGradients, GruSteps, Recurrence};
-use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
 use crate::layout::{Dims, MemoryFormat};
 use crate::ops::join::{cat, stack};
-use crate::ops::matmul::mm;
+use crate::ops::matmul::{linear, mm};
 use crate::ops::view::cut::{narrow, select};
-use crate::ops::{arith, reduce, rows, view};
+use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
 
 /// The intermediate results of all steps, each of shape `[steps, batch, hidden]`.
@@ -26,9 +25,11 @@ struct Steps {
 }
 
 impl Steps {
-    fn run(gates: &Tensor, hx: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Steps> {
+    fn run(input: &Tensor, hx: &Tensor, weights: Weights) -> Result<Steps> {
+        let (weight, [input_bias, bias]) =
+            (weights.state, weights.biases.map_or([None; 2], |both| both.map(Some)));
+        let gates = &arith::clone_in(&linear(input, weights.input, input_bias)?, MemoryFormat::Contiguous)?;
         let (count, hidden) = (gates.shape()[0] as i64, weight.shape()[1] as i64);
-        let gates = &arith::clone_in(gates, MemoryFormat::Contiguous)?;
         let sigmoid = |t: &Tensor| rows::sigmoid.call(&[t.into()], &[]);
         let part = |t: &Tensor, k: i64, gates: i64| narrow(t, 1, k * hidden, gates * hidden);
         let mut h = hx.clone();
@@ -55,60 +56,35 @@ impl Steps {
 }
 
 /// The outputs of all steps.
-pub(super) fn gru_layer(
-    gates: &Tensor,
-    hx: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Tensor> {
-    let fits = gates.rank() == 3 && weight.rank() == 2 && gates.shape()[0] > 0 && {
-        let (batch, hidden) = (gates.shape()[1], weight.shape()[1]);
-        gates.shape()[2] == 3 * hidden
-            && weight.shape()[0] == 3 * hidden
-            && *hx.shape() == Dims::from([batch, hidden])
-            && bias.is_none_or(|b| *b.shape() == Dims::from([3 * hidden]))
-    };
-    ensure!(
-        fits,
-        Runtime,
-        "gru_layer: shapes do not fit: gates {}, hx {}, weight {}, bias {:?}",
-        gates.shape(),
-        hx.shape(),
-        weight.shape(),
-        bias.map(|b| b.shape().to_vec())
-    );
-    gates.expect_float("gru_layer")?;
-    match fused(gates, hx, weight, bias)? {
+pub(super) fn gru_layer(input: &Tensor, hx: &Tensor, weights: Weights) -> Result<Tensor> {
+    weights.check("gru_layer", 3, input, &[hx])?;
+    match fused(input, hx, weights)? {
         Some(out) => Ok(out),
-        None => Ok(Steps::run(gates, hx, weight, bias)?.out),
+        None => Ok(Steps::run(input, hx, weights)?.out),
     }
 }
 
 /// The outputs by the device's kernel; None where they have to be composed.
-fn fused(gates: &Tensor, hx: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Option<Tensor>> {
-    let inputs: Vec<&Tensor> = [gates, hx, weight].into_iter().chain(bias).collect();
-    let (dtype, device) = (gates.dtype(), gates.device());
-    let alike = inputs.iter().all(|t| t.dtype() == dtype && t.device() == device && !t.is_batched());
-    let (steps, batch, hidden) = (gates.shape()[0], gates.shape()[1], weight.shape()[1]);
-    if !alike || hidden == 0 || batch < LEAST_BATCH || !kernel::supported(device, dtype)? {
-        return Ok(None);
-    }
-    let r = Recurrence { steps, batch, hidden };
-    let input = view::permute_dims(&gates.detach(), &[2, 0, 1], "PermuteBackward0")?.dense(dtype)?;
-    let (dense, dense_bias) = (weight.dense(dtype)?, bias.map(|b| b.dense(dtype)).transpose()?);
-    let out = states(hx, steps)?;
-    let active = Tensor::empty_on(Dims::from([steps, 4, hidden, batch]), dtype, device)?;
+fn fused(input: &Tensor, hx: &Tensor, weights: Weights) -> Result<Option<Tensor>> {
+    let inputs: Vec<&Tensor> = [input, hx].into_iter().chain(weights.all()).collect();
+    let Some(r) = sizes(&inputs, weights)? else { return Ok(None) };
+    let Recurrence { steps, batch, hidden, .. } = r;
+    let (x, dense, out) = (turned(input)?, Dense::of(weights)?, states(hx, steps)?);
+    let recorded = grad_enabled() && inputs.iter().any(|t| t.requires_grad());
+    // Without a backward pass the gates of a step are overwritten by those of the next.
+    let kept = if recorded { steps } else { 1 };
+    let active = Tensor::empty_on(Dims::from([kept, 4, hidden, batch]), input.dtype(), input.device())?;
     let views = GruSteps { gates: active.raw(), out: out.raw() };
-    if !kernel::gru(r, input.raw(), dense.raw(), dense_bias.as_ref().map(|b| b.raw()), views)? {
+    if !kernel::gru(r, x.raw(), dense.views(), views)? {
         return Ok(None);
     }
     let outputs = turned(&narrow(&out, 0, 1, steps as i64)?)?;
-    if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) {
+    if !recorded {
         return Ok(Some(outputs));
     }
     let made = record_all(vec![outputs], &inputs, |_| GruLayer {
-        inputs: [gates, hx, weight].map(SavedTensor::input),
-        bias: bias.map(SavedTensor::input),
+        inputs: [input, hx, weights.input, weights.state].map(SavedTensor::input),
+        biases: weights.biases.map(|both| both.map(SavedTensor::input)),
         gates: SavedTensor::input(&active),
         out: SavedTensor::input(&out),
         r,
@@ -119,8 +95,8 @@ fn fused(gates: &Tensor, hx: &Tensor, weight: &Tensor, bias: Option<&Tensor>) ->
 }
 
 struct GruLayer {
-    inputs: [SavedTensor; 3],
-    bias: Option<SavedTensor>,
+    inputs: [SavedTensor; 4],
+    biases: Option<[SavedTensor; 2]>,
     gates: SavedTensor,
     out: SavedTensor,
     r: Recurrence,
@@ -128,8 +104,8 @@ struct GruLayer {
 
 impl GruLayer {
     fn fused(&self, cx: &Cx, grad: &Tensor) -> Result<Option<Grads>> {
-        let Recurrence { steps, batch, hidden } = self.r;
-        let weight = self.inputs[2].get(cx)?;
+        let Recurrence { steps, batch, hidden, .. } = self.r;
+        let weight = self.inputs[3].get(cx)?;
         let (dtype, device) = (weight.dtype(), weight.device());
         let (gates, out) = (self.gates.get(cx)?, self.out.get(cx)?);
         let of_state = Tensor::empty_on(Dims::from([hidden, batch]), dtype, device)?;
@@ -143,38 +119,42 @@ impl GruLayer {
         let one = hidden as i64;
         // The rows of the candidate precede those of reset and update gate.
         let by_gate = |t: &Tensor| cat(&[narrow(t, 0, one, 2 * one)?, narrow(t, 0, 0, one)?], 0);
-        let of_sums = narrow(&slopes, 0, 0, 3 * one)?;
-        let of_weight = if cx.needs(2) {
-            let rows = view::reshape_to(&of_sums, &Dims::from([3 * hidden, steps * batch]))?;
-            let before = turned(&narrow(&out, 0, 0, steps as i64)?)?;
-            let before = view::reshape_to(&before, &Dims::from([steps * batch, hidden]))?;
-            Some(by_gate(&mm(&rows, &before)?)?)
-        } else {
-            None
-        };
-        let of_bias = if self.bias.is_some() && cx.needs(3) {
-            Some(by_gate(&reduce::sum_mask(&of_sums, 0b110, false, None)?)?)
-        } else {
-            None
-        };
-        let of_gates =
-            view::permute_dims(&narrow(&slopes, 0, one, 3 * one)?, &[1, 2, 0], "PermuteBackward0")?;
-        Ok(Some(self.grads([Some(of_gates), Some(turned(&of_state)?), of_weight, of_bias])))
+        let rows = view::reshape_to(&slopes, &Dims::from([4 * hidden, steps * batch]))?;
+        let of_sums = view::t_of(&narrow(&rows, 0, 0, 3 * one)?)?;
+        let of_gates = view::t_of(&narrow(&rows, 0, one, 3 * one)?)?;
+        let before = turned(&narrow(&out, 0, 0, steps as i64)?)?;
+        let needs = [false, cx.needs(3), self.biases.is_some() && cx.needs(5)];
+        let [_, of_weight, of_bias] = linear_gradients(&of_sums, &before, &weight, needs)?;
+        let [of_weight, of_bias] = [of_weight, of_bias].map(|t| t.map(|t| by_gate(&t)).transpose());
+        self.with_input(cx, &of_gates, Some(turned(&of_state)?), [of_weight?, of_bias?]).map(Some)
     }
 
-    /// One for each input.
-    fn grads(&self, [gates, hx, weight, bias]: [Option<Tensor>; 4]) -> Grads {
-        let mut grads: Grads = smallvec![gates, hx, weight];
-        grads.extend(self.bias.as_ref().map(|_| bias));
-        grads
+    /// The gradients of all inputs, from those of the input's product, `[steps * batch, 3 * hidden]`, of the first state and of the
+    /// weight and bias of the states.
+    fn with_input(
+        &self,
+        cx: &Cx,
+        gates: &Tensor,
+        of_state: Option<Tensor>,
+        [of_weight, of_bias]: [Option<Tensor>; 2],
+    ) -> Result<Grads> {
+        let needs = [cx.needs(0), cx.needs(2), self.biases.is_some() && cx.needs(4)];
+        let (input, weight) = (self.inputs[0].get(cx)?, self.inputs[2].get(cx)?);
+        let [of_input, of_input_weight, of_input_bias] = linear_gradients(gates, &input, &weight, needs)?;
+        let mut grads: Grads = smallvec![of_input, of_state, of_input_weight, of_weight];
+        if self.biases.is_some() {
+            grads.extend([of_input_bias, of_bias]);
+        }
+        Ok(grads)
     }
 
     /// The gradients composed of recorded operations, with the steps recomputed from the inputs.
     fn composed(&self, cx: &Cx, grad: &Tensor) -> Result<Grads> {
-        let [gates, hx, weight] = &self.inputs;
-        let (hx, weight) = (hx.get(cx)?, weight.get(cx)?);
-        let bias = self.bias.as_ref().map(|b| b.get(cx)).transpose()?;
-        let s = Steps::run(&gates.get(cx)?, &hx, &weight, bias.as_ref())?;
+        let [input, hx, of_input, weight] = &self.inputs;
+        let (input, hx, of_input, weight) = (input.get(cx)?, hx.get(cx)?, of_input.get(cx)?, weight.get(cx)?);
+        let biases = self.biases.as_ref().map(|[a, b]| Ok([a.get(cx)?, b.get(cx)?])).transpose()?;
+        let biases = biases.as_ref().map(<[Tensor; 2]>::each_ref);
+        let s = Steps::run(&input, &hx, Weights { input: &of_input, state: &weight, biases })?;
         let before = shifted(&hx, &s.out)?;
         // Through tanh and sigmoid: `a (1 - b²)` and `a b (1 - b)`.
         let tanh_slope = |b: &Tensor| arith::sub(1.0, &arith::mul(b, b)?);
@@ -198,10 +178,11 @@ impl GruLayer {
         }
         of_inputs.reverse();
         of_sums.reverse();
-        let (of_gates, of_sums) = (stack(&of_inputs, 0)?, view::flatten(&stack(&of_sums, 0)?, 0, 1)?);
-        let of_weight = mm(&view::t_of(&of_sums)?, &view::flatten(&before, 0, 1)?)?;
-        let of_bias = self.bias.as_ref().map(|_| reduce::sum_mask(&of_sums, 0b1, false, None)).transpose()?;
-        Ok(self.grads([Some(of_gates), dh, Some(of_weight), of_bias]))
+        let flat = |steps: &[Tensor]| view::flatten(&stack(steps, 0)?, 0, 1);
+        let (of_gates, of_sums) = (flat(&of_inputs)?, flat(&of_sums)?);
+        let needs = [false, true, self.biases.is_some()];
+        let [_, of_weight, of_bias] = linear_gradients(&of_sums, &before, &weight, needs)?;
+        self.with_input(cx, &of_gates, dh, [of_weight, of_bias])
     }
 }
 
@@ -216,19 +197,21 @@ impl Function for GruLayer {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(grad) = grads.into_iter().next().flatten() else {
-            return Ok(self.grads(Default::default()));
+            return Ok(smallvec![None; self.inputs.len() + self.biases.iter().flatten().count()]);
         };
         let made = if grad_enabled() { None } else { self.fused(cx, &grad)? };
         made.map_or_else(|| self.composed(cx, &grad), Ok)
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        for (name, t) in ["gates", "hx", "weight"].into_iter().zip(&self.inputs) {
+        for (name, t) in ["input", "hx", "weight_ih", "weight_hh"].into_iter().zip(&self.inputs) {
             visit(name, t);
         }
         for (name, t) in [("active", &self.gates), ("out", &self.out)] {
             visit(name, t);
         }
-        self.bias.iter().for_each(|b| visit("bias", b));
+        for (name, t) in ["bias_ih", "bias_hh"].into_iter().zip(self.biases.iter().flatten()) {
+            visit(name, t);
+        }
     }
 }

@@ -5,8 +5,14 @@
 //! element by element: a result in a group is used at the position where it was computed, and a result per row by all
 //! elements of the row. A call may go over a part of each row alone ([`Level::Parts`]), as what follows `chunk` does: it takes
 //! that part of a result of whole rows. A column sum ([`Level::Columns`], as of `x.sum(0)`, or of `x.sum(1)` for several matrices) has one value
-//! per column of each matrix of rows, which no other call of the group reads. Results that nobody needs outside of the group are never stored. Every call is the loop of the
+//! per column of each matrix of rows, which no other call of the group reads, but for groups in tiles (Note [Tiles of columns]). Results that nobody needs outside of the group are never stored. Every call is the loop of the
 //! operation on a block, so the bits are those of the operations one after the other; a reduction keeps its runs.
+//!
+//! Note [Tiles of columns] `x - x.mean(1)` of images needs the sum of all channels of a pixel before the first difference, and the channels are
+//! far from each other. A group that reads its own column sums is computed in tiles: all rows of some columns, few enough that they stay in the
+//! cache. The elements are then walked tile by tile, as rows of the tile's width, each of which is a part of a row. A call per column
+//! ([`Level::Tile`]) has one value for each column of a tile, which elements read in each row. Column sums add the rows in the order of
+//! the eager kernel.
 //!
 //! Note [Epilogues] A matrix product or a convolution stores its results, and what follows, such as an activation, reads them again. As the
 //! producer of a group it gives them to the group piece by piece instead: a thread computes some rows of the product, or planes of the
@@ -38,6 +44,25 @@ pub const fn rows_of_block(inner: usize) -> usize {
     if LONGEST_ROW / inner > ROWS { LONGEST_ROW / inner } else { ROWS }
 }
 
+/// The elements of a tile, or of a tile and its buffers. Measured: half as many take 10 to 25 % longer, and twice as many no less.
+pub const TILE: usize = 1 << 18;
+
+/// The columns of a tile of column sums, such that each of so many threads has two; None if there is no such number.
+pub fn tile_of(d: ReduceDims, threads: usize) -> Option<usize> {
+    tile_within(d, TILE.min(d.len() / (2 * threads).max(1)))
+}
+
+/// As many columns as divide all of them evenly and have at most so many elements; None if there is no such number.
+pub fn tile_within(d: ReduceDims, elements: usize) -> Option<usize> {
+    // Parts of rows that are shorter cost more than the cache saves.
+    const LEAST: usize = 256;
+    const VECTORS: usize = 16;
+    let most = elements / d.n.max(1);
+    let parts = || (LEAST..=most.min(d.inner)).rev().filter(|width| d.inner.is_multiple_of(*width));
+    let whole = Some(d.inner).filter(|n| SUMMED_ROWS.contains(n) && *n <= most);
+    whole.or_else(|| parts().find(|width| width.is_multiple_of(VECTORS))).or_else(|| parts().next())
+}
+
 /// The shortest runs that are rows of a group because an operand has one value for each run, such as a statistic of channels.
 pub const SHORTEST_RUN: usize = 64;
 
@@ -61,6 +86,8 @@ pub struct Fusion {
     pub norms: usize,
     /// Whether large calls that have no value in common are better computed apart: see Note [Plans].
     pub apart: bool,
+    /// Groups that read their own column sums: Note [Tiles of columns].
+    pub tiles: bool,
 }
 
 /// How many results a call has.
@@ -72,6 +99,8 @@ pub enum Level {
     Rows,
     /// One per column of each of several matrices of rows.
     Columns,
+    /// The same, in a group in tiles.
+    Tile,
     Total,
 }
 
@@ -167,6 +196,8 @@ pub struct Group<'a> {
     pub part: usize,
     /// The dimensions of all column sums; a row has `inner` elements.
     pub columns: Option<ReduceDims>,
+    /// The columns of a tile; 0 if the group is not computed in tiles.
+    pub tile: usize,
     /// What makes the elements of [`Value::Produced`]. Such a group has no call of all blocks.
     pub producer: Option<Producer<'a>>,
     pub calls: &'a [Call<'a>],

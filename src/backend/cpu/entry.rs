@@ -121,6 +121,7 @@ impl Backend for Cpu {
             long_rows: true,
             norms: if machine::is_enabled() { machine::LANES } else { 0 },
             apart: true,
+            tiles: true,
         }
     }
 

@@ -14,6 +14,7 @@ mod prefetch;
 mod producer;
 mod program;
 mod rowwise;
+mod tiles;
 mod types;
 
 use std::ops::Range;
@@ -39,6 +40,7 @@ use parts::Sunk;
 pub use producer::has_pieces;
 use program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use rowwise::{Gathered, Rowwise};
+use tiles::Tiles;
 use types::Grouped;
 
 /// The most chunks for each thread: each takes time beside its elements. No result depends on the number of chunks.
@@ -59,7 +61,41 @@ pub fn run(group: &Group) -> Result<bool> {
     }
 }
 
+/// Whether a group was computed.
+enum Done {
+    Yes,
+    No,
+    /// Not yet: its buffers leave room for tiles of so many columns.
+    Narrower(usize),
+}
+
 fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
+    let mut tile = group.tile;
+    loop {
+        let tiles = match tile {
+            0 => None,
+            _ => match Tiles::of(&Group { tile, ..*group }) {
+                None => return Ok(false),
+                tiles => tiles,
+            },
+        };
+        let done = match &tiles {
+            None => run_in_order::<T>(group)?,
+            Some(tiles) => {
+                let (operands, results) = (tiles.operands(group), tiles.results(group));
+                run_in_order::<T>(&Group { n: tile, tile, operands: &operands, results: &results, ..*group })?
+            }
+        };
+        match done {
+            Done::Yes => return Ok(true),
+            Done::No => return Ok(false),
+            Done::Narrower(narrower) => tile = narrower,
+        }
+    }
+}
+
+/// Computes a group whose elements are in the order of its rows.
+fn run_in_order<T: Grouped>(group: &Group) -> Result<Done> {
     let sunk = Sunk::of(group);
     let operands = sunk.as_ref().map(|sunk| sunk.operands(group));
     let group = &match (&sunk, &operands) {
@@ -75,14 +111,18 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     let operands = gathered.as_ref().map(|gathered| gathered.operands::<T>(group));
     let group = &Group { operands: operands.as_deref().unwrap_or(group.operands), ..*group };
     let access: Vec<OperandAccess> = group.operands.iter().map(|o| access_of::<T>(o, group)).collect();
-    let Some(program) = cache::program::<T>(group, &access) else { return Ok(false) };
+    let Some(program) = cache::program::<T>(group, &access) else { return Ok(Done::No) };
     let program = &*program;
+    if let Some(tile) = program.narrower {
+        return Ok(Done::Narrower(tile));
+    }
     let stores = Stores::of(program, group)?;
     if let Some(producer) = &group.producer {
-        return compute_pieces(program, producer, |share| {
+        let is_done = compute_pieces(program, producer, |share| {
             let rows = share.rows.clone();
             Worker::new(program, group, &access, &stores, share)?.run(rows, &mut [])
-        });
+        })?;
+        return Ok(if is_done { Done::Yes } else { Done::No });
     }
     let least = OperandAccess::grain(&access, GRAIN);
     let start = |rows| Worker::new(program, group, &access, &stores, Share::of_rows(rows, group.numel));
@@ -94,7 +134,7 @@ fn run_as<T: Grouped>(group: &Group) -> Result<bool> {
     drop(stores);
     store_columns(program, group, &mut reduced)?;
     store_totals(program, group, &reduced)?;
-    Ok(true)
+    Ok(Done::Yes)
 }
 
 /// Computes a group with a producer, one piece of its results after the other: Note [Epilogues]. False, and nothing done, if the producer has no
@@ -363,6 +403,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let elements = share.elements(rows, program.n);
         let start = |level: Level| match Extent::of(level) {
             Extent::Elements => elements.clone(),
+            Extent::Columns => program.columns_before(rows.start)..program.columns_before(rows.end),
             extent => rows.start * program.width(extent)..rows.end * program.width(extent),
         };
         let results = || group.results.iter().enumerate();
@@ -391,6 +432,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let filled = |b: &Buffer| {
             let count = match b.extent {
                 Extent::Elements => unit.min(elements.len()),
+                Extent::Columns => program.accumulators(),
                 extent => program.blocks.rows * program.width(extent),
             };
             let mut values = spare::<T>(count);
@@ -466,6 +508,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             (Code::Machine(kernel, pool), taken) => {
                 self.run_machine(instruction, (kernel, pool), block, taken, runs)?
             }
+            (Code::SumTile, [Taken::Buffer(_, own), ..]) => self.sum_tile(instruction, block, own),
             (_, [Taken::Buffer(b, own), ..]) => {
                 let (_, count) = self.span(block, self.program.buffers[*b].extent);
                 self.compute(instruction, block, runs, &mut own[..count]);
@@ -500,7 +543,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             }
             Place::Result(k) => Some(Taken::Result(k, self.outs[k].take()?)),
             Place::Operand(_) | Place::Rows(_) | Place::Part(_) | Place::Narrow(_) => None,
-            Place::Columns(_) | Place::Produced => None,
+            Place::Columns(_) | Place::EachRow(_) | Place::Produced => None,
         }
     }
 
@@ -508,6 +551,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     fn span(&self, block: Block, extent: Extent) -> (usize, usize) {
         match extent {
             Extent::Elements => (block.at, block.len),
+            Extent::Columns => (self.program.columns_before(block.row), self.program.n),
             _ => (block.row * self.program.width(extent), block.rows * self.program.width(extent)),
         }
     }
@@ -521,6 +565,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let extent = match instruction.code {
             Code::Reduce(_) | Code::Run(_) | Code::Columns(_) | Code::Part(_) => Extent::Elements,
             Code::Repeat | Code::Keep(_) => Extent::Rows,
+            Code::EachRow => Extent::Columns,
             _ => instruction.extent,
         };
         let (from, taken) = self.span(block, extent);
@@ -530,7 +575,8 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         }
         let (args, params) = (&ins[..instruction.args.len()], &instruction.params[..]);
         match &instruction.code {
-            Code::Load(_) | Code::Machine(..) => {}
+            Code::Load(_) | Code::SumTile | Code::Machine(..) => {}
+            Code::Pass => out.copy_from_slice(ins[0]),
             Code::Same(l) => l.run(args, params, out),
             Code::Truth(l) => {
                 let truth = &mut truth[..out.len()];
@@ -538,6 +584,9 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 out.iter_mut().zip(truth).for_each(|(v, t)| *v = T::of_truth(*t));
             }
             Code::Repeat => repeat_each(ins[0], 1, program.width(instruction.extent), out),
+            Code::EachRow => {
+                out.chunks_mut(program.n).for_each(|row| row.copy_from_slice(&ins[0][..row.len()]))
+            }
             Code::Part(k) => {
                 let (_, from) = program.parts[*k];
                 for (part, row) in out.chunks_mut(program.part).zip(ins[0].chunks(program.n)) {
@@ -557,6 +606,19 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Code::Round(_, round) => round(ins[0], out),
         }
         self.truth = truth;
+    }
+
+    /// The column sums of a tile, block by block of its rows in the order of the eager kernel.
+    fn sum_tile(&self, instruction: &Instruction<T>, block: Block, acc: &mut [T]) {
+        let Some((sums, of)) = self.program.tiles else { return };
+        let (n, x) = (self.program.n, self.value(instruction.args[0], block.at, block.len));
+        let acc = &mut acc[..sums.cuts() * n];
+        acc.fill(T::zeroed());
+        for (cut, acc) in acc.chunks_mut(n).enumerate() {
+            let rows = sums.rows(cut);
+            (of.add)(sums, &x[rows.start * n..rows.end * n], rows.len(), acc);
+        }
+        (of.fold)(sums, acc);
     }
 
     /// The next elements of an operand.
@@ -582,7 +644,8 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Place::Produced => &self.share.produced[at - self.produced_at..][..n],
             Place::Buffer(b) => self.lent[b].map_or_else(|| &self.buffers[b][..n], |lent| &lent[..n]),
             // Used by machine code alone, row by row.
-            Place::Rows(_) | Place::Part(_) | Place::Narrow(_) | Place::Columns(_) => &[],
+            Place::Rows(_) | Place::Part(_) | Place::Narrow(_) => &[],
+            Place::Columns(_) | Place::EachRow(_) => &[],
             Place::Result(k) => {
                 let out = self.outs[k].as_deref().unwrap_or_default();
                 bytemuck::cast_slice(&out[at - self.first[k]..][..n])

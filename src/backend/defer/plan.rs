@@ -18,14 +18,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::queue::{Entry, Held, In, Work};
-use super::walks::{Part, are_apart, part_of_rows, repeats_rows, same_walk};
+use super::walks::{Part, are_apart, part_of_rows, repeats_columns, repeats_rows, same_walk};
 use super::with_room;
-use crate::backend::group::{Fusion, LONGEST_ROW, Level, SHORTEST_PART, SUMMED_ROWS, rows_of_block};
+use crate::backend::group::{Fusion, LONGEST_ROW, Level, SHORTEST_PART, SUMMED_ROWS, rows_of_block, tile_of};
 use crate::backend::pointwise::Kernel;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::layout::Layout;
+use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
 /// Entries that are computed together.
@@ -43,6 +43,8 @@ pub struct Planned {
     pub part: usize,
     /// The dimensions of column sums.
     pub columns: Option<ReduceDims>,
+    /// The columns of a tile; 0 if the group is not computed in tiles.
+    pub tile: usize,
     /// The first entry, if it is a product.
     pub producer: Option<usize>,
     has_total: bool,
@@ -51,9 +53,12 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Whether a layout walks each value per row of `of` once for each element of a row, or of a part of it.
-    fn repeats_rows(&self, v: &Layout, of: &Layout) -> bool {
-        repeats_rows(v, of, self.n) || self.part > 0 && repeats_rows(v, of, self.part)
+    /// Whether a layout walks each value per row of `of` once for each element of a row, or of a part of it, or each value per column
+    /// once for each row.
+    fn repeats_values(&self, v: &Layout, of: &Layout) -> bool {
+        repeats_rows(v, of, self.n)
+            || self.part > 0 && repeats_rows(v, of, self.part)
+            || self.columns.is_some_and(|d| repeats_columns(v, of, d))
     }
 
     /// The first and the last entries of two and more, or the product and its epilogue, each as a group.
@@ -100,12 +105,14 @@ struct Use {
     operand: usize,
 }
 
-/// How an entry joins a group: the level of its result, and the lengths of rows and parts that it needs.
+/// How an entry joins a group: the level of its result, and the lengths of rows, parts and tiles that it needs.
 #[derive(Clone, Copy)]
 struct Fit {
     level: Level,
     n: usize,
     part: usize,
+    /// The columns of a tile, if the group is computed in tiles.
+    tile: usize,
 }
 
 struct Planner<'e> {
@@ -209,19 +216,6 @@ impl Entry {
         d.inner == 1 && d.n > LONGEST_ROW && (d.outer == 1 || of_rows)
     }
 
-    /// Whether a reduction is a column sum that groups have.
-    fn is_column_sum(&self, d: ReduceDims, fusion: Fusion) -> bool {
-        let usual = matches!(self.work, Work::Reduce(ReduceOp::Sum, _)) && self.out.dtype == self.compute;
-        // Of few blocks of rows a group would keep fewer threads busy than its operations do alone.
-        let busy = d.outer * d.n.div_ceil(rows_of_block(d.inner.max(1)));
-        fusion.columns > 0
-            && busy >= fusion.columns.min(d.len() / THREAD)
-            && usual
-            && d.n > 1
-            && SUMMED_ROWS.contains(&d.inner)
-            && self.out.layout.is_contiguous()
-    }
-
     /// Whether its result is what a reader of its memory would find.
     fn is_exact(&self) -> bool {
         let truth = matches!(self.work, Work::Map { kernel: Kernel::Truth { .. }, .. });
@@ -256,7 +250,7 @@ impl Planner<'_> {
                     && writer.is_exact()
                     && writer.out.dtype == v.dtype
                     && (same_walk(&v.layout, &writer.out.layout)
-                        || self.plan.groups[group].repeats_rows(&v.layout, &writer.out.layout)
+                        || self.plan.groups[group].repeats_values(&v.layout, &writer.out.layout)
                         || part_of_rows(&v.layout, &writer.out.layout).is_some());
                 if whole {
                     writers.push((k, used.entry));
@@ -303,15 +297,23 @@ impl Planner<'_> {
     }
 
     /// Adds the next entry to a group.
-    fn join(&mut self, at: usize, group: usize, Fit { level, n, part }: Fit) {
+    fn join(&mut self, at: usize, group: usize, Fit { level, n, part, tile }: Fit) {
         let e = &self.entries[at];
         let planned = &mut self.plan.groups[group];
         planned.compute = common(planned.compute, e.compute).unwrap_or(planned.compute);
         planned.n = planned.n.max(n);
         planned.part = planned.part.max(part);
         planned.has_total |= level == Level::Total;
-        if let (Level::Columns, Work::Reduce(_, d)) = (level, &e.work) {
+        if let (Level::Columns | Level::Tile, Work::Reduce(_, d)) = (level, &e.work) {
             planned.columns = Some(*d);
+        }
+        if tile > 0 && planned.tile == 0 {
+            planned.tile = tile;
+            for (of, level) in planned.entries.iter().zip(&mut planned.levels) {
+                if *level == Level::Columns {
+                    (*level, self.group_of[*of].1) = (Level::Tile, Level::Tile);
+                }
+            }
         }
         planned.entries.push(at);
         planned.levels.push(level);
@@ -336,7 +338,9 @@ impl Planner<'_> {
             let n = if part > 0 { group.n } else { n.unwrap_or(0) };
             all.push(Planned {
                 has_total: levels.contains(&Level::Total),
-                columns: group.columns.filter(|_| levels.contains(&Level::Columns)),
+                columns: group
+                    .columns
+                    .filter(|_| levels.iter().any(|l| matches!(l, Level::Columns | Level::Tile))),
                 entries,
                 levels,
                 n,
@@ -385,7 +389,7 @@ impl Planner<'_> {
     fn row_length(&self, at: usize, level: Level) -> usize {
         match self.entries[at].work {
             Work::Reduce(_, d) if level == Level::Rows => d.n,
-            Work::Reduce(_, d) if level == Level::Columns => d.inner,
+            Work::Reduce(_, d) if matches!(level, Level::Columns | Level::Tile) => d.inner,
             Work::Softmax(_, d) | Work::SoftmaxBackward(_, d) if d.n <= LONGEST_ROW && d.inner == 1 => d.n,
             _ => 0,
         }
@@ -406,8 +410,17 @@ impl Planner<'_> {
             return None;
         }
         let positions = e.positions();
+        let columns = group.columns.filter(|d| positions == d.outer * d.inner);
+        let reads_sums = |(_, w): &(usize, usize)| matches!(self.group_of[*w], (of, Level::Columns | Level::Tile) if of == g);
         let level = match e.work {
             Work::Matmul | Work::Convolution(_) => return None,
+            Work::Map { .. } | Work::Copy if columns.is_some() && writers.iter().any(reads_sums) => {
+                // Tiles are worth it where elements are read again.
+                if group.tile == 0 && !self.is_read_by_elements(at, group.numel) {
+                    return None;
+                }
+                Level::Tile
+            }
             Work::Map { .. } | Work::Copy if positions == group.numel => Level::Elements,
             // Goes over as many elements as the parts of the group's rows have, or is apart.
             Work::Map { .. } | Work::Copy if !writers.iter().any(|w| inside(&w)) => {
@@ -424,10 +437,10 @@ impl Planner<'_> {
             Work::Map { .. } | Work::Copy => return None,
             Work::Reduce(_, d) if d.inner != 1 => {
                 let others = group.columns.is_some_and(|other| other != d);
-                if others || positions != group.numel || !e.is_column_sum(d, fusion) {
+                if others || positions != group.numel || !self.is_column_sum(at, d, fusion) {
                     return None;
                 }
-                Level::Columns
+                if group.tile > 0 { Level::Tile } else { Level::Columns }
             }
             Work::Reduce(_, d) => {
                 if !fusion.reductions || positions != group.numel {
@@ -449,7 +462,13 @@ impl Planner<'_> {
                 Level::Elements
             }
         };
-        let mut fit = Fit { level, n: self.row_length(at, level), part: 0 };
+        let tile = match group.columns {
+            Some(d) if writers.iter().any(reads_sums) || group.tile > 0 => {
+                self.tile_with(at, level, g, d, fusion)?
+            }
+            _ => 0,
+        };
+        let mut fit = Fit { level, n: self.row_length(at, level), part: 0, tile };
         if level == Level::Parts {
             let parts = writers
                 .iter()
@@ -484,6 +503,14 @@ impl Planner<'_> {
             let (v, of) = (&v.layout, &self.entries[*w].out.layout);
             let is_part = |p: Part| p.len == fit.part && p.n == fit.n;
             match (self.group_of[*w].1, level) {
+                (Level::Columns | Level::Tile, Level::Elements) => {
+                    group.columns.is_some_and(|d| repeats_columns(v, of, d))
+                }
+                (Level::Columns | Level::Tile, Level::Tile) if matches!(e.work, Work::Reduce(..)) => {
+                    group.columns.is_some_and(|d| repeats_columns(v, of, d))
+                }
+                (Level::Columns | Level::Tile, Level::Tile) => same_walk(v, of),
+                (Level::Elements, Level::Tile) if !matches!(e.work, Work::Reduce(..)) => false,
                 (Level::Elements, Level::Parts) => part_of_rows(v, of).is_some_and(is_part),
                 (Level::Parts, Level::Parts) => same_walk(v, of),
                 (Level::Rows, Level::Parts) => v.numel() == positions && repeats_rows(v, of, fit.part),
@@ -491,10 +518,65 @@ impl Planner<'_> {
                 (Level::Rows, _) if takes_rows => same_walk(v, of),
                 (Level::Rows, _) => v.numel() == group.numel && repeats_rows(v, of, group.n),
                 (Level::Total, Level::Total) => same_walk(v, of),
-                (Level::Parts | Level::Columns | Level::Total, _) => false,
+                (Level::Parts | Level::Columns | Level::Tile | Level::Total, _) => false,
             }
         };
         writers.iter().filter(inside).all(fits).then_some(fit)
+    }
+
+    /// Whether a reduction is a column sum that groups have.
+    fn is_column_sum(&self, at: usize, d: ReduceDims, fusion: Fusion) -> bool {
+        let e = &self.entries[at];
+        let usual = matches!(e.work, Work::Reduce(ReduceOp::Sum, _)) && e.out.dtype == e.compute;
+        if fusion.columns == 0 || !usual || d.n < 2 || !e.out.layout.is_contiguous() {
+            return false;
+        }
+        // Of few blocks of rows a group would keep fewer threads busy than its operations do alone.
+        let busy = d.outer * d.n.div_ceil(rows_of_block(d.inner.max(1)));
+        let is_busy = busy >= fusion.columns.min(d.len() / THREAD);
+        let has_tiles = || {
+            let is_tiled = fusion.tiles && tile_of(d, fusion.columns).is_some();
+            is_tiled && self.is_read_by_elements(at, d.len())
+        };
+        is_busy && SUMMED_ROWS.contains(&d.inner) || d.inner >= *SUMMED_ROWS.start() && has_tiles()
+    }
+
+    /// Whether elements of a group of so many read the result of an entry per column, or what is made of it per column.
+    fn is_read_by_elements(&self, at: usize, numel: usize) -> bool {
+        let mut made: SmallVec<[usize; 4]> = SmallVec::from_elem(id(&self.entries[at].out), 1);
+        self.entries[at + 1..].iter().any(|e| {
+            let reads = e.ins.iter().filter_map(In::held).any(|v| made.contains(&id(v)));
+            if reads && e.positions() < numel {
+                made.push(id(&e.out));
+            }
+            reads && e.positions() == numel
+        })
+    }
+
+    /// The columns of a tile of a group that an entry joins at a level, as it reads column sums or the group has tiles already; None if the
+    /// group can't be computed in tiles then.
+    fn tile_with(&self, at: usize, level: Level, g: usize, d: ReduceDims, fusion: Fusion) -> Option<usize> {
+        let group = &self.plan.groups[g];
+        let tile =
+            if group.tile > 0 { group.tile } else { tile_of(d, fusion.columns).filter(|_| fusion.tiles)? };
+        let is_tiled = |level: Level| matches!(level, Level::Elements | Level::Columns | Level::Tile);
+        if !is_tiled(level)
+            || !group.levels.iter().copied().all(is_tiled)
+            || group.part > 0
+            || group.producer.is_some()
+        {
+            return None;
+        }
+        // Operands and results have to be walked tile by tile.
+        let shape = Dims::from([d.outer, d.n, d.inner / tile, tile]);
+        let fits = |at: usize| {
+            let e = &self.entries[at];
+            let rows = matches!(e.work, Work::Softmax(..) | Work::SoftmaxBackward(..));
+            let all = e.ins.iter().filter_map(In::held).chain([&e.out]).map(|v| &v.layout);
+            !rows && all.filter(|v| v.numel() == group.numel).all(|v| v.reshape(&shape).is_some())
+        };
+        let joined = if group.tile > 0 { &[][..] } else { &group.entries[..] };
+        joined.iter().copied().chain([at]).all(fits).then_some(tile)
     }
 
     /// Opens a group for an entry that may be computed before group `before`. A group with fewer elements than a later one is put before that, so
@@ -512,7 +594,9 @@ impl Planner<'_> {
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy | Work::Matmul | Work::Convolution(_) => (Level::Elements, false),
             Work::Reduce(_, d) if e.is_total(d, fusion) => (Level::Total, !fusion.reductions),
-            Work::Reduce(_, d) if d.inner != 1 && e.is_column_sum(d, fusion) => (Level::Columns, false),
+            Work::Reduce(_, d) if d.inner != 1 && self.is_column_sum(at, d, fusion) => {
+                (Level::Columns, false)
+            }
             Work::Reduce(_, d) => {
                 (Level::Rows, !fusion.reductions || d.inner != 1 || !(2..=LONGEST_ROW).contains(&d.n))
             }
@@ -530,12 +614,13 @@ impl Planner<'_> {
                 n: 0,
                 part: 0,
                 columns: None,
+                tile: 0,
                 producer: e.work.is_product().then_some(at),
                 has_total: false,
                 closed,
             },
         );
-        (group, Fit { level, n: self.row_length(at, level), part: 0 })
+        (group, Fit { level, n: self.row_length(at, level), part: 0, tile: 0 })
     }
 
     /// Marks the results that somebody outside of the queue may read.

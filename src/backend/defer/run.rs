@@ -260,6 +260,7 @@ fn fuse(
         let takes_rows = level == Level::Rows && !matches!(e.work, Work::Reduce(..));
         let level_of_operands = match level {
             Level::Parts => level,
+            Level::Tile if !matches!(e.work, Work::Reduce(..)) => level,
             _ if takes_rows => Level::Rows,
             _ => Level::Elements,
         };
@@ -308,6 +309,7 @@ fn fuse(
         n: group.n,
         part: group.part,
         columns: group.columns,
+        tile: group.tile,
         producer,
         calls: &calls,
         operands: &operands,
@@ -379,7 +381,11 @@ fn alone<'m>(backend: &dyn Backend, e: &'m Entry, view: &dyn Fn(&'m Held) -> Vie
 
 /// One line of what `explain` prints: how a group was computed, names, size, and what is stored.
 fn described(how: &str, entries: &[Entry], plan: &Plan, group: &Planned) -> String {
-    let rows = if group.n > 0 { format!(" in rows of {}", group.n) } else { String::new() };
+    let rows = match (group.tile, group.n) {
+        (0, 0) => String::new(),
+        (0, n) => format!(" in rows of {n}"),
+        (tile, _) => format!(" in tiles of {tile} columns"),
+    };
     let what = format!("{} {} elements{rows}", group.numel, group.compute.name());
     format!("  {how}: {}", sized(entries, plan, &group.entries, &what))
 }

@@ -1,6 +1,7 @@
 //! In which order layouts walk over memory.
 
 use super::queue::Held;
+use crate::backend::reduce::ReduceDims;
 use crate::layout::{Layout, collapse};
 
 /// Whether two layouts walk the same elements in the same order.
@@ -19,6 +20,21 @@ pub fn repeats_rows(v: &Layout, of: &Layout, n: usize) -> bool {
     match (&shape[..], &strides[..]) {
         ([rows, k], [1, 0]) => *rows == of.numel() && *k == n,
         ([k], [0]) => of.numel() == 1 && *k == n,
+        _ => false,
+    }
+}
+
+/// Whether a layout walks each dense row of `d.inner` elements, of which there are `d.outer`, `d.n` times before the next.
+pub fn repeats_columns(v: &Layout, of: &Layout, d: ReduceDims) -> bool {
+    if v.offset != of.offset || !of.is_contiguous() || of.numel() != d.outer * d.inner {
+        return false;
+    }
+    let (shape, [strides]) = collapse(&v.shape, [&v.strides]);
+    match (&shape[..], &strides[..]) {
+        ([outer, n, inner], [step, 0, 1]) => {
+            *step == d.inner as isize && [*outer, *n, *inner] == [d.outer, d.n, d.inner]
+        }
+        ([n, inner], [0, 1]) => d.outer == 1 && [*n, *inner] == [d.n, d.inner],
         _ => false,
     }
 }

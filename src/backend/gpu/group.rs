@@ -117,7 +117,7 @@ impl Launches {
                 Level::Elements if group.n > 0 => by_rows(v.layout, group.numel / group.n, group.n)?,
                 Level::Elements if v.layout.shape == shape => v.layout.clone(),
                 Level::Elements if v.layout.is_contiguous() => Layout::contiguous(shape.clone()),
-                Level::Elements | Level::Parts | Level::Columns => return None,
+                Level::Elements | Level::Parts | Level::Columns | Level::Tile => return None,
             };
             let layout = Layout { offset: v.layout.offset, ..layout };
             Some(Placed { storage: v.storage.clone(), layout, dtype: v.dtype })

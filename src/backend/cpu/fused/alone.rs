@@ -55,6 +55,7 @@ pub fn run(
         n: 0,
         part: 0,
         columns: None,
+        tile: 0,
         producer: None,
         calls: &[call],
         operands: &views,

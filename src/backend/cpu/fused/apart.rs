@@ -169,6 +169,9 @@ pub(super) fn gcd(a: usize, b: usize) -> usize {
 /// The blocks of a group, such that the rows of its operands are equally far from each other in each.
 pub(super) fn blocks_of<T: Grouped>(group: &Group, n: usize) -> Blocks {
     let most = (2 * BLOCK / n).max(1);
+    if let Some(d) = group.columns.filter(|_| group.tile > 0) {
+        return Blocks::ending_within(d.n, d.n);
+    }
     if group.columns.is_some() {
         // Column sums take eight rows at a time.
         return Blocks::of(most.next_multiple_of(8));

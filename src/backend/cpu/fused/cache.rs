@@ -38,7 +38,7 @@ pub(super) fn program<T: Grouped>(group: &Group, access: &[OperandAccess<'_>]) -
 fn key<T: Grouped>(group: &Group, access: &[OperandAccess<'_>]) -> Words {
     let columns = group.columns.map_or([0; 3], |d| [d.outer, d.n, d.inner]);
     let counts = [group.calls.len(), group.operands.len(), group.results.len()];
-    let sizes = [group.numel, group.n, group.part].into_iter().chain(columns).chain(counts);
+    let sizes = [group.numel, group.n, group.part, group.tile].into_iter().chain(columns).chain(counts);
     let mut words: Words = sizes.map(|n| n as u64).collect();
     words.extend([isa() as u64, group.producer.map_or(0, |p| p.unit() as u64)]);
     for call in group.calls {

@@ -11,7 +11,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::apart::SHORTEST_ROW;
 use super::prefetch::{Prefetch, prefetches_of};
-use super::program::{Buffer, Code, Extent, Fill, Instruction, Place, Program};
+use super::program::{Buffer, Code, Extent, Fill, Instruction, Place, Program, identity};
 use super::types::Grouped;
 use crate::backend::cpu::machine::{
     self, Columns, LANES, Recipe, SHORT_ROWS, Source, WHOLE_VECTORS, Work, type_of,
@@ -19,7 +19,7 @@ use crate::backend::cpu::machine::{
 use crate::backend::cpu::reduce::ColumnSums;
 use crate::backend::group::Group;
 use crate::dtype::{DType, Element};
-use crate::formula::{Formula, recorded};
+use crate::formula::Formula;
 
 /// Compiles pointwise instructions to kernels, with the sums of their results. `formulas[i]` is the formula of instruction `i`,
 /// `kept` the places of the group's results. Each buffer is written by one instruction still.
@@ -85,18 +85,22 @@ pub(super) fn compile<T: Grouped>(
             let members = members(&stages, s).filter(has).collect();
             let of_kernel = prefetches.iter().filter(|(of, _)| *of == s && extent == Extent::Elements);
             let prefetches = of_kernel.map(|(_, what)| *what).collect();
+            // Others wait for the sums of a tile.
+            let is_in_time =
+                |i: &usize| stages[*i] == s || matches!(program.instructions[*i].code, Code::Columns(_));
+            let of_stage: Vec<usize> = columns.iter().copied().filter(is_in_time).collect();
             let mut fusion = Fusion {
                 program,
                 formulas,
                 kept,
                 sums: &sums,
                 loose: &loose,
-                columns: &columns,
+                columns: &of_stage,
                 members,
                 prefetches,
             };
             let mut compiled = fusion.compiled(source);
-            if compiled.is_none() && !columns.is_empty() {
+            if compiled.is_none() && !of_stage.is_empty() {
                 fusion.columns = &[];
                 compiled = fusion.compiled(source);
             }
@@ -136,13 +140,13 @@ pub(super) fn compile<T: Grouped>(
     }
     let read: Vec<Place> = program.instructions.iter().flat_map(|i| i.args.iter().copied()).collect();
     program.instructions.retain(|i| {
-        !matches!(i.code, Code::Repeat | Code::Load(_) | Code::Part(_))
+        !matches!(i.code, Code::Repeat | Code::EachRow | Code::Load(_) | Code::Part(_))
             || i.outs.iter().any(|o| read.contains(o) || kept.contains(o))
     });
 }
 
 /// Those that kernels compute.
-const EXTENTS: [Extent; 3] = [Extent::Rows, Extent::Elements, Extent::Parts];
+const EXTENTS: [Extent; 4] = [Extent::Rows, Extent::Columns, Extent::Elements, Extent::Parts];
 
 /// The most bytes of accumulators in a kernel: they may be on its stack.
 const ACCUMULATORS: usize = 2048;
@@ -186,10 +190,9 @@ fn summed<T: Grouped>(
 
 /// Whether an instruction is a column sum that a kernel can make: Note [Column sums of a kernel].
 fn sums_columns<T: Grouped>(program: &Program<T>, i: usize) -> bool {
-    let by_eights = |(sums, _): &(ColumnSums, _)| sums.has_whole_eights();
-    matches!(program.instructions[i].code, Code::Columns(_))
+    matches!(program.instructions[i].code, Code::Columns(_) | Code::SumTile)
         && program.n.is_multiple_of(WHOLE_VECTORS)
-        && program.sums.as_ref().is_some_and(by_eights)
+        && program.column_sums().is_some_and(ColumnSums::has_whole_eights)
 }
 
 /// Whether rows are those of kernels with few accumulators.
@@ -288,6 +291,11 @@ impl<T> Draft<'_, T> {
         mark(&mut self.recipe.strided, source)
     }
 
+    fn each_row(&mut self, buffer: usize) -> Source {
+        let source = self.place(Place::EachRow(buffer));
+        mark(&mut self.recipe.strided, source)
+    }
+
     fn part(&mut self, part: usize) -> Source {
         let source = self.place(Place::Part(part));
         mark(&mut self.recipe.strided, source)
@@ -362,6 +370,10 @@ impl<T: Grouped> Fusion<'_, T> {
             (Some((_, Instruction { code: Code::Repeat, args, .. })), _) if has_long_rows => {
                 draft.per_row(*args.first()?)
             }
+            (Some((_, Instruction { code: Code::EachRow, args, .. })), _) if has_long_rows => match args[0] {
+                Place::Buffer(b) => draft.each_row(b),
+                _ => draft.place(place),
+            },
             (Some((_, Instruction { code: Code::Load(k), .. })), _) if program.apart[*k].is_some() => {
                 draft.rows(*k)
             }
@@ -386,6 +398,7 @@ impl<T: Grouped> Fusion<'_, T> {
     fn columns_of(&self, steps: SmallVec<[usize; 2]>, args: &[Place]) -> Option<Columns> {
         let stride = |(k, place): (usize, &Place)| match place {
             Place::Rows(o) => Some(Some((k, self.program.apart[*o].as_ref()?.stride))),
+            Place::EachRow(_) => Some(Some((k, 0))),
             Place::Part(_) => None,
             _ => Some(None),
         };
@@ -454,10 +467,7 @@ impl<T: Grouped> Fusion<'_, T> {
             }
             let operand = read(&mut draft, &step_of, &instructions[i].args[0])?;
             others.push(draft.recipe.steps.len());
-            draft
-                .recipe
-                .steps
-                .push((Work::Formula(recorded!(|a| a[0]), draft.numbers.len()), smallvec![operand]));
+            draft.recipe.steps.push((Work::Formula(identity(), draft.numbers.len()), smallvec![operand]));
         }
         let Draft { mut recipe, places, numbers } = draft;
         // The interpreter would read a block of each number. Blocks of values per row are short.
@@ -500,6 +510,7 @@ impl<T: Grouped> Fusion<'_, T> {
         let pool = kernel.pool(&numbers)?;
         outs.extend(sums.iter().filter_map(|i| match instructions[*i].code {
             Code::Columns(k) => Some(Place::Columns(k)),
+            Code::SumTile => Some(instructions[*i].outs[0]),
             _ => self.sums[*i],
         }));
         let code = Code::Machine(kernel, pool);

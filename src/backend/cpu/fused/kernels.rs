@@ -1,5 +1,7 @@
 //! Calls of the machine code of a group.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::prefetch::Prefetch;
@@ -21,32 +23,92 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         columns: &mut [T],
     ) -> Result<()> {
         let extent = instruction.extent;
+        if extent == Extent::Elements && taken.iter().any(|own| self.is_of_tile(own)) {
+            return self.sum_tile_by(instruction, (kernel, pool), block, taken);
+        }
         let outs = taken.iter_mut().filter_map(|own| self.out(own, extent, block));
         let mut outs: SmallVec<[Out<T>; 4]> = outs.collect();
         let accumulators = columns.chunks_mut(self.program.n).enumerate();
         let added = accumulators.filter(|(k, _)| instruction.outs.contains(&Place::Columns(*k)));
         outs.extend(added.map(|(_, sums)| Out::Columns(sums)));
-        let (from, count) = self.span(block, extent);
-        let of = |(k, place): (usize, &Place)| match place {
-            Place::Rows(o) => self.rows(*o, block),
-            Place::Part(p) => self.part(*p, block),
-            Place::Narrow(o) => self.narrow(*o, from),
-            Place::Result(_) if instruction.outs.contains(place) => {
-                In::Replaced(instruction.outs.iter().position(|p| p == place).unwrap_or_default())
-            }
-            _ if kernel.is_per_row(k) => In::PerRow(self.value(*place, block.row, block.rows)),
-            _ => In::Elements(self.value(*place, from, count)),
-        };
-        let ins: SmallVec<[In<T>; 8]> = instruction.args.iter().enumerate().map(of).collect();
+        let ins = self.ins(instruction, kernel, block, 0..block.rows);
         let prefetched: SmallVec<[usize; 4]> =
             instruction.prefetches.iter().map(|of| self.address(*of, block)).collect();
         let rows = if kernel.has_rows() { block.rows } else { 1 };
         // The last run of a total is shorter than a row.
-        let n = if rows == 1 { count } else { self.program.width(extent) };
+        let n = if rows == 1 { self.span(block, extent).1 } else { self.program.width(extent) };
         if kernel.run(&ins, &mut outs, &prefetched, pool, rows, n) {
             return Ok(());
         }
         Err(Error::Runtime("a fused kernel was given operands of other lengths".into()))
+    }
+
+    /// The arguments of a kernel in some rows of a block.
+    fn ins(
+        &self,
+        instruction: &Instruction<T>,
+        kernel: &Kernel,
+        block: Block,
+        rows: Range<usize>,
+    ) -> SmallVec<[In<'_, T>; 8]> {
+        let (from, count) = self.span(block, instruction.extent);
+        let all = rows.len() == block.rows;
+        let n = self.program.width(instruction.extent);
+        let elements = if all { 0..count } else { rows.start * n..rows.end * n };
+        let part = Block {
+            at: block.at + elements.start,
+            len: elements.len(),
+            row: block.row + rows.start,
+            rows: rows.len(),
+        };
+        let of = |(k, place): (usize, &Place)| match place {
+            Place::Rows(o) => self.rows(*o, part),
+            Place::EachRow(b) => In::Strided(&self.buffers[*b][..self.program.n], 0),
+            Place::Part(p) => self.part(*p, part),
+            Place::Narrow(o) => self.narrow(*o, from + elements.start),
+            Place::Result(_) if instruction.outs.contains(place) => {
+                In::Replaced(instruction.outs.iter().position(|p| p == place).unwrap_or_default())
+            }
+            _ if kernel.is_per_row(k) => In::PerRow(&self.value(*place, block.row, block.rows)[rows.clone()]),
+            _ => In::Elements(&self.value(*place, from, count)[elements.clone()]),
+        };
+        instruction.args.iter().enumerate().map(of).collect()
+    }
+
+    /// Whether a destination has the column sums of a tile.
+    fn is_of_tile(&self, own: &Taken<'a, T>) -> bool {
+        matches!(own, Taken::Buffer(b, _) if self.program.buffers[*b].extent == Extent::Columns)
+    }
+
+    /// Has a kernel sum the columns of a tile, as `sum_tile` does.
+    fn sum_tile_by(
+        &self,
+        instruction: &Instruction<T>,
+        (kernel, pool): (&Kernel, &Pool),
+        block: Block,
+        taken: &mut [Taken<'a, T>],
+    ) -> Result<()> {
+        let Some((sums, of)) = self.program.tiles else { return Ok(()) };
+        let n = self.program.n;
+        let mut accumulators: SmallVec<[&mut [T]; 2]> = SmallVec::new();
+        for own in taken {
+            if let Taken::Buffer(_, own) = own {
+                let own = &mut own[..sums.cuts() * n];
+                own.fill(T::zeroed());
+                accumulators.push(own);
+            }
+        }
+        for cut in 0..sums.cuts() {
+            let rows = sums.rows(cut);
+            let ins = self.ins(instruction, kernel, block, rows.clone());
+            let of_cut = accumulators.iter_mut().map(|all| Out::Columns(&mut all[cut * n..][..n]));
+            let mut outs: SmallVec<[Out<T>; 4]> = of_cut.collect();
+            if !kernel.run(&ins, &mut outs, &[], pool, rows.len(), n) {
+                return Err(Error::Runtime("a fused kernel was given operands of other lengths".into()));
+            }
+        }
+        accumulators.iter_mut().for_each(|all| (of.fold)(sums, all));
+        Ok(())
     }
 
     /// The address of memory to prefetch: Note [Prefetched memory].

@@ -194,6 +194,7 @@ mod tests {
             n: 8,
             part: 4,
             columns: None,
+            tile: 0,
             producer: None,
             calls: &calls,
             operands: &[GroupOperand { view: view(&x), level: Level::Elements }],

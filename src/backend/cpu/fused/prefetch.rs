@@ -39,7 +39,8 @@ pub(super) fn prefetches_of<T: Grouped>(
     kernels.sort_unstable();
     kernels.dedup();
     let mut all: Vec<(usize, Prefetch)> = Vec::new();
-    if group.numel * size_of::<T>() < LARGE {
+    // Tiles are apart in memory.
+    if group.numel * size_of::<T>() < LARGE || group.tile > 0 {
         return all;
     }
     // An instruction that is interpreted follows the kernel of its stage.

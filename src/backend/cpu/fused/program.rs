@@ -14,10 +14,10 @@ use crate::backend::cpu::copy::{BLOCK, GRAIN, StridedCursor};
 use crate::backend::cpu::machine::{self, Kernel, Pool};
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::cpu::reduce::{ColumnSums, RUN};
-use crate::backend::group::{Group, GroupOperand, Level, Producer, Value, Work};
+use crate::backend::group::{Group, GroupOperand, Level, Producer, TILE, Value, Work, tile_within};
 use crate::backend::pointwise::Loop;
 use crate::dtype::{Bool8, DType, Element, Scalar};
-use crate::formula::{ARGS, Formula};
+use crate::formula::{ARGS, Formula, recorded};
 
 /// Elements of a block where nothing needs a buffer: those of a chunk.
 const LONGEST: usize = GRAIN;
@@ -81,6 +81,8 @@ pub(super) enum Place {
     Narrow(usize),
     /// The accumulators of a column sum, to which machine code adds.
     Columns(usize),
+    /// The values of the columns of a tile in a buffer, in each row, for machine code.
+    EachRow(usize),
     /// The elements of the producer.
     Produced,
 }
@@ -101,6 +103,11 @@ pub(super) enum Code<T: Grouped> {
     Keep(usize),
     /// Into the accumulators of a column sum, by its position among them.
     Columns(usize),
+    Pass,
+    /// The column sums of a tile.
+    SumTile,
+    /// The values of the columns of a tile, once per row.
+    EachRow,
     Softmax(Rows<T, 1>),
     SoftmaxBackward(Rows<T, 2>),
     /// To the values of a half type.
@@ -136,6 +143,8 @@ pub(super) enum Extent {
     Parts,
     /// One.
     Rows,
+    /// One per column of a tile.
+    Columns,
 }
 
 impl Extent {
@@ -143,6 +152,7 @@ impl Extent {
         match level {
             Level::Elements => Extent::Elements,
             Level::Parts => Extent::Parts,
+            Level::Tile => Extent::Columns,
             // The last two are no results of a block.
             Level::Rows | Level::Columns | Level::Total => Extent::Rows,
         }
@@ -171,6 +181,10 @@ pub(super) struct Program<T: Grouped> {
     pub(super) columns: Vec<usize>,
     /// How the rows of these are divided.
     pub(super) sums: Option<(ColumnSums, SumsOfColumns<T>)>,
+    /// The same of tiles, whose rows are a block each.
+    pub(super) tiles: Option<(ColumnSums, SumsOfColumns<T>)>,
+    /// The columns of tiles that stay in the cache with the buffers of this program, which is not run if there are any.
+    pub(super) narrower: Option<usize>,
     /// By operand, its rows, if machine code can use them where they lie.
     pub(super) apart: Vec<Option<Apart>>,
     /// By operand, the type of its elements if they are narrower ones that machine code can use where they lie.
@@ -193,8 +207,13 @@ pub(super) struct Program<T: Grouped> {
     pub(super) blocks: Blocks,
 }
 
+/// The formula of a value that a kernel reads and passes on.
+pub(super) fn identity() -> &'static Formula {
+    recorded!(|a| a[0])
+}
+
 fn renamed(place: &mut Place, new: &[usize]) {
-    if let Place::Buffer(b) = place {
+    if let Place::Buffer(b) | Place::EachRow(b) = place {
         *b = new[*b];
     }
 }
@@ -286,6 +305,15 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
                 self.repeated.push((place, extent, repeated));
                 Some(repeated)
             }
+            (Extent::Columns, Extent::Elements) => {
+                let same = |(of, to, _): &&(Place, Extent, Place)| (*of, *to) == (place, extent);
+                if let Some((.., repeated)) = self.repeated.iter().find(same) {
+                    return Some(*repeated);
+                }
+                let repeated = self.push(Code::EachRow, smallvec![place], smallvec![], extent);
+                self.repeated.push((place, extent, repeated));
+                Some(repeated)
+            }
             _ => None,
         }
     }
@@ -366,6 +394,15 @@ impl<'a, T: Grouped> Builder<'_, 'a, T> {
                 self.program.columns.push(at);
                 self.push(Code::Columns(self.program.columns.len() - 1), args, none, extent)
             }
+            Work::Reduce(_) if call.level == Level::Tile => {
+                // Of an operand whose rows are apart, so that a kernel reads these where they lie.
+                let of_operand = matches!(call.args[0], Value::Operand(k) if self.program.apart[k].is_some());
+                let args = match of_operand && T::is_compiled(identity()) {
+                    true => smallvec![self.map(identity(), Code::Pass, args, none, Extent::Elements)],
+                    false => args,
+                };
+                self.push(Code::SumTile, args, SmallVec::new(), extent)
+            }
             Work::Reduce(op) => self.push(Code::Reduce(T::reduction(op)?), args, none, extent),
             Work::Softmax(kind) => self.push(Code::Softmax(T::softmax(kind)?), args, none, extent),
             Work::SoftmaxBackward(kind) => {
@@ -398,7 +435,11 @@ impl<T: Grouped> Program<T> {
             return None;
         }
         let sums = match group.columns {
-            Some(dims) => Some((ColumnSums::of(dims)?, T::columns()?)),
+            Some(dims) if group.tile == 0 => Some((ColumnSums::of(dims)?, T::columns()?)),
+            _ => None,
+        };
+        let tiles = match group.columns.filter(|_| group.tile > 0) {
+            Some(dims) => Some((ColumnSums::of_tiles(dims, group.tile)?, T::columns()?)),
             None => None,
         };
         let mut builder = Builder {
@@ -410,6 +451,8 @@ impl<T: Grouped> Program<T> {
                 totals: Vec::new(),
                 columns: Vec::new(),
                 sums,
+                tiles,
+                narrower: None,
                 apart: group
                     .operands
                     .iter()
@@ -448,7 +491,10 @@ impl<T: Grouped> Program<T> {
         }
         program.compute_in_place(group);
         program.reuse_buffers(group);
-        if !totals {
+        if let Some(d) = group.columns.filter(|_| group.tile > 0) {
+            let buffers = program.buffers.iter().filter(|b| b.extent == Extent::Elements).count();
+            program.narrower = tile_within(d, TILE / (1 + buffers)).filter(|tile| *tile < group.tile);
+        } else if !totals {
             program.lengthen_blocks();
         }
         Some(program)
@@ -565,7 +611,11 @@ impl<T: Grouped> Program<T> {
                 *place = Place::Buffer(new[out]);
             }
             for place in &mut instruction.args {
-                let whole = if let Place::Part(k) = *place { self.parts[k].0 } else { *place };
+                let whole = match *place {
+                    Place::Part(k) => self.parts[k].0,
+                    Place::EachRow(b) => Place::Buffer(b),
+                    place => place,
+                };
                 if let Place::Buffer(b) = whole
                     && last[b] == i
                     && !self.buffers[b].is_constant()
@@ -583,15 +633,34 @@ impl<T: Grouped> Program<T> {
         self.buffers = kept;
     }
 
-    /// The place of the value that a place is a part of, or itself.
+    /// The place of the value that a place is a part of or repeats, or itself.
     fn whole(&self, place: Place) -> Place {
-        if let Place::Part(k) = place { self.parts[k].0 } else { place }
+        match place {
+            Place::Part(k) => self.parts[k].0,
+            Place::EachRow(b) => Place::Buffer(b),
+            place => place,
+        }
+    }
+
+    /// The columns of all tiles before the one that begins with a row.
+    pub(super) fn columns_before(&self, row: usize) -> usize {
+        self.tiles.map_or(0, |(sums, _)| row / sums.height() * self.n)
+    }
+
+    /// The accumulators of the column sums of a tile.
+    pub(super) fn accumulators(&self) -> usize {
+        self.tiles.map_or(0, |(sums, _)| sums.cuts() * self.n)
+    }
+
+    /// How the rows of column sums are divided.
+    pub(super) fn column_sums(&self) -> Option<&ColumnSums> {
+        self.sums.as_ref().or(self.tiles.as_ref()).map(|(sums, _)| sums)
     }
 
     /// The values of each row that an extent has.
     pub(super) fn width(&self, extent: Extent) -> usize {
         match extent {
-            Extent::Elements => self.n,
+            Extent::Elements | Extent::Columns => self.n,
             Extent::Parts => self.part,
             Extent::Rows => 1,
         }

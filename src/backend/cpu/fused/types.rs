@@ -60,6 +60,8 @@ pub(super) type Reduction<T> = Box<dyn Reduces<T>>;
 pub(super) struct SumsOfColumns<T> {
     pub(super) add: fn(ColumnSums, &[T], usize, &mut [T]),
     pub(super) merge: fn(ColumnSums, &mut [T], &mut [T]),
+    /// Makes the first block of one result the result.
+    pub(super) fold: fn(ColumnSums, &mut [T]),
 }
 
 macro_rules! grouped {
@@ -121,6 +123,7 @@ macro_rules! grouped {
                 Some(SumsOfColumns {
                     add: |sums, x, rows, acc| sums.add(x, rows, acc),
                     merge: |sums, blocks, out| sums.merge(blocks, out),
+                    fold: |sums, blocks| sums.fold(blocks),
                 })
             }
             fn softmax(kind: Kind) -> Option<Rows<$t, 1>> {

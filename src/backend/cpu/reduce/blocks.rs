@@ -97,6 +97,8 @@ impl<T: Real + Ordered> BlockReduction<T> {
 pub(in crate::backend::cpu) struct ColumnSums {
     /// As of the reduction: sums of columns, of which each has `n` elements.
     dims: ReduceDims,
+    /// The most rows of a block.
+    most: usize,
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
@@ -108,12 +110,24 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 impl ColumnSums {
     /// None for narrow rows, whose reduction has another order.
     pub fn of(dims: ReduceDims) -> Option<ColumnSums> {
-        (dims.inner >= NARROW).then_some(ColumnSums { dims })
+        (dims.inner >= NARROW).then_some(ColumnSums { dims, most: rows_of_block(dims.inner) })
+    }
+
+    /// Those of tiles of so many columns, each as a matrix of its own.
+    pub fn of_tiles(dims: ReduceDims, tile: usize) -> Option<ColumnSums> {
+        let of = ColumnSums::of(dims)?;
+        let dims = ReduceDims { outer: dims.outer * (dims.inner / tile), inner: tile, ..dims };
+        Some(ColumnSums { dims, ..of })
+    }
+
+    /// The rows of each result.
+    pub fn height(&self) -> usize {
+        self.dims.n
     }
 
     /// The blocks into which the rows of each result are divided.
-    fn cuts(&self) -> usize {
-        self.dims.n.div_ceil(rows_of_block(self.dims.inner)).max(1)
+    pub fn cuts(&self) -> usize {
+        self.dims.n.div_ceil(self.most).max(1)
     }
 
     pub fn blocks(&self) -> usize {
@@ -123,9 +137,8 @@ impl ColumnSums {
     /// The rows of a block.
     pub fn rows(&self, block: usize) -> std::ops::Range<usize> {
         let (result, cut) = (block / self.cuts(), block % self.cuts());
-        let most = rows_of_block(self.dims.inner);
         let [first, end] =
-            [cut * most, (cut + 1) * most].map(|row| result * self.dims.n + row.min(self.dims.n));
+            [cut * self.most, (cut + 1) * self.most].map(|row| result * self.dims.n + row.min(self.dims.n));
         first..end
     }
 
@@ -141,13 +154,18 @@ impl ColumnSums {
         add_rows(x, self.dims.inner, rows > FEW_ROWS, acc);
     }
 
+    /// Makes the first block of one result the result.
+    pub fn fold<T: Real>(&self, blocks: &mut [T]) {
+        merge_in_pairs(&Each(Sum(P::<fn(T)>)), blocks, self.dims.inner);
+    }
+
     /// The results, from the sums of all blocks.
     pub fn merge<T: Real>(&self, blocks: &mut [T], out: &mut [T]) {
         let (inner, each) = (self.dims.inner, self.cuts() * self.dims.inner);
         let results = rows_of(blocks.len(), each);
         for_chunks_mut2(blocks, results * each, out, results * inner, |_, blocks, out| {
             for (blocks, out) in blocks.chunks_mut(each).zip(out.chunks_mut(inner)) {
-                merge_in_pairs(&Each(Sum(P::<fn(T)>)), blocks, inner);
+                self.fold(blocks);
                 out.copy_from_slice(&blocks[..inner]);
             }
         });

@@ -12,6 +12,9 @@
 //! share the cache, and the rows of some are not those of others. So on the CPU large ones are taken apart at the end. On a
 //! GPU a dispatch costs more.
 
+mod separate;
+mod tiles;
+
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -20,12 +23,12 @@ use smallvec::SmallVec;
 use super::queue::{Entry, Held, In, Work};
 use super::walks::{Part, are_apart, part_of_rows, repeats_columns, repeats_rows, same_walk};
 use super::with_room;
-use crate::backend::group::{Fusion, LONGEST_ROW, Level, SHORTEST_PART, SUMMED_ROWS, rows_of_block, tile_of};
+use crate::backend::group::{Fusion, LONGEST_ROW, Level, SHORTEST_PART};
 use crate::backend::pointwise::Kernel;
-use crate::backend::reduce::{ReduceDims, ReduceOp};
+use crate::backend::reduce::ReduceDims;
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::layout::{Dims, Layout};
+use crate::layout::Layout;
 use crate::storage::Storage;
 
 /// Entries that are computed together.
@@ -320,71 +323,6 @@ impl Planner<'_> {
         self.group_of.push((group, level));
     }
 
-    /// Takes the entries of a large group apart that have no value in common.
-    fn separate(&self, group: Planned, all: &mut Vec<Planned>) {
-        let parts = self.parts_of(&group);
-        for part in 0..group.entries.len() {
-            let members: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == part).collect();
-            if members.len() == parts.len() {
-                return all.push(group);
-            }
-            if members.is_empty() {
-                continue;
-            }
-            let entries: Vec<usize> = members.iter().map(|&i| group.entries[i]).collect();
-            let levels: Vec<Level> = members.iter().map(|&i| group.levels[i]).collect();
-            let n = entries.iter().zip(&levels).map(|(&at, &level)| self.row_length(at, level)).max();
-            let part = if levels.contains(&Level::Parts) { group.part } else { 0 };
-            let n = if part > 0 { group.n } else { n.unwrap_or(0) };
-            all.push(Planned {
-                has_total: levels.contains(&Level::Total),
-                columns: group
-                    .columns
-                    .filter(|_| levels.iter().any(|l| matches!(l, Level::Columns | Level::Tile))),
-                entries,
-                levels,
-                n,
-                part,
-                ..group
-            });
-        }
-    }
-
-    /// By position in a group, the first entry with which an entry has a value in common, through others or not.
-    fn parts_of(&self, group: &Planned) -> Vec<usize> {
-        fn join(parts: &mut [usize], a: usize, b: usize) {
-            let (first, other) = (parts[a].min(parts[b]), parts[a].max(parts[b]));
-            parts.iter_mut().filter(|p| **p == other).for_each(|p| *p = first);
-        }
-        let mut parts: Vec<usize> = (0..group.entries.len()).collect();
-        for (i, at) in group.entries.iter().enumerate() {
-            for writer in self.plan.passed[*at].iter().flatten() {
-                if let Some(j) = group.entries.iter().position(|other| other == writer) {
-                    join(&mut parts, i, j);
-                }
-            }
-        }
-        for i in 0..parts.len() {
-            for j in 0..i {
-                if parts[i] != parts[j] && self.are_linked(group.entries[i], group.entries[j]) {
-                    join(&mut parts, i, j);
-                }
-            }
-        }
-        parts
-    }
-
-    /// Whether two entries read the same elements, or one writes a storage that the other uses.
-    fn are_linked(&self, a: usize, b: usize) -> bool {
-        let (a, b) = (&self.entries[a], &self.entries[b]);
-        let reads = |e: &Entry, v: &Held| {
-            let mut ins = e.ins.iter().filter_map(In::held);
-            ins.any(|own| own.storage.same(&v.storage) && same_walk(&own.layout, &v.layout))
-        };
-        let uses = |e: &Entry, v: &Held| e.uses().any(|(s, _)| s.same(&v.storage));
-        uses(a, &b.out) || uses(b, &a.out) || a.ins.iter().filter_map(In::held).any(|v| reads(b, v))
-    }
-
     /// The length of the rows that an entry at a level needs.
     fn row_length(&self, at: usize, level: Level) -> usize {
         match self.entries[at].work {
@@ -522,61 +460,6 @@ impl Planner<'_> {
             }
         };
         writers.iter().filter(inside).all(fits).then_some(fit)
-    }
-
-    /// Whether a reduction is a column sum that groups have.
-    fn is_column_sum(&self, at: usize, d: ReduceDims, fusion: Fusion) -> bool {
-        let e = &self.entries[at];
-        let usual = matches!(e.work, Work::Reduce(ReduceOp::Sum, _)) && e.out.dtype == e.compute;
-        if fusion.columns == 0 || !usual || d.n < 2 || !e.out.layout.is_contiguous() {
-            return false;
-        }
-        // Of few blocks of rows a group would keep fewer threads busy than its operations do alone.
-        let busy = d.outer * d.n.div_ceil(rows_of_block(d.inner.max(1)));
-        let is_busy = busy >= fusion.columns.min(d.len() / THREAD);
-        let has_tiles = || {
-            let is_tiled = fusion.tiles && tile_of(d, fusion.columns).is_some();
-            is_tiled && self.is_read_by_elements(at, d.len())
-        };
-        is_busy && SUMMED_ROWS.contains(&d.inner) || d.inner >= *SUMMED_ROWS.start() && has_tiles()
-    }
-
-    /// Whether elements of a group of so many read the result of an entry per column, or what is made of it per column.
-    fn is_read_by_elements(&self, at: usize, numel: usize) -> bool {
-        let mut made: SmallVec<[usize; 4]> = SmallVec::from_elem(id(&self.entries[at].out), 1);
-        self.entries[at + 1..].iter().any(|e| {
-            let reads = e.ins.iter().filter_map(In::held).any(|v| made.contains(&id(v)));
-            if reads && e.positions() < numel {
-                made.push(id(&e.out));
-            }
-            reads && e.positions() == numel
-        })
-    }
-
-    /// The columns of a tile of a group that an entry joins at a level, as it reads column sums or the group has tiles already; None if the
-    /// group can't be computed in tiles then.
-    fn tile_with(&self, at: usize, level: Level, g: usize, d: ReduceDims, fusion: Fusion) -> Option<usize> {
-        let group = &self.plan.groups[g];
-        let tile =
-            if group.tile > 0 { group.tile } else { tile_of(d, fusion.columns).filter(|_| fusion.tiles)? };
-        let is_tiled = |level: Level| matches!(level, Level::Elements | Level::Columns | Level::Tile);
-        if !is_tiled(level)
-            || !group.levels.iter().copied().all(is_tiled)
-            || group.part > 0
-            || group.producer.is_some()
-        {
-            return None;
-        }
-        // Operands and results have to be walked tile by tile.
-        let shape = Dims::from([d.outer, d.n, d.inner / tile, tile]);
-        let fits = |at: usize| {
-            let e = &self.entries[at];
-            let rows = matches!(e.work, Work::Softmax(..) | Work::SoftmaxBackward(..));
-            let all = e.ins.iter().filter_map(In::held).chain([&e.out]).map(|v| &v.layout);
-            !rows && all.filter(|v| v.numel() == group.numel).all(|v| v.reshape(&shape).is_some())
-        };
-        let joined = if group.tile > 0 { &[][..] } else { &group.entries[..] };
-        joined.iter().copied().chain([at]).all(fits).then_some(tile)
     }
 
     /// Opens a group for an entry that may be computed before group `before`. A group with fewer elements than a later one is put before that, so

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::prefetch::Prefetch;
 use super::program::{Extent, Instruction, Place};
 use super::types::Grouped;
-use super::{Block, Taken, Worker};
+use super::worker::{Block, Taken, Worker};
 use crate::backend::cpu::machine::{In, Kernel, Out, Pool};
 use crate::backend::cpu::output::Rows;
 use crate::error::{Error, Result};

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use bytemuck::Zeroable;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::apart::{Apart, Blocks, apart_of, blocks_of, run_of, spread_of};
+use super::build::Builder;
 use super::compile::compile;
 use super::prefetch::Prefetch;
 use super::types::{Grouped, Reduction, Rounding, Rows, SumsOfColumns};
 use crate::backend::View;
-use crate::backend::cpu::copy::{BLOCK, GRAIN, StridedCursor};
+use crate::backend::cpu::copy::{BLOCK, GRAIN};
 use crate::backend::cpu::machine::{self, Kernel, Pool};
 use crate::backend::cpu::pointwise::OperandAccess;
 use crate::backend::cpu::reduce::{ColumnSums, RUN};
-use crate::backend::group::{Group, GroupOperand, Level, Producer, TILE, Value, Work, tile_within};
+use crate::backend::group::{Group, GroupOperand, Level, Producer, TILE, tile_within};
 use crate::backend::pointwise::Loop;
 use crate::dtype::{Bool8, DType, Element, Scalar};
-use crate::formula::{ARGS, Formula, recorded};
+use crate::formula::{Formula, recorded};
 
 /// Elements of a block where nothing needs a buffer: those of a chunk.
 const LONGEST: usize = GRAIN;
@@ -103,6 +103,7 @@ pub(super) enum Code<T: Grouped> {
     Keep(usize),
     /// Into the accumulators of a column sum, by its position among them.
     Columns(usize),
+    /// Its argument, for a kernel that reads it where it lies.
     Pass,
     /// The column sums of a tile.
     SumTile,
@@ -207,7 +208,6 @@ pub(super) struct Program<T: Grouped> {
     pub(super) blocks: Blocks,
 }
 
-/// The formula of a value that a kernel reads and passes on.
 pub(super) fn identity() -> &'static Formula {
     recorded!(|a| a[0])
 }
@@ -215,204 +215,6 @@ pub(super) fn identity() -> &'static Formula {
 fn renamed(place: &mut Place, new: &[usize]) {
     if let Place::Buffer(b) | Place::EachRow(b) = place {
         *b = new[*b];
-    }
-}
-
-/// Assigns places to values while instructions are made.
-struct Builder<'g, 'a, T: Grouped> {
-    group: &'g Group<'a>,
-    program: Program<T>,
-    access: &'g [OperandAccess<'a>],
-    operands: Vec<Option<Place>>,
-    repeated: Vec<(Place, Extent, Place)>,
-    constants: Vec<(T, Extent, Place)>,
-    /// By part of rows, where it is copied.
-    parts: Vec<Place>,
-    /// By instruction, the formula of a pointwise operation.
-    formulas: Vec<Option<&'a Formula>>,
-}
-
-impl<'a, T: Grouped> Builder<'_, 'a, T> {
-    fn buffer(&mut self, extent: Extent, fill: Fill) -> usize {
-        self.program.buffers.push(Buffer { extent, fill });
-        self.program.buffers.len() - 1
-    }
-
-    fn push(
-        &mut self,
-        code: Code<T>,
-        args: SmallVec<[Place; 4]>,
-        params: SmallVec<[T; 3]>,
-        extent: Extent,
-    ) -> Place {
-        let out = Place::Buffer(self.buffer(extent, Fill::Nothing));
-        self.program.instructions.push(Instruction {
-            code,
-            args,
-            params,
-            outs: smallvec![out],
-            extent,
-            prefetches: smallvec![],
-        });
-        self.formulas.push(None);
-        out
-    }
-
-    /// As `push`, for a pointwise operation.
-    fn map(
-        &mut self,
-        formula: &'a Formula,
-        code: Code<T>,
-        args: SmallVec<[Place; 4]>,
-        params: SmallVec<[T; 3]>,
-        extent: Extent,
-    ) -> Place {
-        let out = self.push(code, args, params, extent);
-        if let Some(last) = self.formulas.last_mut() {
-            *last = Some(formula);
-        }
-        out
-    }
-
-    /// The place of an argument of a call that takes so many values of each row.
-    fn place(&mut self, v: Value, extent: Extent) -> Option<Place> {
-        let (place, of) = match v {
-            Value::Number(s) => return Some(self.number(s, extent)),
-            Value::Produced => (Place::Produced, Extent::Elements),
-            Value::Call(c) => (self.program.places[c], Extent::of(self.group.calls[c].level)),
-            Value::Part(c, from) => {
-                let part = (self.program.places[c], from);
-                let known = self.program.parts.iter().position(|p| *p == part);
-                let place = known.and_then(|k| self.parts.get(k).copied()).unwrap_or_else(|| {
-                    self.program.parts.push(part);
-                    let code = Code::Part(self.program.parts.len() - 1);
-                    let place = self.push(code, smallvec![part.0], smallvec![], Extent::Parts);
-                    self.parts.push(place);
-                    place
-                });
-                (place, Extent::Parts)
-            }
-            Value::Operand(k) => (self.operand(k), Extent::of(self.group.operands[k].level)),
-        };
-        match (of, extent) {
-            _ if of == extent => Some(place),
-            (Extent::Rows, _) => {
-                let same = |(of, to, _): &&(Place, Extent, Place)| (*of, *to) == (place, extent);
-                if let Some((.., repeated)) = self.repeated.iter().find(same) {
-                    return Some(*repeated);
-                }
-                let repeated = self.push(Code::Repeat, smallvec![place], smallvec![], extent);
-                self.repeated.push((place, extent, repeated));
-                Some(repeated)
-            }
-            (Extent::Columns, Extent::Elements) => {
-                let same = |(of, to, _): &&(Place, Extent, Place)| (*of, *to) == (place, extent);
-                if let Some((.., repeated)) = self.repeated.iter().find(same) {
-                    return Some(*repeated);
-                }
-                let repeated = self.push(Code::EachRow, smallvec![place], smallvec![], extent);
-                self.repeated.push((place, extent, repeated));
-                Some(repeated)
-            }
-            _ => None,
-        }
-    }
-
-    fn number(&mut self, s: Scalar, extent: Extent) -> Place {
-        let number = T::number(s);
-        // By bits: zeros of both signs are two numbers.
-        let same = |(c, of, _): &&(T, Extent, Place)| {
-            bytemuck::bytes_of(c) == bytemuck::bytes_of(&number) && *of == extent
-        };
-        if let Some((.., place)) = self.constants.iter().find(same) {
-            return *place;
-        }
-        let place = Place::Buffer(self.buffer(extent, Fill::Number(s)));
-        self.constants.push((number, extent, place));
-        place
-    }
-
-    /// The elements after which blocks may begin.
-    fn repeating_rows(&self) -> usize {
-        let rows = if self.program.sums.is_some() { 1 } else { self.program.blocks.aligned() };
-        self.program.n * rows
-    }
-
-    fn operand(&mut self, k: usize) -> Place {
-        if let Some(place) = self.operands[k] {
-            return place;
-        }
-        let extent = Extent::of(self.group.operands[k].level);
-        let place = match self.access[k] {
-            OperandAccess::Direct(_) => Place::Operand(k),
-            // One element for all, such as a total.
-            OperandAccess::Period(view, 1) if view.layout.numel() > 0 => {
-                let mut one = [T::Stored::zeroed()];
-                StridedCursor::new(view, 0).read::<T::Stored>(&mut one);
-                self.number(one[0].to_scalar(), extent)
-            }
-            OperandAccess::Period(_, period)
-                if extent == Extent::Elements && self.repeating_rows().is_multiple_of(period) =>
-            {
-                Place::Buffer(self.buffer(extent, Fill::Operand(k)))
-            }
-            _ => self.push(Code::Load(k), smallvec![], smallvec![], extent),
-        };
-        self.operands[k] = Some(place);
-        place
-    }
-
-    fn call(&mut self, at: usize) -> Option<Place> {
-        let call = &self.group.calls[at];
-        let extent = Extent::of(call.level);
-        // A reduction reads elements, a pointwise call per row reads values per row.
-        let taken = if matches!(call.work, Work::Reduce(_)) { Extent::Elements } else { extent };
-        let args =
-            call.args.iter().map(|v| self.place(*v, taken)).collect::<Option<SmallVec<[Place; 4]>>>()?;
-        if args.len() > ARGS {
-            return None;
-        }
-        let none = SmallVec::new();
-        let place = match call.work {
-            Work::Pass => match args[..] {
-                [place] => place,
-                _ => return None,
-            },
-            Work::Map { kernel, formula, params } => {
-                let params = params.iter().map(|s| T::number(*s)).collect();
-                match (T::same(kernel), T::truth(kernel)) {
-                    (Some(l), _) => self.map(formula, Code::Same(l), args, params, extent),
-                    (None, Some(l)) => self.map(formula, Code::Truth(l), args, params, extent),
-                    (None, None) => return None,
-                }
-            }
-            Work::Reduce(op) if call.level == Level::Total => {
-                self.program.totals.push((at, T::reduction(op)?));
-                self.push(Code::Run(self.program.totals.len() - 1), args, none, extent)
-            }
-            Work::Reduce(_) if call.level == Level::Columns => {
-                self.program.columns.push(at);
-                self.push(Code::Columns(self.program.columns.len() - 1), args, none, extent)
-            }
-            Work::Reduce(_) if call.level == Level::Tile => {
-                // Of an operand whose rows are apart, so that a kernel reads these where they lie.
-                let of_operand = matches!(call.args[0], Value::Operand(k) if self.program.apart[k].is_some());
-                let args = match of_operand && T::is_compiled(identity()) {
-                    true => smallvec![self.map(identity(), Code::Pass, args, none, Extent::Elements)],
-                    false => args,
-                };
-                self.push(Code::SumTile, args, SmallVec::new(), extent)
-            }
-            Work::Reduce(op) => self.push(Code::Reduce(T::reduction(op)?), args, none, extent),
-            Work::Softmax(kind) => self.push(Code::Softmax(T::softmax(kind)?), args, none, extent),
-            Work::SoftmaxBackward(kind) => {
-                self.push(Code::SoftmaxBackward(T::softmax_backward(kind)?), args, none, extent)
-            }
-        };
-        Some(match call.rounded {
-            Some(to) => self.push(Code::Round(to, T::rounding(to)?), smallvec![place], smallvec![], extent),
-            None => place,
-        })
     }
 }
 
@@ -442,41 +244,33 @@ impl<T: Grouped> Program<T> {
             Some(dims) => Some((ColumnSums::of_tiles(dims, group.tile)?, T::columns()?)),
             None => None,
         };
-        let mut builder = Builder {
-            group,
-            program: Program {
-                instructions: Vec::new(),
-                buffers: Vec::new(),
-                places: Vec::new(),
-                totals: Vec::new(),
-                columns: Vec::new(),
-                sums,
-                tiles,
-                narrower: None,
-                apart: group
-                    .operands
-                    .iter()
-                    .map(|o| apart_of::<T>(o, n, blocks, group).filter(|_| has_rows))
-                    .collect(),
-                narrow: group.operands.iter().map(|o| narrow_of::<T>(o, group)).collect(),
-                replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
-                parts: Vec::new(),
-                spread: (0..group.results.len())
-                    .map(|k| spread_of::<T>(k, n, blocks, group).filter(|_| has_rows))
-                    .collect(),
-                halves: (0..group.results.len()).map(|k| half_of::<T>(k, group)).collect(),
-                n,
-                has_rows,
-                part: group.part,
-                blocks,
-            },
-            access,
-            operands: vec![None; group.operands.len()],
-            repeated: Vec::new(),
-            constants: Vec::new(),
+        let program = Program {
+            instructions: Vec::new(),
+            buffers: Vec::new(),
+            places: Vec::new(),
+            totals: Vec::new(),
+            columns: Vec::new(),
+            sums,
+            tiles,
+            narrower: None,
+            apart: group
+                .operands
+                .iter()
+                .map(|o| apart_of::<T>(o, n, blocks, group).filter(|_| has_rows))
+                .collect(),
+            narrow: group.operands.iter().map(|o| narrow_of::<T>(o, group)).collect(),
+            replaced: group.operands.iter().map(|o| replaced_by::<T>(o, group)).collect(),
             parts: Vec::new(),
-            formulas: Vec::new(),
+            spread: (0..group.results.len())
+                .map(|k| spread_of::<T>(k, n, blocks, group).filter(|_| has_rows))
+                .collect(),
+            halves: (0..group.results.len()).map(|k| half_of::<T>(k, group)).collect(),
+            n,
+            has_rows,
+            part: group.part,
+            blocks,
         };
+        let mut builder = Builder::new(group, program, access);
         for at in 0..group.calls.len() {
             let place = builder.call(at)?;
             builder.program.places.push(place);

@@ -56,8 +56,10 @@ pub fn tile_of(d: ReduceDims, threads: usize) -> Option<usize> {
 pub fn tile_within(d: ReduceDims, elements: usize) -> Option<usize> {
     // Parts of rows that are shorter cost more than the cache saves.
     const LEAST: usize = 256;
+    // Those that are longer gain nothing, so that tiles of a few rows stay in the first cache.
+    const LONGEST: usize = 1 << 12;
     const VECTORS: usize = 16;
-    let most = elements / d.n.max(1);
+    let most = LONGEST.min(elements / d.n.max(1));
     let parts = || (LEAST..=most.min(d.inner)).rev().filter(|width| d.inner.is_multiple_of(*width));
     let whole = Some(d.inner).filter(|n| SUMMED_ROWS.contains(n) && *n <= most);
     whole.or_else(|| parts().find(|width| width.is_multiple_of(VECTORS))).or_else(|| parts().next())

@@ -13,7 +13,10 @@ import rgrad as torch
 PROGRAMS = int(os.environ.get("RANDOM_PROGRAMS", "200"))
 BATCH = 50
 # Channels beyond one block of 128 rows, few of them, rows that are no whole vectors, and rows of one tile.
-SHAPES = [(2, 32, 64, 64), (4, 160, 14, 14), (3, 21, 28, 28), (16, 264, 8, 8), (8, 3, 40, 40), (1, 96, 56, 56), (2, 16, 96, 96)]
+SHAPES = [
+    *((2, 32, 64, 64), (4, 160, 14, 14), (3, 21, 28, 28), (16, 264, 8, 8)),
+    *((8, 3, 40, 40), (1, 96, 56, 56), (2, 16, 96, 96)),
+]
 
 
 def channel_norm(x, weight, bias):
@@ -53,6 +56,16 @@ def test_tiles_have_the_bits_of_eager_kernels(f, shape, dtype):
         runs.append([*outs, *grads])
     for k, (a, b) in enumerate(zip(*runs, strict=True)):
         assert (a is None) == (b is None) and (a is None or torch.equal(a, b)), k
+
+
+def test_values_of_pixels_that_are_in_memory_join_tiles():
+    x, p = torch.randn(4, 64, 32, 32), torch.randn(4, 1, 32, 32)
+
+    def f(x, p):
+        shift = (x.sum(1, keepdim=True) + p).clone() - p.clone() * 2
+        return x * shift + p.clone()
+
+    assert torch.equal(torch.compile(f)(x, p), f(x, p))
 
 
 def test_a_normalization_of_channels_is_one_group(capsys):

@@ -52,18 +52,17 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         rows: Range<usize>,
     ) -> SmallVec<[In<'_, T>; 8]> {
         let (from, count) = self.span(block, instruction.extent);
-        let all = rows.len() == block.rows;
-        let n = self.program.width(instruction.extent);
-        let elements = if all { 0..count } else { rows.start * n..rows.end * n };
-        let part = Block {
-            at: block.at + elements.start,
-            len: elements.len(),
-            row: block.row + rows.start,
-            rows: rows.len(),
+        let (part, elements) = match rows.len() == block.rows {
+            true => (block, 0..count),
+            false => {
+                let elements = rows.start * self.program.n..rows.end * self.program.n;
+                let (at, row) = (block.at + elements.start, block.row + rows.start);
+                (Block { at, len: elements.len(), row, rows: rows.len() }, elements)
+            }
         };
         let of = |(k, place): (usize, &Place)| match place {
             Place::Rows(o) => self.rows(*o, part),
-            Place::EachRow(b) => In::Strided(&self.buffers[*b][..self.program.n], 0),
+            Place::EachRow(b) => In::Strided(self.value(Place::Buffer(*b), from, self.program.n), 0),
             Place::Part(p) => self.part(*p, part),
             Place::Narrow(o) => self.narrow(*o, from + elements.start),
             Place::Result(_) if instruction.outs.contains(place) => {

@@ -68,6 +68,7 @@ def test_values_of_pixels_that_are_in_memory_join_tiles():
     assert torch.equal(torch.compile(f)(x, p), f(x, p))
 
 
+@pytest.mark.own_region
 def test_a_normalization_of_channels_is_one_group(capsys):
     x, weight, bias = torch.randn(2, 64, 64, 64), torch.randn(64), torch.randn(64)
     with torch.no_grad():

@@ -44,7 +44,7 @@ pub const fn rows_of_block(inner: usize) -> usize {
     if LONGEST_ROW / inner > ROWS { LONGEST_ROW / inner } else { ROWS }
 }
 
-/// The elements of a tile, or of a tile and its buffers. Measured: half as many take 10 to 25 % longer, and twice as many no less.
+/// The elements of a tile, or of a tile and its buffers. Measured: half as many take up to half as long again, and twice as many no less.
 pub const TILE: usize = 1 << 18;
 
 /// The columns of a tile of column sums, such that each of so many threads has two; None if there is no such number.

@@ -94,11 +94,15 @@ struct Weights<'a> {
 
 impl<'a> Weights<'a> {
     /// Of four arguments, beginning with the one at `first`.
-    fn of(a: &'a Args, first: usize) -> Result<Weights<'a>> {
+    fn of(op: &str, a: &'a Args, first: usize) -> Result<Weights<'a>> {
         let biases = match (a.opt_tensor(first + 2)?, a.opt_tensor(first + 3)?) {
             (Some(of_input), Some(of_state)) => Some([of_input, of_state]),
             (None, None) => None,
-            _ => return Err(Error::Runtime("expected the biases of both products, or of none".into())),
+            _ => {
+                return Err(Error::Runtime(
+                    format!("{op}: expected the biases of both products, or of none").into(),
+                ));
+            }
         };
         Ok(Weights { input: a.tensor(first)?, state: a.tensor(first + 1)?, biases })
     }
@@ -274,11 +278,13 @@ fn gradients(
 }
 
 fn lstm_layer_op(a: &Args) -> Result<Out> {
-    Ok(Out::Tuple(lstm_layer(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, Weights::of(a, 3)?)?.into()))
+    Ok(Out::Tuple(
+        lstm_layer(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, Weights::of("lstm_layer", a, 3)?)?.into(),
+    ))
 }
 
 fn gru_layer_op(a: &Args) -> Result<Out> {
-    Ok(gru::gru_layer(a.tensor(0)?, a.tensor(1)?, Weights::of(a, 2)?)?.into())
+    Ok(gru::gru_layer(a.tensor(0)?, a.tensor(1)?, Weights::of("gru_layer", a, 2)?)?.into())
 }
 
 ops! {

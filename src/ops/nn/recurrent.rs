@@ -99,9 +99,9 @@ impl<'a> Weights<'a> {
             (Some(of_input), Some(of_state)) => Some([of_input, of_state]),
             (None, None) => None,
             _ => {
-                return Err(Error::Runtime(
-                    format!("{op}: expected the biases of both products, or of none").into(),
-                ));
+                return Err(Error::Runtime(format!(
+                    "{op}: expected the biases of both products, or of none"
+                )));
             }
         };
         Ok(Weights { input: a.tensor(first)?, state: a.tensor(first + 1)?, biases })

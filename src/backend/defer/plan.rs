@@ -354,7 +354,7 @@ impl Planner<'_> {
             Work::Matmul | Work::Convolution(_) => return None,
             Work::Map { .. } | Work::Copy if columns.is_some() && writers.iter().any(reads_sums) => {
                 // Tiles are worth it where elements are read again.
-                if group.tile == 0 && !self.is_read_by_elements(at, group.numel) {
+                if group.tile == 0 && !columns.is_some_and(|d| self.is_read_in_tiles(at, d, fusion)) {
                     return None;
                 }
                 Level::Tile

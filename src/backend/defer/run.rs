@@ -384,7 +384,8 @@ fn described(how: &str, entries: &[Entry], plan: &Plan, group: &Planned) -> Stri
     let rows = match (group.tile, group.n) {
         (0, 0) => String::new(),
         (0, n) => format!(" in rows of {n}"),
-        (tile, _) => format!(" in tiles of {tile} columns"),
+        // How wide they are depends on the buffers of the program.
+        _ => " in tiles of columns".to_owned(),
     };
     let what = format!("{} {} elements{rows}", group.numel, group.compute.name());
     format!("  {how}: {}", sized(entries, plan, &group.entries, &what))

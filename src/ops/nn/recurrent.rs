@@ -2,10 +2,11 @@
 
 mod fused;
 mod gru;
+mod weights;
 
 use smallvec::smallvec;
+use weights::{SavedWeights, Weights, linear_gradients};
 
-use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
 use crate::layout::MemoryFormat;
@@ -14,7 +15,7 @@ use crate::ops::join::{cat, stack};
 use crate::ops::matmul::{linear, mm};
 use crate::ops::schema::{Args, Out};
 use crate::ops::view::cut::{narrow, select};
-use crate::ops::{arith, reduce, rows, view};
+use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
 
 // Note [An LSTM layer is one node] As separate operations, each step would be a dozen nodes, and each would compute
@@ -81,75 +82,6 @@ impl Steps {
             out: stack(out, 0)?,
         })
     }
-}
-
-/// The weights of a layer, with a row for each gate of each hidden unit.
-#[derive(Clone, Copy)]
-struct Weights<'a> {
-    input: &'a Tensor,
-    state: &'a Tensor,
-    /// Of both products.
-    biases: Option<[&'a Tensor; 2]>,
-}
-
-impl<'a> Weights<'a> {
-    /// Of four arguments, beginning with the one at `first`.
-    fn of(op: &str, a: &'a Args, first: usize) -> Result<Weights<'a>> {
-        let biases = match (a.opt_tensor(first + 2)?, a.opt_tensor(first + 3)?) {
-            (Some(of_input), Some(of_state)) => Some([of_input, of_state]),
-            (None, None) => None,
-            _ => {
-                return Err(Error::Runtime(format!(
-                    "{op}: expected the biases of both products, or of none"
-                )));
-            }
-        };
-        Ok(Weights { input: a.tensor(first)?, state: a.tensor(first + 1)?, biases })
-    }
-
-    fn all(self) -> impl Iterator<Item = &'a Tensor> {
-        [self.input, self.state].into_iter().chain(self.biases.into_iter().flatten())
-    }
-
-    /// An error unless they fit `input` and the first states, with `gates` gates.
-    fn check(self, op: &'static str, gates: usize, input: &Tensor, states: &[&Tensor]) -> Result<()> {
-        let shapes =
-            || [input].into_iter().chain(states.iter().copied()).chain(self.all()).map(|t| t.shape());
-        let fits = input.rank() == 3 && input.shape()[0] > 0 && self.state.rank() == 2 && {
-            let hidden = self.state.shape()[1];
-            let (batch, features, rows) = (input.shape()[1], input.shape()[2], gates * hidden);
-            let shape = |t: &Tensor, shape: &[usize]| t.shape()[..] == *shape;
-            shape(self.state, &[rows, hidden])
-                && shape(self.input, &[rows, features])
-                && states.iter().all(|s| shape(s, &[batch, hidden]))
-                && self.biases.into_iter().flatten().all(|b| shape(b, &[rows]))
-        };
-        ensure!(
-            fits,
-            Runtime,
-            "{op}: shapes do not fit: {:?}",
-            shapes().map(|s| s.to_vec()).collect::<Vec<_>>()
-        );
-        input.expect_float(op).map(|_| ())
-    }
-}
-
-/// The gradients of `x`, `[steps, batch, features]`, `weight` and bias of a product, as far as they are needed, from those of its
-/// results, `[steps * batch, rows]`.
-fn linear_gradients(
-    grad: &Tensor,
-    x: &Tensor,
-    weight: &Tensor,
-    needs: [bool; 3],
-) -> Result<[Option<Tensor>; 3]> {
-    let of_x = || view::reshape_to(&mm(grad, weight)?, x.shape());
-    let of_weight = || mm(&view::t_of(grad)?, &view::flatten(x, 0, 1)?);
-    let of_bias = || reduce::sum_mask(&view::t_of(grad)?, 0b10, false, None);
-    Ok([
-        needs[0].then(of_x).transpose()?,
-        needs[1].then(of_weight).transpose()?,
-        needs[2].then(of_bias).transpose()?,
-    ])
 }
 
 /// What the gates of an LSTM get from the input and the biases.

@@ -100,28 +100,19 @@ impl<'g, 'a, T: Grouped> Builder<'g, 'a, T> {
             }
             Value::Operand(k) => (self.operand(k), Extent::of(self.group.operands[k].level)),
         };
-        match (of, extent) {
-            _ if of == extent => Some(place),
-            (Extent::Rows, _) => {
-                let same = |(of, to, _): &&(Place, Extent, Place)| (*of, *to) == (place, extent);
-                if let Some((.., repeated)) = self.repeated.iter().find(same) {
-                    return Some(*repeated);
-                }
-                let repeated = self.push(Code::Repeat, smallvec![place], smallvec![], extent);
-                self.repeated.push((place, extent, repeated));
-                Some(repeated)
-            }
-            (Extent::Columns, Extent::Elements) => {
-                let same = |(of, to, _): &&(Place, Extent, Place)| (*of, *to) == (place, extent);
-                if let Some((.., repeated)) = self.repeated.iter().find(same) {
-                    return Some(*repeated);
-                }
-                let repeated = self.push(Code::EachRow, smallvec![place], smallvec![], extent);
-                self.repeated.push((place, extent, repeated));
-                Some(repeated)
-            }
-            _ => None,
+        let repeated = match (of, extent) {
+            _ if of == extent => return Some(place),
+            (Extent::Rows, _) => Code::Repeat,
+            (Extent::Tile, Extent::Elements) => Code::EachRow,
+            _ => return None,
+        };
+        let same = |(of, to, _): &&(Place, Extent, Place)| (*of, *to) == (place, extent);
+        if let Some((.., known)) = self.repeated.iter().find(same) {
+            return Some(*known);
         }
+        let repeated = self.push(repeated, smallvec![place], smallvec![], extent);
+        self.repeated.push((place, extent, repeated));
+        Some(repeated)
     }
 
     fn number(&mut self, s: Scalar, extent: Extent) -> Place {

@@ -146,7 +146,7 @@ pub(super) fn compile<T: Grouped>(
 }
 
 /// Those that kernels compute.
-const EXTENTS: [Extent; 4] = [Extent::Rows, Extent::Columns, Extent::Elements, Extent::Parts];
+const EXTENTS: [Extent; 4] = [Extent::Rows, Extent::Tile, Extent::Elements, Extent::Parts];
 
 /// The most bytes of accumulators in a kernel: they may be on its stack.
 const ACCUMULATORS: usize = 2048;

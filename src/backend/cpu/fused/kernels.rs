@@ -76,7 +76,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
 
     /// Whether a destination has the column sums of a tile.
     fn is_of_tile(&self, own: &Taken<'a, T>) -> bool {
-        matches!(own, Taken::Buffer(b, _) if self.program.buffers[*b].extent == Extent::Columns)
+        matches!(own, Taken::Buffer(b, _) if self.program.buffers[*b].extent == Extent::Tile)
     }
 
     /// Has a kernel sum the columns of a tile, as `sum_tile` does.

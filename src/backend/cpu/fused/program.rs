@@ -145,7 +145,7 @@ pub(super) enum Extent {
     /// One.
     Rows,
     /// One per column of a tile.
-    Columns,
+    Tile,
 }
 
 impl Extent {
@@ -153,7 +153,7 @@ impl Extent {
         match level {
             Level::Elements => Extent::Elements,
             Level::Parts => Extent::Parts,
-            Level::Tile => Extent::Columns,
+            Level::Tile => Extent::Tile,
             // The last two are no results of a block.
             Level::Rows | Level::Columns | Level::Total => Extent::Rows,
         }
@@ -454,7 +454,7 @@ impl<T: Grouped> Program<T> {
     /// The values of each row that an extent has.
     pub(super) fn width(&self, extent: Extent) -> usize {
         match extent {
-            Extent::Elements | Extent::Columns => self.n,
+            Extent::Elements | Extent::Tile => self.n,
             Extent::Parts => self.part,
             Extent::Rows => 1,
         }

@@ -125,7 +125,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let elements = share.elements(rows, program.n);
         let start = |level: Level| match Extent::of(level) {
             Extent::Elements => elements.clone(),
-            Extent::Columns => program.columns_before(rows.start)..program.columns_before(rows.end),
+            Extent::Tile => program.columns_before(rows.start)..program.columns_before(rows.end),
             extent => rows.start * program.width(extent)..rows.end * program.width(extent),
         };
         let results = || group.results.iter().enumerate();
@@ -154,7 +154,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let filled = |b: &Buffer| {
             let count = match b.extent {
                 Extent::Elements => unit.min(elements.len()),
-                Extent::Columns => program.accumulators(),
+                Extent::Tile => program.accumulators(),
                 extent => program.blocks.rows * program.width(extent),
             };
             let mut values = spare::<T>(count);
@@ -273,7 +273,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     pub(super) fn span(&self, block: Block, extent: Extent) -> (usize, usize) {
         match extent {
             Extent::Elements => (block.at, block.len),
-            Extent::Columns => (self.program.columns_before(block.row), self.program.n),
+            Extent::Tile => (self.program.columns_before(block.row), self.program.n),
             _ => (block.row * self.program.width(extent), block.rows * self.program.width(extent)),
         }
     }
@@ -287,7 +287,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let extent = match instruction.code {
             Code::Reduce(_) | Code::Run(_) | Code::Columns(_) | Code::Part(_) => Extent::Elements,
             Code::Repeat | Code::Keep(_) => Extent::Rows,
-            Code::EachRow => Extent::Columns,
+            Code::EachRow => Extent::Tile,
             _ => instruction.extent,
         };
         let (from, taken) = self.span(block, extent);

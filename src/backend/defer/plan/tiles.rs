@@ -2,8 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::{Planner, THREAD, id};
-use crate::backend::defer::queue::{In, Work};
+use super::{Planner, THREAD};
+use crate::backend::defer::queue::{Entry, Held, In, Work};
+use crate::backend::defer::walks::repeats_columns;
 use crate::backend::group::{Fusion, Level, SUMMED_ROWS, rows_of_block, tile_of};
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::layout::Dims;
@@ -19,22 +20,26 @@ impl Planner<'_> {
         // Of few blocks of rows a group would keep fewer threads busy than its operations do alone.
         let busy = d.outer * d.n.div_ceil(rows_of_block(d.inner.max(1)));
         let is_busy = busy >= fusion.columns.min(d.len() / THREAD);
-        let has_tiles = || {
-            let is_tiled = fusion.tiles && tile_of(d, fusion.columns).is_some();
-            is_tiled && self.is_read_by_elements(at, d.len())
-        };
-        is_busy && SUMMED_ROWS.contains(&d.inner) || d.inner >= *SUMMED_ROWS.start() && has_tiles()
+        is_busy && SUMMED_ROWS.contains(&d.inner)
+            || d.inner >= *SUMMED_ROWS.start() && self.is_read_in_tiles(at, d, fusion)
     }
 
-    /// Whether elements of a group of so many read the result of an entry per column, or what is made of it per column.
-    pub(super) fn is_read_by_elements(&self, at: usize, numel: usize) -> bool {
-        let mut made: SmallVec<[usize; 4]> = SmallVec::from_elem(id(&self.entries[at].out), 1);
+    /// Whether an entry over elements reads the values per column that an entry makes, or values per column that are computed from them, and
+    /// can be computed in tiles.
+    pub(super) fn is_read_in_tiles(&self, at: usize, d: ReduceDims, fusion: Fusion) -> bool {
+        let Some(tile) = tile_of(d, fusion.columns).filter(|_| fusion.tiles) else { return false };
+        let mut made: SmallVec<[&Held; 4]> = SmallVec::from_elem(&self.entries[at].out, 1);
         self.entries[at + 1..].iter().any(|e| {
-            let reads = e.ins.iter().filter_map(In::held).any(|v| made.contains(&id(v)));
-            if reads && e.positions() < numel {
-                made.push(id(&e.out));
+            let of = |v: &'_ Held| made.iter().copied().find(|m| m.storage.same(&v.storage));
+            let mut read = e.ins.iter().filter_map(In::held).filter_map(|v| Some((v, of(v)?)));
+            if e.positions() == d.len() {
+                let repeats = |(v, of): (&Held, &Held)| repeats_columns(&v.layout, &of.layout, d);
+                return read.any(repeats) && walks_in_tiles(e, d, tile);
             }
-            reads && e.positions() == numel
+            if e.positions() == d.outer * d.inner && read.next().is_some() {
+                made.push(&e.out);
+            }
+            false
         })
     }
 
@@ -59,15 +64,16 @@ impl Planner<'_> {
         {
             return None;
         }
-        // Operands and results have to be walked tile by tile.
-        let shape = Dims::from([d.outer, d.n, d.inner / tile, tile]);
-        let fits = |at: usize| {
-            let e = &self.entries[at];
-            let rows = matches!(e.work, Work::Softmax(..) | Work::SoftmaxBackward(..));
-            let all = e.ins.iter().filter_map(In::held).chain([&e.out]).map(|v| &v.layout);
-            !rows && all.filter(|v| v.numel() == group.numel).all(|v| v.reshape(&shape).is_some())
-        };
         let joined = if group.tile > 0 { &[][..] } else { &group.entries[..] };
-        joined.iter().copied().chain([at]).all(fits).then_some(tile)
+        let mut all = joined.iter().copied().chain([at]);
+        all.all(|at| walks_in_tiles(&self.entries[at], d, tile)).then_some(tile)
     }
+}
+
+/// Whether the elements that an entry reads and writes can be walked tile by tile.
+fn walks_in_tiles(e: &Entry, d: ReduceDims, tile: usize) -> bool {
+    let shape = Dims::from([d.outer, d.n, d.inner / tile, tile]);
+    let needs_rows = matches!(e.work, Work::Softmax(..) | Work::SoftmaxBackward(..));
+    let all = e.ins.iter().filter_map(In::held).chain([&e.out]).map(|v| &v.layout);
+    !needs_rows && all.filter(|v| v.numel() == d.len()).all(|v| v.reshape(&shape).is_some())
 }

@@ -2,7 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::{Weights, gradients, input_gates, linear_gradients};
+use super::weights::OwnedWeights;
+use super::{SavedWeights, Weights, gradients, input_gates, linear_gradients};
 use crate::backend::copy;
 use crate::backend::recurrent::{self as kernel, Recurrence};
 use crate::error::{Error, Result};
@@ -39,22 +40,6 @@ pub(super) fn sizes(inputs: &[&Tensor], weights: Weights) -> Result<Option<Recur
     Ok((fit && kernel::supported(device, dtype)?).then_some(Recurrence { steps, batch, features, hidden }))
 }
 
-/// The weights, dense, as kernels take them.
-pub(super) struct Dense([Tensor; 2], Option<[Tensor; 2]>);
-
-impl Dense {
-    pub(super) fn of(weights: Weights) -> Result<Dense> {
-        let dense = |t: &Tensor| t.dense(t.dtype());
-        let biases = weights.biases.map(|[a, b]| Ok([dense(a)?, dense(b)?])).transpose()?;
-        Ok(Dense([dense(weights.input)?, dense(weights.state)?], biases))
-    }
-
-    pub(super) fn views(&self) -> kernel::Weights<'_> {
-        let [input, state] = self.0.each_ref().map(Tensor::raw);
-        kernel::Weights { input, state, biases: self.1.as_ref().map(|both| both.each_ref().map(Tensor::raw)) }
-    }
-}
-
 /// The outputs of all steps, and the last cell state; None where they have to be composed.
 pub(super) fn lstm_layer(
     input: &Tensor,
@@ -65,7 +50,7 @@ pub(super) fn lstm_layer(
     let inputs: Vec<&Tensor> = [input, hx, cx].into_iter().chain(weights.all()).collect();
     let Some(r) = sizes(&inputs, weights)? else { return Ok(None) };
     let Recurrence { steps, batch, hidden, .. } = r;
-    let (x, dense) = (turned(input)?, Dense::of(weights)?);
+    let (x, dense) = (turned(input)?, OwnedWeights::dense(weights)?);
     let (cell, out) = (states(cx, steps)?, states(hx, steps)?);
     let recorded = grad_enabled() && inputs.iter().any(|t| t.requires_grad());
     // Without a backward pass the gates of a step are overwritten by those of the next.
@@ -81,8 +66,8 @@ pub(super) fn lstm_layer(
         return Ok(Some([outputs, last]));
     }
     let made = record_all(vec![outputs, last], &inputs, |_| LstmLayer {
-        inputs: [input, hx, cx, weights.input, weights.state].map(SavedTensor::input),
-        biases: weights.biases.map(|both| both.map(SavedTensor::input)),
+        inputs: [input, hx, cx].map(SavedTensor::input),
+        weights: SavedWeights::new(weights),
         gates: SavedTensor::input(&active),
         cell: SavedTensor::input(&cell),
         out: SavedTensor::input(&out),
@@ -92,8 +77,8 @@ pub(super) fn lstm_layer(
 }
 
 struct LstmLayer {
-    inputs: [SavedTensor; 5],
-    biases: Option<[SavedTensor; 2]>,
+    inputs: [SavedTensor; 3],
+    weights: SavedWeights,
     gates: SavedTensor,
     cell: SavedTensor,
     out: SavedTensor,
@@ -103,7 +88,7 @@ struct LstmLayer {
 impl LstmLayer {
     fn fused(&self, cx: &Cx, grads: &Grads) -> Result<Option<Grads>> {
         let Recurrence { steps, batch, hidden, .. } = self.r;
-        let weight = self.inputs[4].get(cx)?;
+        let weight = self.weights.state.get(cx)?;
         let (dtype, device) = (weight.dtype(), weight.device());
         let (gates, cell, out) = (self.gates.get(cx)?, self.cell.get(cx)?, self.out.get(cx)?);
         let zeros = |shape: Dims| Tensor::zeros_on(shape, dtype, device);
@@ -141,12 +126,10 @@ impl LstmLayer {
         gates: &Tensor,
         [of_out, of_cell, of_weight]: [Option<Tensor>; 3],
     ) -> Result<Grads> {
-        let of_biases = self.biases.is_some() && (cx.needs(5) || cx.needs(6));
-        let needs = [cx.needs(0), cx.needs(3), of_biases];
-        let (input, weight) = (self.inputs[0].get(cx)?, self.inputs[3].get(cx)?);
-        let [of_input, of_input_weight, of_bias] = linear_gradients(gates, &input, &weight, needs)?;
+        let [of_input, of_input_weight, of_bias] =
+            self.weights.input_gradients(cx, &self.inputs[0], 3, gates)?;
         let mut grads: Grads = smallvec![of_input, of_out, of_cell, of_input_weight, of_weight];
-        if self.biases.is_some() {
+        if self.weights.biases.is_some() {
             grads.extend([of_bias.clone(), of_bias]);
         }
         Ok(grads)
@@ -154,14 +137,11 @@ impl LstmLayer {
 
     /// The gradients composed of recorded operations, with the steps recomputed from the inputs.
     fn composed(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        let [input, h0, c0, of_input, of_state] = &self.inputs;
-        let (input, h0, c0) = (input.get(cx)?, h0.get(cx)?, c0.get(cx)?);
-        let (of_input, of_state) = (of_input.get(cx)?, of_state.get(cx)?);
-        let biases = self.biases.as_ref().map(|[a, b]| Ok([a.get(cx)?, b.get(cx)?])).transpose()?;
-        let biases = biases.as_ref().map(<[Tensor; 2]>::each_ref);
-        let gates = input_gates(&input, Weights { input: &of_input, state: &of_state, biases })?;
-        let s = super::Steps::stacked(&super::Steps::run(&gates, &h0, &c0, &of_state)?)?;
-        let (of_gates, made) = gradients(&s, [&h0, &c0, &of_state], grads, cx.needs(4))?;
+        let [input, h0, c0] = &self.inputs;
+        let (input, h0, c0, weights) = (input.get(cx)?, h0.get(cx)?, c0.get(cx)?, self.weights.get(cx)?);
+        let gates = input_gates(&input, weights.each())?;
+        let s = super::Steps::stacked(&super::Steps::run(&gates, &h0, &c0, &weights.state)?)?;
+        let (of_gates, made) = gradients(&s, [&h0, &c0, &weights.state], grads, cx.needs(4))?;
         self.with_input(cx, &view::flatten(&of_gates, 0, 1)?, made)
     }
 }
@@ -185,12 +165,10 @@ impl Function for LstmLayer {
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        for (name, t) in ["input", "hx", "cx", "weight_ih", "weight_hh"].into_iter().zip(&self.inputs) {
+        for (name, t) in ["input", "hx", "cx"].into_iter().zip(&self.inputs) {
             visit(name, t);
         }
-        for (name, t) in ["bias_ih", "bias_hh"].into_iter().zip(self.biases.iter().flatten()) {
-            visit(name, t);
-        }
+        self.weights.visit(visit);
         for (name, t) in [("active", &self.gates), ("cell", &self.cell), ("out", &self.out)] {
             visit(name, t);
         }

@@ -2,8 +2,9 @@
 
 use smallvec::smallvec;
 
-use super::fused::{Dense, sizes, states, turned};
-use super::{Weights, linear_gradients, mul_add, shifted, tanh};
+use super::fused::{sizes, states, turned};
+use super::weights::OwnedWeights;
+use super::{SavedWeights, Weights, linear_gradients, mul_add, shifted, tanh};
 use crate::backend::recurrent::{self as kernel, GruGradients, GruSteps, Recurrence};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
@@ -69,7 +70,7 @@ fn fused(input: &Tensor, hx: &Tensor, weights: Weights) -> Result<Option<Tensor>
     let inputs: Vec<&Tensor> = [input, hx].into_iter().chain(weights.all()).collect();
     let Some(r) = sizes(&inputs, weights)? else { return Ok(None) };
     let Recurrence { steps, batch, hidden, .. } = r;
-    let (x, dense, out) = (turned(input)?, Dense::of(weights)?, states(hx, steps)?);
+    let (x, dense, out) = (turned(input)?, OwnedWeights::dense(weights)?, states(hx, steps)?);
     let recorded = grad_enabled() && inputs.iter().any(|t| t.requires_grad());
     // Without a backward pass the gates of a step are overwritten by those of the next.
     let kept = if recorded { steps } else { 1 };
@@ -83,8 +84,8 @@ fn fused(input: &Tensor, hx: &Tensor, weights: Weights) -> Result<Option<Tensor>
         return Ok(Some(outputs));
     }
     let made = record_all(vec![outputs], &inputs, |_| GruLayer {
-        inputs: [input, hx, weights.input, weights.state].map(SavedTensor::input),
-        biases: weights.biases.map(|both| both.map(SavedTensor::input)),
+        inputs: [input, hx].map(SavedTensor::input),
+        weights: SavedWeights::new(weights),
         gates: SavedTensor::input(&active),
         out: SavedTensor::input(&out),
         r,
@@ -95,8 +96,8 @@ fn fused(input: &Tensor, hx: &Tensor, weights: Weights) -> Result<Option<Tensor>
 }
 
 struct GruLayer {
-    inputs: [SavedTensor; 4],
-    biases: Option<[SavedTensor; 2]>,
+    inputs: [SavedTensor; 2],
+    weights: SavedWeights,
     gates: SavedTensor,
     out: SavedTensor,
     r: Recurrence,
@@ -105,7 +106,7 @@ struct GruLayer {
 impl GruLayer {
     fn fused(&self, cx: &Cx, grad: &Tensor) -> Result<Option<Grads>> {
         let Recurrence { steps, batch, hidden, .. } = self.r;
-        let weight = self.inputs[3].get(cx)?;
+        let weight = self.weights.state.get(cx)?;
         let (dtype, device) = (weight.dtype(), weight.device());
         let (gates, out) = (self.gates.get(cx)?, self.out.get(cx)?);
         let of_state = Tensor::empty_on(Dims::from([hidden, batch]), dtype, device)?;
@@ -123,7 +124,7 @@ impl GruLayer {
         let of_sums = view::t_of(&narrow(&rows, 0, 0, 3 * one)?)?;
         let of_gates = view::t_of(&narrow(&rows, 0, one, 3 * one)?)?;
         let before = turned(&narrow(&out, 0, 0, steps as i64)?)?;
-        let needs = [false, cx.needs(3), self.biases.is_some() && cx.needs(5)];
+        let needs = [false, cx.needs(3), self.weights.biases.is_some() && cx.needs(5)];
         let [_, of_weight, of_bias] = linear_gradients(&of_sums, &before, &weight, needs)?;
         let [of_weight, of_bias] = [of_weight, of_bias].map(|t| t.map(|t| by_gate(&t)).transpose());
         self.with_input(cx, &of_gates, Some(turned(&of_state)?), [of_weight?, of_bias?]).map(Some)
@@ -138,11 +139,10 @@ impl GruLayer {
         of_state: Option<Tensor>,
         [of_weight, of_bias]: [Option<Tensor>; 2],
     ) -> Result<Grads> {
-        let needs = [cx.needs(0), cx.needs(2), self.biases.is_some() && cx.needs(4)];
-        let (input, weight) = (self.inputs[0].get(cx)?, self.inputs[2].get(cx)?);
-        let [of_input, of_input_weight, of_input_bias] = linear_gradients(gates, &input, &weight, needs)?;
+        let [of_input, of_input_weight, of_input_bias] =
+            self.weights.input_gradients(cx, &self.inputs[0], 2, gates)?;
         let mut grads: Grads = smallvec![of_input, of_state, of_input_weight, of_weight];
-        if self.biases.is_some() {
+        if self.weights.biases.is_some() {
             grads.extend([of_input_bias, of_bias]);
         }
         Ok(grads)
@@ -150,11 +150,9 @@ impl GruLayer {
 
     /// The gradients composed of recorded operations, with the steps recomputed from the inputs.
     fn composed(&self, cx: &Cx, grad: &Tensor) -> Result<Grads> {
-        let [input, hx, of_input, weight] = &self.inputs;
-        let (input, hx, of_input, weight) = (input.get(cx)?, hx.get(cx)?, of_input.get(cx)?, weight.get(cx)?);
-        let biases = self.biases.as_ref().map(|[a, b]| Ok([a.get(cx)?, b.get(cx)?])).transpose()?;
-        let biases = biases.as_ref().map(<[Tensor; 2]>::each_ref);
-        let s = Steps::run(&input, &hx, Weights { input: &of_input, state: &weight, biases })?;
+        let [input, hx] = &self.inputs;
+        let (input, hx, weights) = (input.get(cx)?, hx.get(cx)?, self.weights.get(cx)?);
+        let (s, weight) = (Steps::run(&input, &hx, weights.each())?, weights.state);
         let before = shifted(&hx, &s.out)?;
         // Through tanh and sigmoid: `a (1 - b²)` and `a b (1 - b)`.
         let tanh_slope = |b: &Tensor| arith::sub(1.0, &arith::mul(b, b)?);
@@ -180,7 +178,7 @@ impl GruLayer {
         of_sums.reverse();
         let flat = |steps: &[Tensor]| view::flatten(&stack(steps, 0)?, 0, 1);
         let (of_gates, of_sums) = (flat(&of_inputs)?, flat(&of_sums)?);
-        let needs = [false, true, self.biases.is_some()];
+        let needs = [false, true, self.weights.biases.is_some()];
         let [_, of_weight, of_bias] = linear_gradients(&of_sums, &before, &weight, needs)?;
         self.with_input(cx, &of_gates, dh, [of_weight, of_bias])
     }
@@ -197,20 +195,18 @@ impl Function for GruLayer {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(grad) = grads.into_iter().next().flatten() else {
-            return Ok(smallvec![None; self.inputs.len() + self.biases.iter().flatten().count()]);
+            return Ok(smallvec![None; self.inputs.len() + 2 + self.weights.biases.iter().flatten().count()]);
         };
         let made = if grad_enabled() { None } else { self.fused(cx, &grad)? };
         made.map_or_else(|| self.composed(cx, &grad), Ok)
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        for (name, t) in ["input", "hx", "weight_ih", "weight_hh"].into_iter().zip(&self.inputs) {
+        for (name, t) in ["input", "hx"].into_iter().zip(&self.inputs) {
             visit(name, t);
         }
+        self.weights.visit(visit);
         for (name, t) in [("active", &self.gates), ("out", &self.out)] {
-            visit(name, t);
-        }
-        for (name, t) in ["bias_ih", "bias_hh"].into_iter().zip(self.biases.iter().flatten()) {
             visit(name, t);
         }
     }

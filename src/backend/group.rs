@@ -4,15 +4,16 @@
 //! ([`Level::Rows`]), or one for the group or for each of several rows of many runs ([`Level::Total`]), from operands in memory and from results of earlier calls,
 //! element by element: a result in a group is used at the position where it was computed, and a result per row by all
 //! elements of the row. A call may go over a part of each row alone ([`Level::Parts`]), as what follows `chunk` does: it takes
-//! that part of a result of whole rows. A column sum ([`Level::Columns`], as of `x.sum(0)`, or of `x.sum(1)` for several matrices) has one value
+//! that part of a result of whole rows. A reduction of columns ([`Level::Columns`], as of `x.sum(0)`, or of `x.sum(1)` for several matrices) has one value
 //! per column of each matrix of rows, which no other call of the group reads, but for groups in tiles (Note [Tiles of columns]). Results that nobody needs outside of the group are never stored. Every call is the loop of the
 //! operation on a block, so the bits are those of the operations one after the other; a reduction keeps its runs.
 //!
 //! Note [Tiles of columns] `x - x.mean(1)` of images needs the sum of all channels of a pixel before the first difference, and the channels are
-//! far from each other. A group that reads its own column sums is computed in tiles: all rows of some columns, few enough that they stay in the
+//! far from each other. A group that reads columns that it reduces is computed in tiles: all rows of some columns, few enough that they stay in the
 //! cache. The elements are then walked tile by tile, as rows of the tile's width, each of which is a part of a row. A call per column
-//! ([`Level::Tile`]) has one value for each column of a tile, which elements read in each row. Column sums add the rows in the order of
-//! the eager kernel.
+//! ([`Level::Tile`]) has one value for each column of a tile, which elements read in each row. Rows are combined in the order of the eager
+//! kernel. Kernels make sums, and read elements where they lie; extrema are taken by the kernel of the reduction, and only in tiles, as a pass
+//! over columns with nothing else is no faster in a group.
 //!
 //! Note [Epilogues] A matrix product or a convolution stores its results, and what follows, such as an activation, reads them again. As the
 //! producer of a group it gives them to the group piece by piece instead: a thread computes some rows of the product, or planes of the
@@ -88,7 +89,7 @@ pub struct Fusion {
     pub norms: usize,
     /// Whether large calls that have no value in common are better computed apart: see Note [Plans].
     pub apart: bool,
-    /// Groups that read their own column sums: Note [Tiles of columns].
+    /// Groups that read columns that they reduce: Note [Tiles of columns].
     pub tiles: bool,
 }
 

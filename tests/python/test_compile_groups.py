@@ -374,3 +374,14 @@ def test_long_pieces_of_a_concatenation_are_computed_in_one_group(dtype):
             f(leaf, y, weight).backward()
             gradients.append(leaf.grad)
         assert same(found[0], wanted[0]), (channels, side)
+
+
+@pytest.mark.own_region
+def test_a_reduction_of_memory_is_apart_from_the_values_per_row_that_are_computed_from_it():
+    x, target, kept = data(512, 256), data(512), []
+    log = groups(log_of(lambda: kept.append((target - x.mean(-1) * 0.5).abs())))
+    assert log[0].startswith("alone: reduction") and log[1].startswith("fused: div") and len(log) == 2, log
+    # Not if the elements are read again, or are computed.
+    for f in (lambda: x - x.mean(-1, keepdim=True), lambda: (x * 2).mean(-1) * 0.5):
+        log = groups(log_of(lambda f=f: kept.append(f())))
+        assert len(log) == 1 and log[0].startswith("fused"), log

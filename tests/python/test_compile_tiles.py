@@ -1,4 +1,4 @@
-"""Groups that read their own column sums: computed in tiles, with the bits of eager kernels."""
+"""Groups that read columns that they reduce themselves: computed in tiles, with the bits of eager kernels."""
 
 from __future__ import annotations
 
@@ -46,9 +46,22 @@ def centred_in_place(x, weight, bias):
     return y, y.sum(1)
 
 
+def between_extrema(x, weight, bias):
+    y = x * weight[:, None, None]
+    least = y.amin(1, keepdim=True)
+    return (y - least) / (y.amax(1, keepdim=True) - least + 1) + bias[:, None, None]
+
+
+def gated_by_extrema(x, weight, bias):
+    return x * torch.sigmoid(x.mean(1, keepdim=True) + x.amax(1, keepdim=True))
+
+
+TILED = [between_extrema, gated_by_extrema, channel_norm, gated, unit, centred_in_place]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("f", [channel_norm, gated, unit, centred_in_place], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", TILED, ids=lambda f: f.__name__)
 def test_tiles_have_the_bits_of_eager_kernels(f, shape, dtype):
     torch.manual_seed(0)
     x, weight, bias = (torch.randn(*s).to(dtype) for s in (shape, shape[1:2], shape[1:2]))
@@ -78,6 +91,26 @@ def test_a_normalization_of_channels_is_one_group():
     x, weight, bias = torch.randn(2, 64, 64, 64), torch.randn(64), torch.randn(64)
     told = groups_of(lambda: channel_norm(x, weight, bias))
     assert len(told) == 1 and "in tiles of columns, 1 of 12 results stored" in told[0], told
+
+
+@pytest.mark.own_region
+def test_extrema_of_channels_are_in_the_group_that_reads_them():
+    x, weight, bias = torch.randn(2, 64, 64, 64), torch.randn(64), torch.randn(64)
+    for f in (between_extrema, gated_by_extrema):
+        told = groups_of(lambda f=f: f(x, weight, bias))
+        assert len(told) == 1 and "in tiles of columns, 1 of" in told[0], told
+
+
+def test_extrema_of_tiles_keep_nans_infinities_and_the_sign_of_zero():
+    x = torch.randn(2, 40, 32, 32)
+    for k, special in enumerate([float("nan"), float("inf"), -float("inf"), 0.0, -0.0]):
+        x[:, k :: k + 2, k::3] = special
+
+    def f(x):
+        least, most = x.amin(1, keepdim=True), x.amax(1, keepdim=True)
+        return [least, most, 1 / least, 1 / most, x - least, x * most]
+
+    assert_eager_bits(f, x, "extrema")
 
 
 def test_tiles_that_are_narrowed_for_their_buffers_have_the_bits_of_eager_kernels():
@@ -125,7 +158,7 @@ class Program:
         images, pixels, results = [x, x * 1.5], [self.others[2]], []
         for _ in range(10):
             a, b, p = choose.choice(images), choose.choice(images), choose.choice(pixels)
-            match choose.randrange(9):
+            match choose.randrange(10):
                 case 0:
                     images.append(a + b)
                 case 1:
@@ -142,6 +175,8 @@ class Program:
                     images.append(a.clone().sub_(p))
                 case 8:
                     pixels.append((a * b).sum(1).unsqueeze(1))
+                case 9:
+                    pixels.append(choose.choice([a.amin, a.amax])(1, keepdim=True))
             results += [images[-1]] if choose.random() < 0.2 else []
             results += [pixels[-1]] if choose.random() < 0.2 else []
         return [*results, images[-1], pixels[-1]]

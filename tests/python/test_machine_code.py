@@ -227,6 +227,18 @@ def test_integers_have_the_values_of_eager_kernels(isa, program, dtype):
     assert all(same(a, b) for a, b in zip(got, wanted, strict=True))
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.uint8, torch.bool], ids=str)
+@pytest.mark.parametrize("wide", [torch.float32, torch.float64, torch.int64], ids=str)
+def test_integers_of_other_widths_are_operands(isa, dtype, wide):
+    whole = (data(301, 67) * 1e9).to(torch.int64).to(dtype)
+    per_row = (data(301, 1, seed=1) * 8).to(wide)
+
+    def program(x):
+        return x.to(wide) * per_row + 3, (x.to(wide) - per_row).sum(-1)
+
+    assert all(same(a, b) for a, b in zip(torch.compile(program)(whole), program(whole), strict=True))
+
+
 def test_numbers_that_no_integer_is_become_what_they_become_in_eager_kernels():
     x = torch.tensor([float("inf"), float("nan"), 1e300, -1e10, 2.0**32, 2.5, -2.5], dtype=torch.float64).repeat(6000)
 

@@ -26,7 +26,7 @@ use super::copy::GRAIN;
 use super::output::{Cells, Output, write_one};
 use super::parallel::{for_chunks_mut, num_threads, parallel_for};
 use super::pointwise::OperandAccess;
-use super::reduce::ColumnSums;
+use super::reduce::ColumnBlocks;
 use crate::backend::View;
 use crate::backend::group::{Call, Group, GroupOperand, Producer, Work};
 use crate::backend::pointwise::Operand;
@@ -126,8 +126,8 @@ fn run_in_order<T: Grouped>(group: &Group) -> Result<Done> {
     let least = OperandAccess::grain(&access, GRAIN);
     let start = |rows| Worker::new(program, group, &access, &stores, Share::of_rows(rows, group.numel));
     let chunks = group.numel.div_ceil(least).min(CHUNKS * num_threads());
-    let mut reduced = match program.sums {
-        Some((sums, _)) => sum_columns(program, sums, chunks, start)?,
+    let mut reduced = match program.column_blocks {
+        Some(blocks) => reduce_columns(program, blocks, chunks, start)?,
         None => compute_blocks(program, group, chunks, start)?,
     };
     drop(stores);
@@ -151,23 +151,28 @@ fn compute_pieces<T: Grouped>(
     failed.into_inner().map_or(Ok(is_done), Err)
 }
 
-/// Computes a group with column sums in about so many chunks: for each block of their rows, the sums of all such calls.
-fn sum_columns<'p, 'a: 'p, T: Grouped>(
+/// Computes a group that reduces columns in about so many chunks: for each block of their rows, the results of all such calls.
+fn reduce_columns<'p, 'a: 'p, T: Grouped>(
     program: &'p Program<T>,
-    sums: ColumnSums,
+    of: ColumnBlocks,
     chunks: usize,
     start: impl Fn(Range<usize>) -> Result<Worker<'p, 'a, T>> + Sync,
 ) -> Result<Vec<T>> {
     let (width, failed) = (program.columns.len() * program.n, OnceLock::new());
-    expect_room::<T>(sums.blocks().saturating_mul(width))?;
-    let mut partial = vec![T::zeroed(); sums.blocks() * width];
-    let grain = sums.blocks().div_ceil(chunks.max(1)).max(1);
+    expect_room::<T>(of.blocks().saturating_mul(width))?;
+    let mut partial = vec![T::zeroed(); of.blocks() * width];
+    let grain = of.blocks().div_ceil(chunks.max(1)).max(1);
     for_chunks_mut(&mut partial, grain * width, |chunk, partial| {
         let first = chunk * grain;
         let last = first + (partial.len() / width).max(1) - 1;
-        let done = start(sums.rows(first).start..sums.rows(last).end).and_then(|mut worker| {
+        let done = start(of.rows(first).start..of.rows(last).end).and_then(|mut worker| {
             let mut blocks = partial.chunks_mut(width).enumerate();
-            blocks.try_for_each(|(k, acc)| worker.run(sums.rows(first + k), acc))
+            blocks.try_for_each(|(k, acc)| {
+                for (results, (_, reduction)) in acc.chunks_mut(program.n).zip(&program.columns) {
+                    results.fill(reduction.identity);
+                }
+                worker.run(of.rows(first + k), acc)
+            })
         });
         done.unwrap_or_else(|e| drop(failed.set(e)));
     });
@@ -203,21 +208,21 @@ fn compute_blocks<'p, 'a: 'p, T: Grouped>(
 }
 
 fn store_columns<T: Grouped>(program: &Program<T>, group: &Group, partial: &mut [T]) -> Result<()> {
-    let Some((sums, of)) = program.sums else { return Ok(()) };
+    let Some(blocks) = program.column_blocks else { return Ok(()) };
     let mut apart = Vec::new();
-    for (k, at) in program.columns.iter().enumerate() {
+    for (k, (at, reduction)) in program.columns.iter().enumerate() {
         let Some((_, view)) = group.results.iter().find(|(call, _)| call == at) else { continue };
         let mut out = Output::<T::Stored>::part(*view, 0..view.layout.numel())?;
         let out = bytemuck::cast_slice_mut(&mut out);
         if program.columns.len() == 1 {
-            (of.merge)(sums, partial, out);
+            reduction.merge(blocks, partial, out);
             continue;
         }
         apart.clear();
         for block in partial.chunks(program.columns.len() * program.n) {
             apart.extend_from_slice(&block[k * program.n..][..program.n]);
         }
-        (of.merge)(sums, &mut apart, out);
+        reduction.merge(blocks, &mut apart, out);
     }
     Ok(())
 }

@@ -24,7 +24,9 @@ use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
-pub(in crate::backend::cpu) use blocks::{BlockLogSumExp, BlockReduction, ColumnSums, block_reduction};
+pub(in crate::backend::cpu) use blocks::{
+    BlockLogSumExp, BlockReduction, ColumnBlocks, ColumnReduction, block_reduction, column_reduction,
+};
 use computed::{Elements, Source};
 pub use extremum::{Ordered, extremum};
 pub use fold::{formula, of_halves};

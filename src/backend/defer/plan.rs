@@ -9,9 +9,10 @@
 //! computed from them (Note [Epilogues]).
 //!
 //! Entries without a value in common gain little by one group, the start of a loop, and lose by it where they are large: they
-//! share the cache, and the rows of some are not those of others. So on the CPU large ones are taken apart at the end. On a
-//! GPU a dispatch costs more.
+//! share the cache, and the rows of some are not those of others. So on the CPU large ones are taken apart at the end. Likewise a reduction of rows of
+//! an operand in memory, if all else in its group are values per row: its own kernel reads the rows in longer pieces. On a GPU a dispatch costs more.
 
+mod recompute;
 mod separate;
 mod tiles;
 
@@ -155,15 +156,19 @@ pub fn plan(
         planner.group_of.push((usize::MAX, Level::Elements));
         planner.plan.passed.push(SmallVec::from_elem(None, e.ins.len()));
     }
-    planner.store_what_is_kept(is_kept);
+    planner.store_what_is_kept(&is_kept);
+    let is_apart = |group: &Planned| fusion(entries[group.entries[0]].out.storage.device()).apart;
     let mut groups = Vec::with_capacity(planner.plan.groups.len());
     for group in std::mem::take(&mut planner.plan.groups) {
-        let apart = || fusion(entries[group.entries[0]].out.storage.device()).apart;
-        if group.numel >= LARGE && group.entries.len() > 1 && apart() {
+        if group.entries.len() > 1 && group.numel >= LARGE && is_apart(&group) {
             planner.separate(group, &mut groups);
         } else {
             groups.push(group);
         }
+    }
+    if groups.iter().all(is_apart) {
+        planner.recompute(&mut groups, is_kept);
+        planner.take_out_reductions(&mut groups);
     }
     planner.plan.groups = groups;
     planner.plan
@@ -375,7 +380,7 @@ impl Planner<'_> {
             Work::Map { .. } | Work::Copy => return None,
             Work::Reduce(_, d) if d.inner != 1 => {
                 let others = group.columns.is_some_and(|other| other != d);
-                if others || positions != group.numel || !self.is_column_sum(at, d, fusion) {
+                if others || positions != group.numel || !self.reduces_columns(at, d, fusion) {
                     return None;
                 }
                 if group.tile > 0 { Level::Tile } else { Level::Columns }
@@ -477,7 +482,7 @@ impl Planner<'_> {
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy | Work::Matmul | Work::Convolution(_) => (Level::Elements, false),
             Work::Reduce(_, d) if e.is_total(d, fusion) => (Level::Total, !fusion.reductions),
-            Work::Reduce(_, d) if d.inner != 1 && self.is_column_sum(at, d, fusion) => {
+            Work::Reduce(_, d) if d.inner != 1 && self.reduces_columns(at, d, fusion) => {
                 (Level::Columns, false)
             }
             Work::Reduce(_, d) => {

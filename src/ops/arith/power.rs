@@ -35,7 +35,10 @@ fn cheaper(exponent: Scalar) -> Option<&'static PointwiseOp> {
     match exponent.to_f64() {
         2.0 => Some(&rows::square),
         3.0 => Some(&rows::cube),
+        4.0 => Some(&rows::fourth),
         0.5 => Some(&rows::pow_half),
+        -0.5 => Some(&rows::pow_inverse_half),
+        -2.0 => Some(&rows::pow_inverse_square),
         -1.0 => Some(&rows::pow_inverse),
         _ => None,
     }

@@ -73,12 +73,21 @@ rows! { UNARY;
     /// Each element to the third power.
     num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Int(3))), node: "PowBackward0" }
+    /// Each element to the fourth power.
+    num fourth(input) = (input * input) * (input * input) => d(g, y) = [g * (lit::<E>(4.0) * (input * input * input))]; { exposure: Exposure::NONE }
+    => torch { shows: Some(("exponent", Attribute::Int(4))), node: "PowBackward0" }
     /// The square root, as a power.
-    float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * input.pow(lit(-0.5)))]; { on: (0.1, 4.0), exposure: Exposure::NONE }
+    float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * (E::one() / y))]; { on: (0.1, 4.0), exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Number(Scalar::Float(0.5)))), node: "PowBackward0" }
     /// The reciprocal, as a power.
     float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { on: (0.3, 4.0), exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Number(Scalar::Int(-1)))), node: "PowBackward0" }
+    /// The reciprocal of the square, as a power.
+    float pow_inverse_square(input) = E::one() / (input * input) => d(g, y) = [g * (lit::<E>(-2.0) * (y / input))]; { on: (0.3, 4.0), exposure: Exposure::NONE }
+    => torch { shows: Some(("exponent", Attribute::Number(Scalar::Int(-2)))), node: "PowBackward0" }
+    /// The reciprocal of the square root, as a power.
+    float pow_inverse_half(input) = E::one() / input.sqrt() => d(g, y) = [g * (lit::<E>(-0.5) * (y / input))]; { on: (0.1, 4.0), exposure: Exposure::NONE }
+    => torch { shows: Some(("exponent", Attribute::Number(Scalar::Float(-0.5)))), node: "PowBackward0" }
     /// e to the power of each element.
     float exp(input) = input.exp() => d(g, y) = [g * y]; { autocast: CastPolicy::FULL_ON_GPU }
     /// 2 to the power of each element.

@@ -13,6 +13,9 @@ use crate::layout::{Layout, collapse};
 /// are copied one after the other, and values per row are repeated.
 pub(super) const SHORTEST_ROW: usize = 16;
 
+/// Elements of the shortest blocks for which rows are read in place: copies of two shorter ones take less time than the start of a block.
+const SHORTEST_BLOCK: usize = 1 << 12;
+
 /// The rows of an operand that machine code reads in place. They may form several dimensions, such as batch, head and position, and only in
 /// the innermost of these are they equally far from each other. So no block crosses the end of that dimension ([`Blocks`]).
 #[derive(Clone)]
@@ -184,7 +187,7 @@ pub(super) fn blocks_of<T: Grouped>(group: &Group, n: usize) -> Blocks {
     let apart = all.filter_map(|o| rows_in::<T>(&o, n, group));
     let within = apart.filter(|a| !a.outer.is_empty()).fold(0usize, |common, a| gcd(common, a.inner));
     // Shorter blocks would lose more than operands in place gain.
-    if within == 0 || 4 * within < most { Blocks::of(most) } else { Blocks::ending_within(within, most) }
+    if within == 0 || within * n < SHORTEST_BLOCK { Blocks::of(most) } else { Blocks::ending_within(within, most) }
 }
 
 /// The rows of an operand that machine code can use where they lie, in these blocks.

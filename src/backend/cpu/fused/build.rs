@@ -131,7 +131,7 @@ impl<'g, 'a, T: Grouped> Builder<'g, 'a, T> {
 
     /// The elements after which blocks may begin.
     fn repeating_rows(&self) -> usize {
-        let rows = if self.program.sums.is_some() { 1 } else { self.program.blocks.aligned() };
+        let rows = if self.program.column_blocks.is_some() { 1 } else { self.program.blocks.aligned() };
         self.program.n * rows
     }
 
@@ -187,18 +187,19 @@ impl<'g, 'a, T: Grouped> Builder<'g, 'a, T> {
                 self.program.totals.push((at, T::reduction(op)?));
                 self.push(Code::Run(self.program.totals.len() - 1), args, none, extent)
             }
-            Work::Reduce(_) if call.level == Level::Columns => {
-                self.program.columns.push(at);
+            Work::Reduce(op) if call.level == Level::Columns => {
+                self.program.columns.push((at, T::columns(op)?));
                 self.push(Code::Columns(self.program.columns.len() - 1), args, none, extent)
             }
-            Work::Reduce(_) if call.level == Level::Tile => {
+            Work::Reduce(op) if call.level == Level::Tile => {
+                let reduction = T::columns(op)?;
                 // Of an operand whose rows are apart, so that a kernel reads these where they lie.
                 let of_operand = matches!(call.args[0], Value::Operand(k) if self.program.apart[k].is_some());
-                let args = match of_operand && T::is_compiled(identity()) {
+                let args = match of_operand && reduction.is_sum && T::is_compiled(identity()) {
                     true => smallvec![self.map(identity(), Code::Pass, args, none, Extent::Elements)],
                     false => args,
                 };
-                self.push(Code::SumTile, args, SmallVec::new(), extent)
+                self.push(Code::ReduceTile(reduction), args, SmallVec::new(), extent)
             }
             Work::Reduce(op) => self.push(Code::Reduce(T::reduction(op)?), args, none, extent),
             Work::Softmax(kind) => self.push(Code::Softmax(T::softmax(kind)?), args, none, extent),

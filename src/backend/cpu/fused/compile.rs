@@ -16,7 +16,6 @@ use super::types::Grouped;
 use crate::backend::cpu::machine::{
     self, Columns, LANES, Recipe, SHORT_ROWS, Source, WHOLE_VECTORS, Work, type_of,
 };
-use crate::backend::cpu::reduce::ColumnSums;
 use crate::backend::group::Group;
 use crate::dtype::{DType, Element};
 use crate::formula::Formula;
@@ -190,9 +189,14 @@ fn summed<T: Grouped>(
 
 /// Whether an instruction is a column sum that a kernel can make: Note [Column sums of a kernel].
 fn sums_columns<T: Grouped>(program: &Program<T>, i: usize) -> bool {
-    matches!(program.instructions[i].code, Code::Columns(_) | Code::SumTile)
+    let is_sum = match program.instructions[i].code {
+        Code::Columns(k) => program.columns[k].1.is_sum,
+        Code::ReduceTile(of) => of.is_sum,
+        _ => false,
+    };
+    is_sum
         && program.n.is_multiple_of(WHOLE_VECTORS)
-        && program.column_sums().is_some_and(ColumnSums::has_whole_eights)
+        && program.all_column_blocks().is_some_and(|of| of.has_whole_eights())
 }
 
 /// Whether rows are those of kernels with few accumulators.
@@ -510,7 +514,7 @@ impl<T: Grouped> Fusion<'_, T> {
         let pool = kernel.pool(&numbers)?;
         outs.extend(sums.iter().filter_map(|i| match instructions[*i].code {
             Code::Columns(k) => Some(Place::Columns(k)),
-            Code::SumTile => Some(instructions[*i].outs[0]),
+            Code::ReduceTile(_) => Some(instructions[*i].outs[0]),
             _ => self.sums[*i],
         }));
         let code = Code::Machine(kernel, pool);

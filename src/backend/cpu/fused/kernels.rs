@@ -10,6 +10,7 @@ use super::types::Grouped;
 use super::worker::{Block, Taken, Worker};
 use crate::backend::cpu::machine::{In, Kernel, Out, Pool};
 use crate::backend::cpu::output::Rows;
+use crate::backend::reduce::ReduceOp;
 use crate::error::{Error, Result};
 
 impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
@@ -79,7 +80,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         matches!(own, Taken::Buffer(b, _) if self.program.buffers[*b].extent == Extent::Tile)
     }
 
-    /// Has a kernel sum the columns of a tile, as `sum_tile` does.
+    /// Has a kernel sum the columns of a tile, as `reduce_tile` does.
     fn sum_tile_by(
         &self,
         instruction: &Instruction<T>,
@@ -87,18 +88,18 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         block: Block,
         taken: &mut [Taken<'a, T>],
     ) -> Result<()> {
-        let Some((sums, of)) = self.program.tiles else { return Ok(()) };
+        let (Some(blocks), Some(sum)) = (self.program.tiles, T::columns(ReduceOp::Sum)) else { return Ok(()) };
         let n = self.program.n;
         let mut accumulators: SmallVec<[&mut [T]; 2]> = SmallVec::new();
         for own in taken {
             if let Taken::Buffer(_, own) = own {
-                let own = &mut own[..sums.cuts() * n];
+                let own = &mut own[..blocks.cuts() * n];
                 own.fill(T::zeroed());
                 accumulators.push(own);
             }
         }
-        for cut in 0..sums.cuts() {
-            let rows = sums.rows(cut);
+        for cut in 0..blocks.cuts() {
+            let rows = blocks.rows(cut);
             let ins = self.ins(instruction, kernel, block, rows.clone());
             let of_cut = accumulators.iter_mut().map(|all| Out::Columns(&mut all[cut * n..][..n]));
             let mut outs: SmallVec<[Out<T>; 4]> = of_cut.collect();
@@ -106,7 +107,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                 return Err(Error::Runtime("a fused kernel was given operands of other lengths".into()));
             }
         }
-        accumulators.iter_mut().for_each(|all| (of.fold)(sums, all));
+        accumulators.iter_mut().for_each(|all| sum.fold(blocks, all));
         Ok(())
     }
 

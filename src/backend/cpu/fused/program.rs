@@ -8,12 +8,12 @@ use super::apart::{Apart, Blocks, apart_of, blocks_of, run_of, spread_of};
 use super::build::Builder;
 use super::compile::compile;
 use super::prefetch::Prefetch;
-use super::types::{Grouped, Reduction, Rounding, Rows, SumsOfColumns};
+use super::types::{Grouped, Reduction, Rounding, Rows};
 use crate::backend::View;
 use crate::backend::cpu::copy::{BLOCK, GRAIN};
 use crate::backend::cpu::machine::{self, Kernel, Pool};
 use crate::backend::cpu::pointwise::OperandAccess;
-use crate::backend::cpu::reduce::{ColumnSums, RUN};
+use crate::backend::cpu::reduce::{ColumnBlocks, ColumnReduction, RUN};
 use crate::backend::group::{Group, GroupOperand, Level, Producer, TILE, tile_within};
 use crate::backend::pointwise::Loop;
 use crate::dtype::{Bool8, DType, Element, Scalar};
@@ -25,8 +25,11 @@ const LONGEST: usize = GRAIN;
 pub(super) const IN_CACHE: usize = 1 << 16;
 
 fn narrow_of<T: Grouped>(o: &GroupOperand, group: &Group) -> Option<DType> {
-    let is_narrow =
-        |d: &DType| matches!(d, DType::U8 | DType::Bool) || d.is_half() && T::Stored::DTYPE == DType::F32;
+    let is_narrow = |d: &DType| match d {
+        DType::Bool | DType::U8 | DType::I8 | DType::I16 => true,
+        DType::I32 => T::Stored::DTYPE != DType::I32,
+        d => d.is_half() && T::Stored::DTYPE == DType::F32,
+    };
     let dtype = Some(o.view.dtype).filter(is_narrow)?;
     let written = group.results.iter().any(|(_, r)| r.storage.overlaps(o.view.storage));
     let usable = matches!(o.level, Level::Elements | Level::Parts) && o.view.layout.is_contiguous();
@@ -105,8 +108,8 @@ pub(super) enum Code<T: Grouped> {
     Columns(usize),
     /// Its argument, for a kernel that reads it where it lies.
     Pass,
-    /// The column sums of a tile.
-    SumTile,
+    /// The columns of a tile, reduced.
+    ReduceTile(ColumnReduction<T>),
     /// The values of the columns of a tile, once per row.
     EachRow,
     Softmax(Rows<T, 1>),
@@ -178,12 +181,12 @@ pub(super) struct Program<T: Grouped> {
     /// By call.
     pub(super) places: Vec<Place>,
     pub(super) totals: Vec<(usize, Reduction<T>)>,
-    /// The calls that are column sums.
-    pub(super) columns: Vec<usize>,
+    /// The calls that reduce columns.
+    pub(super) columns: Vec<(usize, ColumnReduction<T>)>,
     /// How the rows of these are divided.
-    pub(super) sums: Option<(ColumnSums, SumsOfColumns<T>)>,
+    pub(super) column_blocks: Option<ColumnBlocks>,
     /// The same of tiles, whose rows are a block each.
-    pub(super) tiles: Option<(ColumnSums, SumsOfColumns<T>)>,
+    pub(super) tiles: Option<ColumnBlocks>,
     /// The columns of tiles that stay in the cache with the buffers of this program, which is not run if there are any.
     pub(super) narrower: Option<usize>,
     /// By operand, its rows, if machine code can use them where they lie.
@@ -236,12 +239,12 @@ impl<T: Grouped> Program<T> {
         if has_rows && !group.producer.as_ref().is_none_or(unit) {
             return None;
         }
-        let sums = match group.columns {
-            Some(dims) if group.tile == 0 => Some((ColumnSums::of(dims)?, T::columns()?)),
+        let column_blocks = match group.columns {
+            Some(dims) if group.tile == 0 => Some(ColumnBlocks::of(dims)?),
             _ => None,
         };
         let tiles = match group.columns.filter(|_| group.tile > 0) {
-            Some(dims) => Some((ColumnSums::of_tiles(dims, group.tile)?, T::columns()?)),
+            Some(dims) => Some(ColumnBlocks::of_tiles(dims, group.tile)?),
             None => None,
         };
         let program = Program {
@@ -250,7 +253,7 @@ impl<T: Grouped> Program<T> {
             places: Vec::new(),
             totals: Vec::new(),
             columns: Vec::new(),
-            sums,
+            column_blocks,
             tiles,
             narrower: None,
             apart: group
@@ -438,17 +441,17 @@ impl<T: Grouped> Program<T> {
 
     /// The columns of all tiles before the one that begins with a row.
     pub(super) fn columns_before(&self, row: usize) -> usize {
-        self.tiles.map_or(0, |(sums, _)| row / sums.height() * self.n)
+        self.tiles.map_or(0, |of| row / of.height() * self.n)
     }
 
-    /// The accumulators of the column sums of a tile.
+    /// The results that the blocks of a tile have.
     pub(super) fn accumulators(&self) -> usize {
-        self.tiles.map_or(0, |(sums, _)| sums.cuts() * self.n)
+        self.tiles.map_or(0, |of| of.cuts() * self.n)
     }
 
-    /// How the rows of column sums are divided.
-    pub(super) fn column_sums(&self) -> Option<&ColumnSums> {
-        self.sums.as_ref().or(self.tiles.as_ref()).map(|(sums, _)| sums)
+    /// How the rows of reductions of columns are divided, of tiles or not.
+    pub(super) fn all_column_blocks(&self) -> Option<ColumnBlocks> {
+        self.column_blocks.or(self.tiles)
     }
 
     /// The values of each row that an extent has.

@@ -11,7 +11,9 @@ use crate::backend::cpu::interpret::Interpreted;
 use crate::backend::cpu::lines::Aligned;
 use crate::backend::cpu::machine::{self, Kernel, Recipe};
 use crate::backend::cpu::pieces::Take;
-use crate::backend::cpu::reduce::{BlockLogSumExp, BlockReduction, ColumnSums, block_reduction};
+use crate::backend::cpu::reduce::{
+    BlockLogSumExp, BlockReduction, ColumnReduction, block_reduction, column_reduction,
+};
 use crate::backend::cpu::softmax;
 use crate::backend::group::Producer;
 use crate::backend::reduce::ReduceOp;
@@ -22,7 +24,7 @@ use crate::formula::{Formula, Int};
 /// A type that groups are computed in.
 pub(super) trait Grouped: Interpreted {
     fn reduction(op: ReduceOp) -> Option<Reduction<Self>>;
-    fn columns() -> Option<SumsOfColumns<Self>>;
+    fn columns(op: ReduceOp) -> Option<ColumnReduction<Self>>;
     fn softmax(kind: Kind) -> Option<Rows<Self, 1>>;
     fn softmax_backward(kind: Kind) -> Option<Rows<Self, 2>>;
     /// What rounds to a half type.
@@ -54,15 +56,6 @@ pub(super) trait Reduces<T>: Sync {
 }
 
 pub(super) type Reduction<T> = Box<dyn Reduces<T>>;
-
-/// Column sums: those of a few rows are added to what those before them gave, and those of all blocks merged at the end.
-#[derive(Clone, Copy)]
-pub(super) struct SumsOfColumns<T> {
-    pub(super) add: fn(ColumnSums, &[T], usize, &mut [T]),
-    pub(super) merge: fn(ColumnSums, &mut [T], &mut [T]),
-    /// Makes the first block of one result the result.
-    pub(super) fold: fn(ColumnSums, &mut [T]),
-}
 
 macro_rules! grouped {
     (@machine $t:ty) => {
@@ -119,12 +112,8 @@ macro_rules! grouped {
                     _ => Box::new(block_reduction::<$t>(op)?),
                 })
             }
-            fn columns() -> Option<SumsOfColumns<$t>> {
-                Some(SumsOfColumns {
-                    add: |sums, x, rows, acc| sums.add(x, rows, acc),
-                    merge: |sums, blocks, out| sums.merge(blocks, out),
-                    fold: |sums, blocks| sums.fold(blocks),
-                })
+            fn columns(op: ReduceOp) -> Option<ColumnReduction<$t>> {
+                column_reduction(op)
             }
             fn softmax(kind: Kind) -> Option<Rows<$t, 1>> {
                 Some(match kind {
@@ -156,7 +145,7 @@ macro_rules! grouped {
         fn reduction(_: ReduceOp) -> Option<Reduction<$t>> {
             None
         }
-        fn columns() -> Option<SumsOfColumns<$t>> {
+        fn columns(_: ReduceOp) -> Option<ColumnReduction<$t>> {
             None
         }
         fn softmax(_: Kind) -> Option<Rows<$t, 1>> {

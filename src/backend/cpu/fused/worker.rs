@@ -12,6 +12,7 @@ use crate::backend::cpu::copy::{StridedCursor, Writer, repeat_each};
 use crate::backend::cpu::lines::Aligned;
 use crate::backend::cpu::output::Output;
 use crate::backend::cpu::pointwise::{OperandAccess, OperandCursor};
+use crate::backend::cpu::reduce::ColumnReduction;
 use crate::backend::group::{Group, Level};
 use crate::dtype::Bool8;
 use crate::error::Result;
@@ -230,7 +231,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             (Code::Machine(kernel, pool), taken) => {
                 self.run_machine(instruction, (kernel, pool), block, taken, runs)?
             }
-            (Code::SumTile, [Taken::Buffer(_, own), ..]) => self.sum_tile(instruction, block, own),
+            (Code::ReduceTile(of), [Taken::Buffer(_, own), ..]) => self.reduce_tile(instruction, of, block, own),
             (_, [Taken::Buffer(b, own), ..]) => {
                 let (_, count) = self.span(block, self.program.buffers[*b].extent);
                 self.compute(instruction, block, runs, &mut own[..count]);
@@ -297,7 +298,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         }
         let (args, params) = (&ins[..instruction.args.len()], &instruction.params[..]);
         match &instruction.code {
-            Code::Load(_) | Code::SumTile | Code::Machine(..) => {}
+            Code::Load(_) | Code::ReduceTile(_) | Code::Machine(..) => {}
             Code::Pass => out.copy_from_slice(ins[0]),
             Code::Same(l) => l.run(args, params, out),
             Code::Truth(l) => {
@@ -319,8 +320,9 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             Code::Run(k) => runs[*k] = program.totals[*k].1.run(ins[0]),
             Code::Keep(k) => runs[*k] = ins[0][0],
             Code::Columns(k) => {
-                if let Some((sums, of)) = program.sums {
-                    (of.add)(sums, ins[0], self.together, &mut runs[k * program.n..][..program.n]);
+                if let Some(blocks) = program.column_blocks {
+                    let own = &mut runs[k * program.n..][..program.n];
+                    program.columns[*k].1.add(blocks, ins[0], self.together, own);
                 }
             }
             Code::Softmax(rows) => rows([ins[0]], program.n, out),
@@ -330,17 +332,23 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         self.truth = truth;
     }
 
-    /// The column sums of a tile, block by block of its rows in the order of the eager kernel.
-    fn sum_tile(&self, instruction: &Instruction<T>, block: Block, acc: &mut [T]) {
-        let Some((sums, of)) = self.program.tiles else { return };
+    /// The reduced columns of a tile, block by block of its rows in the order of the eager kernel.
+    fn reduce_tile(
+        &self,
+        instruction: &Instruction<T>,
+        of: &ColumnReduction<T>,
+        block: Block,
+        acc: &mut [T],
+    ) {
+        let Some(blocks) = self.program.tiles else { return };
         let (n, x) = (self.program.n, self.value(instruction.args[0], block.at, block.len));
-        let acc = &mut acc[..sums.cuts() * n];
-        acc.fill(T::zeroed());
+        let acc = &mut acc[..blocks.cuts() * n];
+        acc.fill(of.identity);
         for (cut, acc) in acc.chunks_mut(n).enumerate() {
-            let rows = sums.rows(cut);
-            (of.add)(sums, &x[rows.start * n..rows.end * n], rows.len(), acc);
+            let rows = blocks.rows(cut);
+            of.add(blocks, &x[rows.start * n..rows.end * n], rows.len(), acc);
         }
-        (of.fold)(sums, acc);
+        of.fold(blocks, acc);
     }
 
     /// The next elements of an operand.

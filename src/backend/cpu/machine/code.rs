@@ -7,6 +7,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use rustc_hash::FxHashMap;
 
 use crate::backend::cpu::math::lanes::{Lanes, Lanes32};
+use crate::dtype::DType;
 
 /// The index of an instruction, which stands for its value.
 pub type Index = u16;
@@ -90,14 +91,35 @@ pub enum Logic {
 /// The type of elements in memory that become numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Narrow {
-    Byte,
+    U8,
+    I8,
+    I16,
+    /// As wide as float32.
+    I32,
     F16,
     BF16,
 }
 
 impl Narrow {
+    /// That of a dtype; booleans are bytes.
+    pub const fn of(dtype: DType) -> Option<Narrow> {
+        Some(match dtype {
+            DType::U8 | DType::Bool => Narrow::U8,
+            DType::I8 => Narrow::I8,
+            DType::I16 => Narrow::I16,
+            DType::I32 => Narrow::I32,
+            DType::F16 => Narrow::F16,
+            DType::BF16 => Narrow::BF16,
+            _ => return None,
+        })
+    }
+
     pub const fn size(self) -> usize {
-        if matches!(self, Narrow::Byte) { 1 } else { 2 }
+        match self {
+            Narrow::U8 | Narrow::I8 => 1,
+            Narrow::I16 | Narrow::F16 | Narrow::BF16 => 2,
+            Narrow::I32 => 4,
+        }
     }
 }
 

@@ -128,15 +128,12 @@ pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code> {
                 Source::Step(k) => values.get(k).copied(),
                 Source::Argument(k) if recipe.rows >> k & 1 == 1 => Some(push(Inst::Spread(k as Index, 0))),
                 Source::Argument(k) => {
-                    let narrow = |n| push(Inst::LoadNarrow(n, k as Index, Ahead::default()));
-                    Some(match type_of(&recipe.narrow, k) {
-                        None => push(Inst::Load(k as Index, Ahead::default())),
-                        Some(DType::U8) => narrow(Narrow::Byte),
-                        Some(DType::Bool) => truth::<T>(narrow(Narrow::Byte)),
-                        Some(DType::F16) => narrow(Narrow::F16),
-                        Some(DType::BF16) => narrow(Narrow::BF16),
-                        Some(_) => return None,
-                    })
+                    let Some(dtype) = type_of(&recipe.narrow, k) else {
+                        return Some(push(Inst::Load(k as Index, Ahead::default())));
+                    };
+                    let number =
+                        push(Inst::LoadNarrow(Narrow::of(dtype)?, k as Index, Ahead::default()));
+                    Some(if dtype == DType::Bool { truth::<T>(number) } else { number })
                 }
                 Source::Number(k) => Some(push(Inst::Number(k as Index))),
             };

@@ -174,8 +174,8 @@ impl Emitter<'_> {
             Inst::LoadNarrow(narrow, k, at) => {
                 let at = self.narrow(b, k.into(), at, narrow.size())?;
                 match narrow {
-                    Narrow::Byte => self.load_bytes(b, r, at)?,
                     Narrow::F16 | Narrow::BF16 => self.load_halves(b, r, at, narrow)?,
+                    _ => self.load_integers(b, r, at, narrow)?,
                 }
             }
             Inst::Spread(..) | Inst::Number(_) | Inst::Literal(_) => self.load_constant(inst, register)?,
@@ -236,11 +236,11 @@ impl Emitter<'_> {
             return None;
         }
         let load = match (narrow, is_512) {
-            (Narrow::Byte, _) => return None,
             (Narrow::F16, false) => Op::VEX_Vcvtph2ps_ymm_xmmm128,
             (Narrow::F16, true) => Op::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae,
             (Narrow::BF16, false) => Op::VEX_Vpmovzxwd_ymm_xmmm128,
             (Narrow::BF16, true) => Op::EVEX_Vpmovzxwd_zmm_k1z_ymmm256,
+            _ => return None,
         };
         self.put(Instruction::with2(load, register, at).map(|mut i| {
             if b.is_masked && is_512 {
@@ -257,35 +257,36 @@ impl Emitter<'_> {
         self.put(Instruction::with3(shift, register, register, 16u32))
     }
 
-    /// Loads bytes and converts them to numbers. With AVX2 bytes after the end are read too: the caller has them.
-    fn load_bytes(&mut self, b: &Body, r: u8, at: MemoryOperand) -> Option<()> {
-        let (full, half, quarter) =
-            (self.register(r), Register::YMM0 + u32::from(r), Register::XMM0 + u32::from(r));
+/// Loads integers and converts them to numbers. With AVX2 those after the end are read too: the caller has them.
+    fn load_integers(&mut self, b: &Body, r: u8, at: MemoryOperand, narrow: Narrow) -> Option<()> {
         let Target { is_512, is_double, is_integer } = self.target;
-        let (whole, widen, convert) = match (is_512, is_double) {
-            (true, true) if is_integer => (full, Op::EVEX_Vpmovzxbq_zmm_k1z_xmmm64, None),
-            (false, true) if is_integer => (full, Op::VEX_Vpmovzxbq_ymm_xmmm32, None),
-            (true, false) => {
-                (full, Op::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, Some(Op::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er))
-            }
-            (true, true) => {
-                (half, Op::EVEX_Vpmovzxbd_ymm_k1z_xmmm64, Some(Op::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er))
-            }
-            (false, false) => (full, Op::VEX_Vpmovzxbd_ymm_xmmm64, Some(Op::VEX_Vcvtdq2ps_ymm_ymmm256)),
-            (false, true) => (quarter, Op::VEX_Vpmovzxbd_xmm_xmmm32, Some(Op::VEX_Vcvtdq2pd_ymm_xmmm128)),
-        };
-        let is_masked = b.is_masked && self.target.is_512;
-        self.put(Instruction::with2(widen, whole, at).map(|mut i| {
+        let full = self.register(r);
+        let is_masked = b.is_masked && is_512;
+        let masked = |mut i: Instruction| {
             if is_masked {
                 i.set_op_mask(Register::K1);
                 i.set_zeroing_masking(true);
             }
             i
-        }))?;
-        match convert.filter(|_| !is_integer) {
-            Some(convert) => self.put(Instruction::with2(convert, full, whole)),
-            None => Some(()),
+        };
+        let widen = widening(narrow, is_512, is_double, is_integer);
+        if is_integer {
+            return self.put(Instruction::with2(widen?, full, at).map(masked));
         }
+        let convert = match (is_512, is_double) {
+            (true, false) => Op::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
+            (true, true) => Op::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er,
+            (false, false) => Op::VEX_Vcvtdq2ps_ymm_ymmm256,
+            (false, true) => Op::VEX_Vcvtdq2pd_ymm_xmmm128,
+        };
+        let Some(widen) = widen else { return self.put(Instruction::with2(convert, full, at).map(masked)) };
+        let whole = match (is_512, is_double) {
+            (_, false) => full,
+            (true, true) => Register::YMM0 + u32::from(r),
+            (false, true) => Register::XMM0 + u32::from(r),
+        };
+        self.put(Instruction::with2(widen, whole, at).map(masked))?;
+        self.put(Instruction::with2(convert, full, whole))
     }
 
     /// Ends the hold on operands, and frees those that nothing uses after instruction `i`: its result may replace them.
@@ -304,4 +305,31 @@ impl Emitter<'_> {
             }
         }
     }
+}
+
+/// The opcode that loads integers as those from which a target makes numbers: of 64 bits for int64, else of 32. None if they are those.
+fn widening(narrow: Narrow, is_512: bool, is_double: bool, is_integer: bool) -> Option<Op> {
+    Some(match (narrow, is_512, is_double, is_integer) {
+        (Narrow::U8, true, true, true) => Op::EVEX_Vpmovzxbq_zmm_k1z_xmmm64,
+        (Narrow::U8, false, true, true) => Op::VEX_Vpmovzxbq_ymm_xmmm32,
+        (Narrow::U8, true, false, _) => Op::EVEX_Vpmovzxbd_zmm_k1z_xmmm128,
+        (Narrow::U8, true, true, false) => Op::EVEX_Vpmovzxbd_ymm_k1z_xmmm64,
+        (Narrow::U8, false, false, _) => Op::VEX_Vpmovzxbd_ymm_xmmm64,
+        (Narrow::U8, false, true, false) => Op::VEX_Vpmovzxbd_xmm_xmmm32,
+        (Narrow::I8, true, true, true) => Op::EVEX_Vpmovsxbq_zmm_k1z_xmmm64,
+        (Narrow::I8, false, true, true) => Op::VEX_Vpmovsxbq_ymm_xmmm32,
+        (Narrow::I8, true, false, _) => Op::EVEX_Vpmovsxbd_zmm_k1z_xmmm128,
+        (Narrow::I8, true, true, false) => Op::EVEX_Vpmovsxbd_ymm_k1z_xmmm64,
+        (Narrow::I8, false, false, _) => Op::VEX_Vpmovsxbd_ymm_xmmm64,
+        (Narrow::I8, false, true, false) => Op::VEX_Vpmovsxbd_xmm_xmmm32,
+        (Narrow::I16, true, true, true) => Op::EVEX_Vpmovsxwq_zmm_k1z_xmmm128,
+        (Narrow::I16, false, true, true) => Op::VEX_Vpmovsxwq_ymm_xmmm64,
+        (Narrow::I16, true, false, _) => Op::EVEX_Vpmovsxwd_zmm_k1z_ymmm256,
+        (Narrow::I16, true, true, false) => Op::EVEX_Vpmovsxwd_ymm_k1z_xmmm128,
+        (Narrow::I16, false, false, _) => Op::VEX_Vpmovsxwd_ymm_xmmm128,
+        (Narrow::I16, false, true, false) => Op::VEX_Vpmovsxwd_xmm_xmmm64,
+        (Narrow::I32, true, true, true) => Op::EVEX_Vpmovsxdq_zmm_k1z_ymmm256,
+        (Narrow::I32, false, true, true) => Op::VEX_Vpmovsxdq_ymm_xmmm128,
+        (Narrow::I32 | Narrow::F16 | Narrow::BF16, ..) => return None,
+    })
 }

@@ -264,6 +264,24 @@ fn each_step_is_encoded_for_both_instruction_sets() {
     check::<f64>();
     check::<Int<i32>>();
     check::<Int<i64>>();
+    fn check_narrow<T: Tested>(dtypes: &[DType]) {
+        for (dtype, is_512) in dtypes.iter().flat_map(|d| [(*d, false), (*d, true)]) {
+            let formulas = [Formula::parse("%0 = x0\n%1 = mul %0 %0\nreturn %1").unwrap()];
+            let recipe = Recipe { narrow: smallvec::smallvec![(0, dtype)], ..recipe(&formulas, 1, 0) };
+            let target = Target { is_double: size_of::<T>() == 8, is_integer: T::IS_INTEGER, is_512 };
+            let code = lower::lower::<T>(&recipe, is_512);
+            assert!(
+                code.and_then(|code| emit::emit(&code, target, &recipe)).is_some(),
+                "{dtype:?} for {target:?}"
+            );
+        }
+    }
+    let shorter = [DType::Bool, DType::U8, DType::I8, DType::I16];
+    let all = [&shorter[..], &[DType::I32]].concat();
+    check_narrow::<f32>(&all);
+    check_narrow::<f64>(&all);
+    check_narrow::<Int<i32>>(&shorter);
+    check_narrow::<Int<i64>>(&all);
     for (dtype, is_512) in [DType::F16, DType::BF16].into_iter().flat_map(|d| [(d, false), (d, true)]) {
         let formulas = [Formula::parse("%0 = x0\n%1 = mul %0 %0\nreturn %1").unwrap()];
         let mut recipe = recipe(&formulas, 1, 0);
@@ -543,33 +561,40 @@ fn results_are_written_to_rows_that_are_apart() {
 }
 
 #[test]
-fn bytes_become_numbers_and_booleans_become_one_or_zero() {
-    fn check<T: Tested + Real>() {
+fn integers_become_numbers_and_booleans_become_one_or_zero() {
+    fn check<T: Tested + Real>(dtype: DType, bytes_of: fn(i64) -> Vec<u8>, number: fn(i64) -> f64) {
         let text = "%0 = x0\n%1 = x1\n%2 = x2\n%3 = mul %0 %1\n%4 = sub %3 %2\nreturn %4";
         let formulas = [Formula::parse(text).unwrap()];
         for (rows, n) in [(1, 1), (1, 16), (3, 37), (2, 64)] {
-            let narrow = smallvec::smallvec![(0, DType::U8), (1, DType::Bool)];
+            let narrow = smallvec::smallvec![(0, dtype), (1, DType::Bool)];
             let recipe = Recipe { narrow, ..recipe(&formulas, 3, 0b100) };
             let Some(kernel) = made::<T>(&recipe) else { return };
-            let bytes: Vec<u8> = (0..rows * n).map(|i| (i * 37 % 256) as u8).collect();
+            let integers: Vec<i64> = (0..(rows * n) as i64).map(|i| i * 0x7359_1d87 - (1 << 31)).collect();
+            let bytes: Vec<u8> = integers.iter().flat_map(|i| bytes_of(*i)).collect();
             let truths: Vec<u8> = (0..rows * n).map(|i| (i % 3) as u8).collect();
             let per_row: Vec<T> = (0..rows).map(|r| T::lit(r as f64 + 0.5)).collect();
             let mut out = vec![T::lit(0.0); rows * n];
             let pool = kernel.pool::<T>(&[]).unwrap();
             let ins = [In::Narrow(&bytes), In::Narrow(&truths), In::PerRow(&per_row)];
             assert!(kernel.run(&ins, &mut [Out::Elements(&mut out)], &[], &pool, rows, n));
-            let short = [In::Narrow(&bytes[1..]), In::Narrow(&truths), In::PerRow(&per_row)];
+            let short = [In::Narrow(&bytes[dtype.size()..]), In::Narrow(&truths), In::PerRow(&per_row)];
             assert!(!kernel.run(&short, &mut [Out::Elements(&mut out)], &[], &pool, rows, n));
             for (i, v) in out.iter().enumerate() {
                 let truth = f64::from(u8::from(truths[i] != 0));
-                let wanted = T::lit(f64::from(bytes[i])) * T::lit(truth) - per_row[i / n];
-                assert_eq!(v.bits(), wanted.bits());
+                let wanted = T::lit(number(integers[i])) * T::lit(truth) - per_row[i / n];
+                assert_eq!(v.bits(), wanted.bits(), "{dtype:?} {}", integers[i]);
             }
         }
     }
+    fn check_all<T: Tested + Real>() {
+        check::<T>(DType::U8, |i| vec![i as u8], |i| f64::from(i as u8));
+        check::<T>(DType::I8, |i| vec![i as u8], |i| f64::from(i as i8));
+        check::<T>(DType::I16, |i| (i as i16).to_ne_bytes().to_vec(), |i| f64::from(i as i16));
+        check::<T>(DType::I32, |i| (i as i32).to_ne_bytes().to_vec(), |i| f64::from(i as i32));
+    }
     with_each_isa(|| {
-        check::<f32>();
-        check::<f64>();
+        check_all::<f32>();
+        check_all::<f64>();
     });
 }
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData as P;
 use super::extremum::Greatest;
 use super::moments::{ExpSum, ExpSums};
 use super::{
-    FEW_ROWS, Kernel, NARROW, Ordered, Product, ReduceOp as Each, Sum, fold_more, merge_in_pairs, rows_of,
+    FEW_ROWS, Kernel, Monoid, NARROW, Ordered, Product, ReduceOp as Each, Sum, fold_more, merge_in_pairs, rows_of,
 };
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut2;
@@ -92,32 +92,32 @@ impl<T: Real + Ordered> BlockReduction<T> {
     }
 }
 
-/// Column sums, of blocks that are computed a few rows at a time, with the bits of the reduction of a tensor.
+/// How the rows of reductions of columns are divided into blocks, which are computed a few rows at a time with the bits of the reduction of a tensor.
 #[derive(Clone, Copy)]
-pub(in crate::backend::cpu) struct ColumnSums {
-    /// As of the reduction: sums of columns, of which each has `n` elements.
+pub(in crate::backend::cpu) struct ColumnBlocks {
+    /// As of the reduction: results of columns, of which each has `n` elements.
     dims: ReduceDims,
     /// The most rows of a block.
     most: usize,
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    fn add_rows[T: Real](x: &[T], width: usize, pairwise: bool, acc: &mut [T]) {
-        fold_more(Sum(P), x, x.len() / width, width, pairwise, acc);
+    fn fold_rows[M: Monoid](m: M, x: &[M::In], width: usize, pairwise: bool, acc: &mut [M::Acc]) {
+        fold_more(m, x, x.len() / width, width, pairwise, acc);
     }
 }
 
-impl ColumnSums {
+impl ColumnBlocks {
     /// None for narrow rows, whose reduction has another order.
-    pub fn of(dims: ReduceDims) -> Option<ColumnSums> {
-        (dims.inner >= NARROW).then_some(ColumnSums { dims, most: rows_of_block(dims.inner) })
+    pub fn of(dims: ReduceDims) -> Option<ColumnBlocks> {
+        (dims.inner >= NARROW).then_some(ColumnBlocks { dims, most: rows_of_block(dims.inner) })
     }
 
     /// Those of tiles of so many columns, each as a matrix of its own.
-    pub fn of_tiles(dims: ReduceDims, tile: usize) -> Option<ColumnSums> {
-        let of = ColumnSums::of(dims)?;
+    pub fn of_tiles(dims: ReduceDims, tile: usize) -> Option<ColumnBlocks> {
+        let of = ColumnBlocks::of(dims)?;
         let dims = ReduceDims { outer: dims.outer * (dims.inner / tile), inner: tile, ..dims };
-        Some(ColumnSums { dims, ..of })
+        Some(ColumnBlocks { dims, ..of })
     }
 
     /// The rows of each result.
@@ -148,24 +148,69 @@ impl ColumnSums {
         let is_whole = |block: usize| rows(block).is_multiple_of(8) && rows(block) > FEW_ROWS;
         self.blocks() > 0 && is_whole(0) && is_whole(self.cuts() - 1)
     }
+}
 
-    /// Adds rows of a block of `rows` to its sums. All but the last must be whole eights.
-    pub fn add<T: Real>(&self, x: &[T], rows: usize, acc: &mut [T]) {
-        add_rows(x, self.dims.inner, rows > FEW_ROWS, acc);
+/// A reduction of columns: the results of rows are combined with what those before them gave, and those of all blocks merged at the end.
+#[derive(Clone, Copy)]
+pub(in crate::backend::cpu) struct ColumnReduction<T> {
+    pub is_sum: bool,
+    /// What results are before the first row.
+    pub identity: T,
+    add: fn(ColumnBlocks, &[T], usize, &mut [T]),
+    fold: fn(ColumnBlocks, &mut [T]),
+}
+
+/// That of an operation, if there is one.
+pub(in crate::backend::cpu) fn column_reduction<T: Real + Ordered>(op: ReduceOp) -> Option<ColumnReduction<T>> {
+    fn add<M: Monoid>(m: M, of: ColumnBlocks, x: &[M::In], rows: usize, acc: &mut [M::Acc]) {
+        fold_rows(m, x, of.dims.inner, rows > FEW_ROWS, acc);
+    }
+    fn fold<T: Ordered>(reverses: bool, of: ColumnBlocks, blocks: &mut [T]) {
+        let turn = T::turn(reverses);
+        merge_in_pairs(&Each(Greatest(P, turn)), blocks, of.dims.inner);
+        blocks[..of.dims.inner].iter_mut().for_each(|v| *v = v.turned(turn));
+    }
+    Some(match op {
+        ReduceOp::Sum => ColumnReduction {
+            is_sum: true,
+            identity: T::ZERO,
+            add: |of, x, rows, acc| add(Sum(P), of, x, rows, acc),
+            fold: |of, blocks| merge_in_pairs(&Each(Sum(P::<fn(T)>)), blocks, of.dims.inner),
+        },
+        ReduceOp::Max => ColumnReduction {
+            is_sum: false,
+            identity: T::LEAST,
+            add: |of, x, rows, acc| add(Greatest(P, T::turn(false)), of, x, rows, acc),
+            fold: |of, blocks| fold(false, of, blocks),
+        },
+        ReduceOp::Min => ColumnReduction {
+            is_sum: false,
+            identity: T::LEAST,
+            add: |of, x, rows, acc| add(Greatest(P, T::turn(true)), of, x, rows, acc),
+            fold: |of, blocks| fold(true, of, blocks),
+        },
+        _ => return None,
+    })
+}
+
+impl<T: Copy + Send + Sync> ColumnReduction<T> {
+    /// Combines rows of a block of `rows` with its results. All but the last must be whole eights.
+    pub fn add(&self, of: ColumnBlocks, x: &[T], rows: usize, acc: &mut [T]) {
+        (self.add)(of, x, rows, acc);
     }
 
     /// Makes the first block of one result the result.
-    pub fn fold<T: Real>(&self, blocks: &mut [T]) {
-        merge_in_pairs(&Each(Sum(P::<fn(T)>)), blocks, self.dims.inner);
+    pub fn fold(&self, of: ColumnBlocks, blocks: &mut [T]) {
+        (self.fold)(of, blocks);
     }
 
-    /// The results, from the sums of all blocks.
-    pub fn merge<T: Real>(&self, blocks: &mut [T], out: &mut [T]) {
-        let (inner, each) = (self.dims.inner, self.cuts() * self.dims.inner);
+    /// The results, from those of all blocks.
+    pub fn merge(&self, of: ColumnBlocks, blocks: &mut [T], out: &mut [T]) {
+        let (inner, each) = (of.dims.inner, of.cuts() * of.dims.inner);
         let results = rows_of(blocks.len(), each);
         for_chunks_mut2(blocks, results * each, out, results * inner, |_, blocks, out| {
             for (blocks, out) in blocks.chunks_mut(each).zip(out.chunks_mut(inner)) {
-                self.fold(blocks);
+                self.fold(of, blocks);
                 out.copy_from_slice(&blocks[..inner]);
             }
         });

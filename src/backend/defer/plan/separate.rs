@@ -1,7 +1,7 @@
-//! Large entries without a value in common, taken apart: Note [Plans].
+//! Entries that gain nothing by their group, taken apart: Note [Plans].
 
 use super::{Planned, Planner};
-use crate::backend::defer::queue::{Entry, Held, In};
+use crate::backend::defer::queue::{Entry, Held, In, Work};
 use crate::backend::defer::walks::same_walk;
 use crate::backend::group::Level;
 
@@ -33,6 +33,37 @@ impl Planner<'_> {
                 part,
                 ..group
             });
+        }
+    }
+
+    /// Takes the reduction out of each group whose other entries are values per row.
+    pub(super) fn take_out_reductions(&mut self, groups: &mut Vec<Planned>) {
+        for k in (0..groups.len()).rev() {
+            let group = &groups[k];
+            let reduction = group.entries[0];
+            let is_reduction = |at: usize| matches!(self.entries[at].work, Work::Reduce(..));
+            let is_alone = group.entries.len() > 1
+                && is_reduction(reduction)
+                && group.levels.iter().all(|level| *level == Level::Rows)
+                && !group.entries[1..].iter().any(|at| is_reduction(*at));
+            if !is_alone {
+                continue;
+            }
+            let per_row = Planned {
+                entries: group.entries[1..].to_vec(),
+                levels: vec![Level::Elements; group.entries.len() - 1],
+                numel: group.numel / group.n,
+                n: 0,
+                ..*group
+            };
+            for at in &per_row.entries {
+                let from_reduction = self.plan.passed[*at].iter_mut().filter(|w| **w == Some(reduction));
+                from_reduction.for_each(|writer| *writer = None);
+            }
+            self.plan.stored[reduction] = true;
+            groups[k].entries.truncate(1);
+            groups[k].levels.truncate(1);
+            groups.insert(k + 1, per_row);
         }
     }
 

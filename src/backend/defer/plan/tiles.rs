@@ -1,4 +1,4 @@
-//! Which column sums are in groups, and which groups are computed in tiles: Note [Tiles of columns].
+//! Which reductions of columns are in groups, and which groups are computed in tiles: Note [Tiles of columns].
 
 use smallvec::SmallVec;
 
@@ -10,17 +10,19 @@ use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::layout::Dims;
 
 impl Planner<'_> {
-    /// Whether a reduction is a column sum that groups have.
-    pub(super) fn is_column_sum(&self, at: usize, d: ReduceDims, fusion: Fusion) -> bool {
+    /// Whether a reduction is one of columns that groups have.
+    pub(super) fn reduces_columns(&self, at: usize, d: ReduceDims, fusion: Fusion) -> bool {
         let e = &self.entries[at];
-        let usual = matches!(e.work, Work::Reduce(ReduceOp::Sum, _)) && e.out.dtype == e.compute;
+        let Work::Reduce(op, _) = e.work else { return false };
+        let usual = matches!(op, ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min) && e.out.dtype == e.compute;
         if fusion.columns == 0 || !usual || d.n < 2 || !e.out.layout.is_contiguous() {
             return false;
         }
         // Of few blocks of rows a group would keep fewer threads busy than its operations do alone.
         let busy = d.outer * d.n.div_ceil(rows_of_block(d.inner.max(1)));
         let is_busy = busy >= fusion.columns.min(d.len() / THREAD);
-        is_busy && SUMMED_ROWS.contains(&d.inner)
+        // The extrema of columns have no machine code: their own kernel is faster if tiles do not save a pass over memory.
+        is_busy && op == ReduceOp::Sum && SUMMED_ROWS.contains(&d.inner)
             || d.inner >= *SUMMED_ROWS.start() && self.is_read_in_tiles(at, d, fusion)
     }
 

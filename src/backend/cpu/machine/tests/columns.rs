@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::backend::cpu::machine::Columns;
-use crate::backend::cpu::reduce::ColumnSums;
-use crate::backend::reduce::ReduceDims;
+use crate::backend::cpu::reduce::{ColumnBlocks, column_reduction};
+use crate::backend::reduce::{ReduceDims, ReduceOp};
 
 /// The column sums of `x * w + r` and of `x * x` for rows of `n` elements, `w` a row for all or rows that are apart, `r` a value per row,
 /// with `more` arguments that nothing reads and as many prefetches.
@@ -32,9 +32,10 @@ fn check<T: Tested + Real + Ordered>(rows: usize, n: usize, stride: usize, more:
     let elements: Vec<T> = (0..rows * n).map(|i| x[i] * w[i / n * stride + i % n] + r[i / n]).collect();
     let squares: Vec<T> = x.iter().map(|v| *v * *v).collect();
     let mut wanted = sums.clone();
-    let of = ColumnSums::of(ReduceDims { outer: 1, n: rows, inner: n }).unwrap();
+    let of = ColumnBlocks::of(ReduceDims { outer: 1, n: rows, inner: n }).unwrap();
+    let sum = column_reduction::<T>(ReduceOp::Sum).unwrap();
     for (sums, elements) in wanted.iter_mut().zip([&elements, &squares]) {
-        of.add(elements, 128, sums);
+        sum.add(of, elements, 128, sums);
     }
     let pool = kernel.pool::<T>(&[]).unwrap();
     let prefetched = vec![0; more];

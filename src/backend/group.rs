@@ -12,8 +12,8 @@
 //! far from each other. A group that reads columns that it reduces is computed in tiles: all rows of some columns, few enough that they stay in the
 //! cache. The elements are then walked tile by tile, as rows of the tile's width, each of which is a part of a row. A call per column
 //! ([`Level::Tile`]) has one value for each column of a tile, which elements read in each row. Rows are combined in the order of the eager
-//! kernel. Kernels make sums, and read elements where they lie; extrema are taken by the kernel of the reduction, and only in tiles, as a pass
-//! over columns with nothing else is no faster in a group.
+//! kernel. Kernels make sums, and read elements where they lie; extrema are taken by the kernel of the reduction, of elements that the
+//! group computes or reads again.
 //!
 //! Note [Epilogues] A matrix product or a convolution stores its results, and what follows, such as an activation, reads them again. As the
 //! producer of a group it gives them to the group piece by piece instead: a thread computes some rows of the product, or planes of the

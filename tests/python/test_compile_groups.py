@@ -385,3 +385,12 @@ def test_a_reduction_of_memory_is_apart_from_the_values_per_row_that_are_compute
     for f in (lambda: x - x.mean(-1, keepdim=True), lambda: (x * 2).mean(-1) * 0.5):
         log = groups(log_of(lambda f=f: kept.append(f())))
         assert len(log) == 1 and log[0].startswith("fused"), log
+
+
+@pytest.mark.own_region
+def test_extrema_of_columns_that_a_group_computes_are_in_the_group():
+    x, mask, kept = data(8, 256, 512), data(8, 256, 1, seed=1) > 0.5, []
+    pooled = lambda x: x.masked_fill(mask, -1e4).amax(1)  # noqa: E731
+    (line,) = groups(log_of(lambda: kept.append(pooled(x))))
+    assert line.startswith("fused: ") and "1 of 3 results stored" in line, line
+    assert same(kept[0], pooled(x))

@@ -254,3 +254,40 @@ def test_columns_of_a_few_rows_are_reduced_in_the_group_of_what_reads_them(progr
             assert len(lines) <= 2 and lines[0].startswith("fused: reduction"), lines
         found, wanted = (gradients(lambda x, f=f: f(x).sum(), x)[0] for f in (torch.compile(program), program))
         assert torch.equal(found.nan_to_num(), wanted.nan_to_num())
+
+
+SPREADS = {
+    "standardized": lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5),
+    "var and mean": lambda x: torch.var_mean(x * 2, -1),
+    "var without correction": lambda x: x * (x.var(-1, correction=0, keepdim=True) + 1e-5).rsqrt(),
+    "std of several dimensions": lambda x: x.view(-1, 4, x.shape[-1]).std((1, 2), correction=2),
+    "var of columns": lambda x: (x + 1) / x.var(0),
+    "var of all": lambda x: (x * 0.5).var() * x,
+    "in place": lambda x: x.clone().div_(x.var(-1, keepdim=True)),
+}
+
+
+@pytest.mark.own_region
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("program", SPREADS.values(), ids=SPREADS)
+def test_variances_of_rows_are_in_the_group_of_their_neighbours(program, dtype):
+    for shape in ((1200, 256), (4000, 67), (200, 3000), (32, 8192), (32, 8193), (40_000, 3), (40_000, 2)):
+        x, kept = data(*shape).to(dtype), []
+        lines = groups(log_of(lambda x=x, kept=kept: kept.append(program(x))))
+        results, wanted = (r if isinstance(r, tuple) else (r,) for r in (kept[0], program(x)))
+        assert all(same(a, b) for a, b in zip(results, wanted, strict=True)), shape
+        if shape == (1200, 256) and program is SPREADS["standardized"] and HAS_MACHINE_CODE:
+            computed = [line for line in lines if not line.startswith("not computed")]
+            assert len(computed) == 1 and "moments" in computed[0], lines
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_variances_in_a_region_keep_nans_infinities_and_rows_of_equal_elements():
+    x = data(2000, 64)
+    x[3], x[5, 7], x[6, 1], x[7, 2] = 4.0, float("nan"), float("inf"), -float("inf")
+
+    def program(x):
+        return torch.stack([x.std(-1), x.var(-1, correction=64), x.var(-1, correction=0)])
+
+    got, wanted = torch.compile(program)(x), program(x)
+    assert same(got.nan_to_num(7), wanted.nan_to_num(7)) and same(got.isnan(), wanted.isnan())

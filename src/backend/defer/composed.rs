@@ -8,7 +8,7 @@ use super::entry::{Deferred, held, is_worth, kept};
 use super::queue::{Held, In, Work};
 use super::{least, step};
 use crate::backend::View;
-use crate::backend::group::{SHORTEST_RUN, SUMMED_ROWS};
+use crate::backend::group::{LONGEST_ROW, SHORTEST_RUN, SUMMED_ROWS};
 use crate::backend::interface::Backend as _;
 use crate::backend::pointwise::{Kernel, Operand, Program};
 use crate::backend::reduce::{ReduceDims, ReduceOp};
@@ -94,6 +94,15 @@ impl Deferred {
             && SUMMED_ROWS.contains(&n)
             && views.iter().all(|v| v.layout.numel() >= 2 * n)
             && is_composed(OF_ROWS, views)
+    }
+
+    /// Whether the mean and squared deviations of rows are queued as steps.
+    pub(super) fn composes_moments(&self, d: ReduceDims, views: &[View; 3]) -> bool {
+        let are_rows = d.inner == 1 && (2..=LONGEST_ROW).contains(&d.n);
+        self.now.fusion().norms > 0
+            && are_rows
+            && views.iter().all(|v| v.layout.is_contiguous())
+            && is_composed(OF_CHANNELS, &views[..1])
     }
 
     /// Whether the normalization of channels of runs of `inner` elements by given statistics is queued as its steps.
@@ -204,6 +213,17 @@ impl<'d> Composition<'d> {
         let sums = self.value(&out.layout.shape)?;
         self.sum(input(&terms), d, sums.view())?;
         self.map(&self.of.root, [input(&sums)], out)
+    }
+
+    /// The mean and the sum of squared deviations of rows of `n` elements, with the bits of the reduction.
+    pub fn moments(&self, x: View, n: usize, mean: View, squares: View) -> Result<()> {
+        let rows = Rows::of(x, n);
+        let total = self.value(&rows.each)?;
+        self.sum(held(x), rows.sums, total.view())?;
+        self.map(&self.of.div, [input(&total), number(n as f64)], mean)?;
+        let centred = self.new_map(&self.of.sub, [rows.matrix(x), rows.column(mean)], &rows.all)?;
+        let terms = self.new_map(&self.of.mul, [input(&centred), input(&centred)], &rows.all)?;
+        self.sum(input(&terms), rows.sums, squares)
     }
 
     /// Layer normalization with the bits of its kernel.

@@ -390,6 +390,16 @@ impl Backend for Deferred {
         }
     }
 
+    fn moments(&self, x: View, d: ReduceDims, mean: View, squares: View) -> Result<()> {
+        if self.composes_moments(d, &[x, mean, squares])
+            && let Some(steps) = Composition::new(self, "moments", x)
+        {
+            return steps.moments(x, d.n, mean, squares);
+        }
+        let waits = x.waits(Access::Read) || [mean, squares].waits(Access::Write);
+        if waits { self.settled()? } else { self.now }.moments(x, d, mean, squares)
+    }
+
     fn norm_forward(
         &self,
         kind: Norm,
@@ -500,7 +510,6 @@ impl Backend for Deferred {
         fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool; out: View) -> ();
         fn norm_of_all(order: f64, tensors: &[View]; out: View) -> ();
         fn extremum(largest: bool, x: View, d: ReduceDims; values: View, indices: View) -> ();
-        fn moments(x: View, d: ReduceDims; mean: View, squares: View) -> ();
         fn scan(what: Running, x: View, d: ReduceDims, reverse: bool; out: View) -> ();
         fn scan_extremum(x: View, d: ReduceDims, largest: bool; values: View, indices: View) -> ();
         fn sort(x: View, n: usize, descending: bool; values: View, indices: View) -> ();

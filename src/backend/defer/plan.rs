@@ -380,7 +380,8 @@ impl Planner<'_> {
             Work::Map { .. } | Work::Copy => return None,
             Work::Reduce(_, d) if d.inner != 1 => {
                 let others = group.columns.is_some_and(|other| other != d);
-                if others || positions != group.numel || !self.reduces_columns(at, d, fusion) {
+                let is_computed = writers.iter().any(|w| inside(&w));
+                if others || positions != group.numel || !self.reduces_columns(at, d, is_computed, fusion) {
                     return None;
                 }
                 if group.tile > 0 { Level::Tile } else { Level::Columns }
@@ -482,7 +483,7 @@ impl Planner<'_> {
         let (level, closed) = match e.work {
             Work::Map { .. } | Work::Copy | Work::Matmul | Work::Convolution(_) => (Level::Elements, false),
             Work::Reduce(_, d) if e.is_total(d, fusion) => (Level::Total, !fusion.reductions),
-            Work::Reduce(_, d) if d.inner != 1 && self.reduces_columns(at, d, fusion) => {
+            Work::Reduce(_, d) if d.inner != 1 && self.reduces_columns(at, d, false, fusion) => {
                 (Level::Columns, false)
             }
             Work::Reduce(_, d) => {

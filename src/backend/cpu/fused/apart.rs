@@ -187,7 +187,11 @@ pub(super) fn blocks_of<T: Grouped>(group: &Group, n: usize) -> Blocks {
     let apart = all.filter_map(|o| rows_in::<T>(&o, n, group));
     let within = apart.filter(|a| !a.outer.is_empty()).fold(0usize, |common, a| gcd(common, a.inner));
     // Shorter blocks would lose more than operands in place gain.
-    if within == 0 || within * n < SHORTEST_BLOCK { Blocks::of(most) } else { Blocks::ending_within(within, most) }
+    if within == 0 || within * n < SHORTEST_BLOCK {
+        Blocks::of(most)
+    } else {
+        Blocks::ending_within(within, most)
+    }
 }
 
 /// The rows of an operand that machine code can use where they lie, in these blocks.

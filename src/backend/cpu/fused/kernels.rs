@@ -88,7 +88,9 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         block: Block,
         taken: &mut [Taken<'a, T>],
     ) -> Result<()> {
-        let (Some(blocks), Some(sum)) = (self.program.tiles, T::columns(ReduceOp::Sum)) else { return Ok(()) };
+        let (Some(blocks), Some(sum)) = (self.program.tiles, T::columns(ReduceOp::Sum)) else {
+            return Ok(());
+        };
         let n = self.program.n;
         let mut accumulators: SmallVec<[&mut [T]; 2]> = SmallVec::new();
         for own in taken {

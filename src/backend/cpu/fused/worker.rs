@@ -231,7 +231,9 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             (Code::Machine(kernel, pool), taken) => {
                 self.run_machine(instruction, (kernel, pool), block, taken, runs)?
             }
-            (Code::ReduceTile(of), [Taken::Buffer(_, own), ..]) => self.reduce_tile(instruction, of, block, own),
+            (Code::ReduceTile(of), [Taken::Buffer(_, own), ..]) => {
+                self.reduce_tile(instruction, of, block, own)
+            }
             (_, [Taken::Buffer(b, own), ..]) => {
                 let (_, count) = self.span(block, self.program.buffers[*b].extent);
                 self.compute(instruction, block, runs, &mut own[..count]);

@@ -131,8 +131,7 @@ pub fn lower<T: Compiled>(recipe: &Recipe, is_512: bool) -> Option<Code> {
                     let Some(dtype) = type_of(&recipe.narrow, k) else {
                         return Some(push(Inst::Load(k as Index, Ahead::default())));
                     };
-                    let number =
-                        push(Inst::LoadNarrow(Narrow::of(dtype)?, k as Index, Ahead::default()));
+                    let number = push(Inst::LoadNarrow(Narrow::of(dtype)?, k as Index, Ahead::default()));
                     Some(if dtype == DType::Bool { truth::<T>(number) } else { number })
                 }
                 Source::Number(k) => Some(push(Inst::Number(k as Index))),

@@ -257,7 +257,7 @@ impl Emitter<'_> {
         self.put(Instruction::with3(shift, register, register, 16u32))
     }
 
-/// Loads integers and converts them to numbers. With AVX2 those after the end are read too: the caller has them.
+    /// Loads integers and converts them to numbers. With AVX2 those after the end are read too: the caller has them.
     fn load_integers(&mut self, b: &Body, r: u8, at: MemoryOperand, narrow: Narrow) -> Option<()> {
         let Target { is_512, is_double, is_integer } = self.target;
         let full = self.register(r);

@@ -5,11 +5,12 @@ use std::marker::PhantomData as P;
 use super::extremum::Greatest;
 use super::moments::{ExpSum, ExpSums};
 use super::{
-    FEW_ROWS, Kernel, Monoid, NARROW, Ordered, Product, ReduceOp as Each, Sum, fold_more, merge_in_pairs, rows_of,
+    FEW_ROWS, Kernel, Monoid, NARROW, Ordered, Product, ReduceOp as Each, Sum, fold_more, merge_in_pairs,
+    rows_of,
 };
-use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut2;
 use crate::backend::cpu::simd::{Isa, IsaDispatch};
+use crate::backend::cpu::softmax::Softmax;
 use crate::backend::group::rows_of_block;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::dtype::Real;
@@ -44,7 +45,7 @@ pub(in crate::backend::cpu) fn block_reduction<T: Real + Ordered>(op: ReduceOp) 
 /// As [`BlockReduction`], the logarithms of sums of exponentials.
 pub(in crate::backend::cpu) struct BlockLogSumExp<T>(P<fn(T)>);
 
-impl<T: Math> BlockLogSumExp<T> {
+impl<T: Softmax> BlockLogSumExp<T> {
     pub fn new() -> Self {
         BlockLogSumExp(P)
     }
@@ -161,7 +162,9 @@ pub(in crate::backend::cpu) struct ColumnReduction<T> {
 }
 
 /// That of an operation, if there is one.
-pub(in crate::backend::cpu) fn column_reduction<T: Real + Ordered>(op: ReduceOp) -> Option<ColumnReduction<T>> {
+pub(in crate::backend::cpu) fn column_reduction<T: Real + Ordered>(
+    op: ReduceOp,
+) -> Option<ColumnReduction<T>> {
     fn add<M: Monoid>(m: M, of: ColumnBlocks, x: &[M::In], rows: usize, acc: &mut [M::Acc]) {
         fold_rows(m, x, of.dims.inner, rows > FEW_ROWS, acc);
     }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::simd::Isa;
+use crate::backend::cpu::softmax::Softmax;
 use crate::dtype::Real;
 
 /// Count, mean, and sum of squared deviations from the mean.
@@ -124,7 +125,7 @@ fn without_terms<T: Real>(max: T) -> Option<T> {
 #[derive(Clone, Copy)]
 struct ShiftedExp<T>(T);
 
-impl<T: Math> Monoid for ShiftedExp<T> {
+impl<T: Softmax> Monoid for ShiftedExp<T> {
     type In = T;
     type Acc = T;
     #[inline(always)]
@@ -133,7 +134,7 @@ impl<T: Math> Monoid for ShiftedExp<T> {
     }
     #[inline(always)]
     fn lift(self, x: T) -> T {
-        (x - self.0).m_exp()
+        (x - self.0).exp_nonpositive()
     }
     #[inline(always)]
     fn combine(self, a: T, b: T) -> T {
@@ -141,9 +142,9 @@ impl<T: Math> Monoid for ShiftedExp<T> {
     }
 }
 
-impl<T: Math> Reduction for ExpSums<T> {
+impl<T: Softmax> Reduction for ExpSums<T> {
     /// As for extrema, float64 is rarely a bottleneck.
-    const BEST: Isa = if size_of::<T>() == 4 { Isa::Avx2 } else { Isa::Baseline };
+    const BEST: Isa = if size_of::<T>() == 4 { Isa::Avx512 } else { Isa::Baseline };
     type In = T;
     type Acc = ExpSum<T>;
 
@@ -163,7 +164,7 @@ impl<T: Math> Reduction for ExpSums<T> {
         for i in 0..rows {
             let row = &x[i * stride..][..w];
             for j in 0..w {
-                scaled[j] += (row[j] - max[j]).m_exp();
+                scaled[j] += (row[j] - max[j]).exp_nonpositive();
             }
         }
         for (acc, (&max, &scaled)) in acc.iter_mut().zip(max.iter().zip(scaled.iter())) {
@@ -174,28 +175,29 @@ impl<T: Math> Reduction for ExpSums<T> {
     #[inline(always)]
     fn merge(&self, a: ExpSum<T>, b: ExpSum<T>) -> ExpSum<T> {
         let max = max_nan(a.max, b.max);
-        let to_max = |e: ExpSum<T>| if e.max == max { e.scaled } else { e.scaled * (e.max - max).m_exp() };
+        let to_max =
+            |e: ExpSum<T>| if e.max == max { e.scaled } else { e.scaled * (e.max - max).exp_nonpositive() };
         ExpSum { max, scaled: to_max(a) + to_max(b) }
     }
 }
 
 /// The sums of exponentials for `logsumexp` and `softmax`.
-pub(crate) fn exp_sums<T: Math>(x: &[T], d: ReduceDims) -> Vec<ExpSum<T>> {
+pub(crate) fn exp_sums<T: Softmax>(x: &[T], d: ReduceDims) -> Vec<ExpSum<T>> {
     exp_sums_of(Elements::Slice(x), d)
 }
 
-fn exp_sums_of<T: Math>(x: Elements<T>, d: ReduceDims) -> Vec<ExpSum<T>> {
+fn exp_sums_of<T: Softmax>(x: Elements<T>, d: ReduceDims) -> Vec<ExpSum<T>> {
     let mut acc = vec![ExpSum { max: T::ZERO, scaled: T::ZERO }; d.lanes()];
     reduce(&ExpSums::new(), x, d, None, &mut acc);
     acc
 }
 
 /// `log(sum(exp(x)))` without overflow; minus infinity when empty.
-pub fn logsumexp<T: Math>(x: &[T], d: ReduceDims, out: &mut [T]) {
+pub fn logsumexp<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
     logsumexp_of(Elements::Slice(x), d, None, out)
 }
 
-pub(super) fn logsumexp_of<T: Math>(x: Elements<T>, d: ReduceDims, finish: Finish<T>, out: &mut [T]) {
+pub(super) fn logsumexp_of<T: Softmax>(x: Elements<T>, d: ReduceDims, finish: Finish<T>, out: &mut [T]) {
     for (out, e) in out.iter_mut().zip(exp_sums_of(x, d)) {
         *out = e.log();
     }

@@ -127,10 +127,16 @@ impl Planner<'_> {
     /// Whether a group can compute a chain of entries of `from` at no cost of memory.
     fn fits_in(&self, group: &Planned, from: &Planned, chain: &[usize]) -> bool {
         let reads_of = |at: &usize| self.entries[*at].ins.iter().filter_map(In::held);
-        let mut read: FxHashSet<usize> = group.entries.iter().flat_map(reads_of).map(|v| v.storage.id()).collect();
+        let mut read: FxHashSet<usize> =
+            group.entries.iter().flat_map(reads_of).map(|v| v.storage.id()).collect();
         let operands = chain.iter().flat_map(|at| {
             let passed = &self.plan.passed[*at];
-            self.entries[*at].ins.iter().zip(passed).filter(|(_, p)| p.is_none()).filter_map(|(v, _)| v.held())
+            self.entries[*at]
+                .ins
+                .iter()
+                .zip(passed)
+                .filter(|(_, p)| p.is_none())
+                .filter_map(|(v, _)| v.held())
         });
         let new = operands.filter(|v| is_large(v, from)).filter(|v| read.insert(v.storage.id())).count();
         new <= 1

@@ -10,8 +10,14 @@ use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::layout::Dims;
 
 impl Planner<'_> {
-    /// Whether a reduction is one of columns that groups have.
-    pub(super) fn reduces_columns(&self, at: usize, d: ReduceDims, fusion: Fusion) -> bool {
+    /// Whether a reduction is one of columns that groups have; `is_computed` tells whether the group computes its operand.
+    pub(super) fn reduces_columns(
+        &self,
+        at: usize,
+        d: ReduceDims,
+        is_computed: bool,
+        fusion: Fusion,
+    ) -> bool {
         let e = &self.entries[at];
         let Work::Reduce(op, _) = e.work else { return false };
         let usual = matches!(op, ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min) && e.out.dtype == e.compute;
@@ -21,8 +27,8 @@ impl Planner<'_> {
         // Of few blocks of rows a group would keep fewer threads busy than its operations do alone.
         let busy = d.outer * d.n.div_ceil(rows_of_block(d.inner.max(1)));
         let is_busy = busy >= fusion.columns.min(d.len() / THREAD);
-        // The extrema of columns have no machine code: their own kernel is faster if tiles do not save a pass over memory.
-        is_busy && op == ReduceOp::Sum && SUMMED_ROWS.contains(&d.inner)
+        // The extrema of columns have no machine code: their own kernel is faster if the group saves no pass over memory.
+        is_busy && (op == ReduceOp::Sum || is_computed) && SUMMED_ROWS.contains(&d.inner)
             || d.inner >= *SUMMED_ROWS.start() && self.is_read_in_tiles(at, d, fusion)
     }
 

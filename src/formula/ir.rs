@@ -16,6 +16,7 @@ pub struct Formula {
     steps: Steps,
     results: SmallVec<[usize; 4]>,
     identity: u128,
+    cost: u32,
 }
 
 impl PartialEq for Formula {
@@ -87,12 +88,13 @@ impl Formula {
         }
         let results: SmallVec<[usize; 4]> = wanted.iter().map(|&r| number[r]).collect();
         let identity = identity(&steps, &results);
-        Formula { steps, results, identity }
+        let cost = steps.iter().map(|s| if let Step::Do(p, _) = s { p.cost() } else { 0 }).sum();
+        Formula { steps, results, identity, cost }
     }
 
     /// About the number of vector instructions for a vector of elements.
     pub fn cost(&self) -> u32 {
-        self.steps().iter().map(|s| if let Step::Do(p, _) = s { p.cost() } else { 0 }).sum()
+        self.cost
     }
 
     /// Whether each step is one or a few instructions.

@@ -12,7 +12,7 @@
 #![allow(clippy::needless_range_loop)]
 
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 use std::marker::PhantomData;
 
 use crate::backend::cpu::simd::{Isa, best_isa};
@@ -426,6 +426,17 @@ pub fn prefetch<T>(p: *const T) {
     // SAFETY: SSE is part of the architecture, and a prefetch does not fault.
     unsafe {
         _mm_prefetch::<_MM_HINT_T0>(p.cast());
+    }
+}
+
+/// As `prefetch`, into the second-level cache.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+pub fn prefetch_outer(address: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as `prefetch`.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T1>(address as *const i8);
     }
 }
 

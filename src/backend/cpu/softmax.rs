@@ -10,6 +10,7 @@ mod tests;
 
 use crate::backend::cpu::halves::in_float32;
 use crate::backend::cpu::math::Math;
+use crate::backend::cpu::microkernel::{CACHE_LINE, prefetch_outer};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::reduce::{chunk_of, exp_sums, max_of, row_pieces, rows_of, sum_pairs};
 use crate::backend::cpu::scan::{strip_start, strips};
@@ -61,34 +62,60 @@ impl Softmax for f32 {
     }
 }
 
-multiversion! { version = IsaDispatch::worth::<T>();
-    pub(super) fn softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
-        for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-            let max = max_of(x);
-            for (out, &x) in out.iter_mut().zip(x) {
-                *out = (x - max).exp_nonpositive();
+/// e^(x - max) of the elements of a row. Before each piece, the lines of this piece of the rows that begin at the addresses `ahead` are
+/// prefetched: Note [Prefetched memory].
+#[inline(always)]
+fn exponentials<T: Softmax>(x: &[T], max: T, ahead: &[usize], out: &mut [T]) {
+    const PIECE: usize = 64;
+    let (pieces, rest) = x.as_chunks::<PIECE>();
+    let (outs, rest_of_out) = out.as_chunks_mut::<PIECE>();
+    for (k, (out, x)) in outs.iter_mut().zip(pieces).enumerate() {
+        for first in ahead {
+            let piece = k * size_of::<[T; PIECE]>();
+            for line in (piece..piece + size_of::<[T; PIECE]>()).step_by(CACHE_LINE) {
+                prefetch_outer(first.wrapping_add(line));
             }
+        }
+        for l in 0..PIECE {
+            out[l] = (x[l] - max).exp_nonpositive();
+        }
+    }
+    for (out, &x) in rest_of_out.iter_mut().zip(rest) {
+        *out = (x - max).exp_nonpositive();
+    }
+}
+
+/// The same rows of the memory that begins at these addresses.
+#[inline(always)]
+fn next_row<T>(ahead: &mut [usize], n: usize) {
+    ahead.iter_mut().for_each(|first| *first = first.wrapping_add(n * size_of::<T>()));
+}
+
+multiversion! { version = IsaDispatch::worth::<T>();
+    pub(super) fn softmax_rows[T: Softmax](x: &[T], n: usize, ahead: &mut [usize], out: &mut [T]) {
+        for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            exponentials(x, max_of(x), ahead, out);
             let [sum] = sum_pairs(out, out, |e, _| [e]);
             let scale = T::ONE / sum;
             for out in out.iter_mut() {
                 *out = *out * scale;
             }
+            next_row::<T>(ahead, n);
         }
     }
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    pub(super) fn log_softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
+    pub(super) fn log_softmax_rows[T: Softmax](x: &[T], n: usize, ahead: &mut [usize], out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
-            for (out, &x) in out.iter_mut().zip(x) {
-                *out = (x - max).exp_nonpositive();
-            }
+            exponentials(x, max, ahead, out);
             let [sum] = sum_pairs(out, out, |e, _| [e]);
             let log = sum.m_log();
             for (out, &x) in out.iter_mut().zip(x) {
                 *out = x - max - log;
             }
+            next_row::<T>(ahead, n);
         }
     }
 }
@@ -97,8 +124,8 @@ multiversion! { version = IsaDispatch::worth::<T>();
 pub fn rows_of_halves<H: Element>(kind: Kind, x: &[H], n: usize, out: &mut [H]) {
     over_rows(n, out, |at, out| {
         in_float32([&x[at..at + out.len()]], n, out, |_, [x], out| match kind {
-            Kind::Softmax => softmax_rows(x, n, out),
-            Kind::LogSoftmax => log_softmax_rows(x, n, out),
+            Kind::Softmax => softmax_rows(x, n, &mut [], out),
+            Kind::LogSoftmax => log_softmax_rows(x, n, &mut [], out),
         });
     });
 }
@@ -251,7 +278,7 @@ pub fn softmax<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
         return;
     }
     if rows_fit(d) {
-        return over_rows(d.n, out, |at, out| softmax_rows(&x[at..at + out.len()], d.n, out));
+        return over_rows(d.n, out, |at, out| softmax_rows(&x[at..at + out.len()], d.n, &mut [], out));
     }
     if strips_fit(d) {
         return over_strips(x, d, out, |x, out| softmax_columns(x, d.inner, out));
@@ -269,7 +296,7 @@ pub fn log_softmax<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
         return;
     }
     if rows_fit(d) {
-        return over_rows(d.n, out, |at, out| log_softmax_rows(&x[at..at + out.len()], d.n, out));
+        return over_rows(d.n, out, |at, out| log_softmax_rows(&x[at..at + out.len()], d.n, &mut [], out));
     }
     if strips_fit(d) {
         return over_strips(x, d, out, |x, out| log_softmax_columns(x, d.inner, out));

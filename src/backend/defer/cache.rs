@@ -1,7 +1,8 @@
 //! The cache of plans.
 //!
 //! Note [Plan cache] A training step queues the same entries each time. A plan depends on what they compute and on layouts, on which
-//! of them use one storage, on whether somebody outside has it, and on the number of threads; not on formulas, numbers or addresses.
+//! of them use one storage, on whether somebody outside has it, and on the number of threads; of formulas on their cost, if they are cheap, and not
+//! on numbers or addresses.
 //! To plan five entries takes 13,000 instructions. So each thread has a cache of plans whose key is a list of these, for the CPU.
 
 use std::cell::RefCell;
@@ -46,7 +47,10 @@ fn entry_words(e: &Entry, shared: &impl Fn(&Storage) -> (usize, bool), words: &m
     let of = |d: ReduceDims| [d.outer, d.n, d.inner].map(|n| n as u64);
     words.extend([e.compute as u64, e.ins.len() as u64]);
     match &e.work {
-        Work::Map { kernel, .. } => words.push(u64::from(matches!(kernel, Kernel::Truth { .. }))),
+        Work::Map { kernel, formula, .. } => {
+            let is_truth = matches!(kernel, Kernel::Truth { .. });
+            words.extend([u64::from(is_truth), u64::from(formula.cost().min(plan::CHEAP + 1))]);
+        }
         Work::Copy => words.push(2),
         Work::Reduce(op, d) => {
             words.push(3);

@@ -21,6 +21,8 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+pub use recompute::CHEAP;
+
 use super::queue::{Entry, Held, In, Work};
 use super::walks::{Part, are_apart, part_of_rows, repeats_columns, repeats_rows, same_walk};
 use super::with_room;

@@ -114,7 +114,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
     }
 
     /// The address of memory to prefetch: Note [Prefetched memory].
-    fn address(&self, of: Prefetch, block: Block) -> usize {
+    pub(super) fn address(&self, of: Prefetch, block: Block) -> usize {
         let (view, at) = match of {
             Prefetch::NextOperand(k) => (self.group.operands[k].view, block.at + block.len),
             Prefetch::Operand(k) => (self.group.operands[k].view, block.at),

@@ -8,7 +8,7 @@ use super::apart::{Apart, Blocks, apart_of, blocks_of, run_of, spread_of};
 use super::build::Builder;
 use super::compile::compile;
 use super::prefetch::Prefetch;
-use super::types::{Grouped, Reduction, Rounding, Rows};
+use super::types::{Grouped, Reduction, Rounding, Rows, RowsAhead};
 use crate::backend::View;
 use crate::backend::cpu::copy::{BLOCK, GRAIN};
 use crate::backend::cpu::machine::{self, Kernel, Pool};
@@ -112,7 +112,7 @@ pub(super) enum Code<T: Grouped> {
     ReduceTile(ColumnReduction<T>),
     /// The values of the columns of a tile, once per row.
     EachRow,
-    Softmax(Rows<T, 1>),
+    Softmax(RowsAhead<T>),
     SoftmaxBackward(Rows<T, 2>),
     /// To the values of a half type.
     Round(DType, Rounding<T>),
@@ -127,7 +127,7 @@ pub(super) struct Instruction<T: Grouped> {
     /// One, except of machine code.
     pub(super) outs: SmallVec<[Place; 1]>,
     pub(super) extent: Extent,
-    /// What machine code prefetches.
+    /// What machine code, or a softmax, prefetches.
     pub(super) prefetches: SmallVec<[Prefetch; 4]>,
 }
 
@@ -287,6 +287,7 @@ impl<T: Grouped> Program<T> {
             }
         }
         program.compute_in_place(group);
+        program.prefetch_by_softmax(group);
         program.reuse_buffers(group);
         if let Some(d) = group.columns.filter(|_| group.tile > 0) {
             let buffers = program.buffers.iter().filter(|b| b.extent == Extent::Elements).count();

@@ -25,7 +25,7 @@ use crate::formula::{Formula, Int};
 pub(super) trait Grouped: Interpreted {
     fn reduction(op: ReduceOp) -> Option<Reduction<Self>>;
     fn columns(op: ReduceOp) -> Option<ColumnReduction<Self>>;
-    fn softmax(kind: Kind) -> Option<Rows<Self, 1>>;
+    fn softmax(kind: Kind) -> Option<RowsAhead<Self>>;
     fn softmax_backward(kind: Kind) -> Option<Rows<Self, 2>>;
     /// What rounds to a half type.
     fn rounding(to: DType) -> Option<Rounding<Self>>;
@@ -43,6 +43,9 @@ pub(super) trait Grouped: Interpreted {
 
 /// A kernel of whole rows: inputs, length of a row, output.
 pub(super) type Rows<T, const N: usize> = fn([&[T]; N], usize, &mut [T]);
+
+/// As [`Rows`], of one input; rows that begin at some addresses are prefetched meanwhile.
+pub(super) type RowsAhead<T> = fn(&[T], usize, &mut [usize], &mut [T]);
 
 pub(super) type Rounding<T> = fn(&[T], &mut [T]);
 
@@ -115,10 +118,10 @@ macro_rules! grouped {
             fn columns(op: ReduceOp) -> Option<ColumnReduction<$t>> {
                 column_reduction(op)
             }
-            fn softmax(kind: Kind) -> Option<Rows<$t, 1>> {
+            fn softmax(kind: Kind) -> Option<RowsAhead<$t>> {
                 Some(match kind {
-                    Kind::Softmax => |[x], n, out| softmax::softmax_rows(x, n, out),
-                    Kind::LogSoftmax => |[x], n, out| softmax::log_softmax_rows(x, n, out),
+                    Kind::Softmax => |x, n, ahead, out| softmax::softmax_rows(x, n, ahead, out),
+                    Kind::LogSoftmax => |x, n, ahead, out| softmax::log_softmax_rows(x, n, ahead, out),
                 })
             }
             fn softmax_backward(kind: Kind) -> Option<Rows<$t, 2>> {
@@ -148,7 +151,7 @@ macro_rules! grouped {
         fn columns(_: ReduceOp) -> Option<ColumnReduction<$t>> {
             None
         }
-        fn softmax(_: Kind) -> Option<Rows<$t, 1>> {
+        fn softmax(_: Kind) -> Option<RowsAhead<$t>> {
             None
         }
         fn softmax_backward(_: Kind) -> Option<Rows<$t, 2>> {

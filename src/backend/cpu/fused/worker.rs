@@ -6,6 +6,7 @@ use bytemuck::Zeroable;
 use smallvec::SmallVec;
 
 use super::Stores;
+use super::prefetch::Prefetch;
 use super::program::{self, Buffer, Code, Extent, Fill, Instruction, Place, Program};
 use super::types::Grouped;
 use crate::backend::cpu::copy::{StridedCursor, Writer, repeat_each};
@@ -327,7 +328,11 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
                     program.columns[*k].1.add(blocks, ins[0], self.together, own);
                 }
             }
-            Code::Softmax(rows) => rows([ins[0]], program.n, out),
+            Code::Softmax(rows) => {
+                let of = |of: &Prefetch| self.address(*of, block);
+                let mut ahead: SmallVec<[usize; 4]> = instruction.prefetches.iter().map(of).collect();
+                rows(ins[0], program.n, &mut ahead, out);
+            }
             Code::SoftmaxBackward(rows) => rows([ins[0], ins[1]], program.n, out),
             Code::Round(_, round) => round(ins[0], out),
         }

@@ -15,7 +15,7 @@ use crate::backend::group::Level;
 use crate::storage::Storage;
 
 /// The most that a value may cost, with those that it is computed from in its group.
-const CHEAP: u32 = 8;
+pub const CHEAP: u32 = 8;
 
 impl Planner<'_> {
     /// Has groups compute values that are stored for them alone. `is_kept` as of [`super::plan`].

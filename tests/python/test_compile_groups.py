@@ -394,3 +394,14 @@ def test_extrema_of_columns_that_a_group_computes_are_in_the_group():
     (line,) = groups(log_of(lambda: kept.append(pooled(x))))
     assert line.startswith("fused: ") and "1 of 3 results stored" in line, line
     assert same(kept[0], pooled(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(1100, 257), (300, 1000), (70, 4096), (2100, 128)], ids=str)
+def test_softmax_between_others_has_the_bits_of_eager_kernels(dtype, shape):
+    x, r = data(*shape).to(dtype), data(*shape, seed=1).to(dtype)
+
+    def program(x):
+        return torch.softmax(x * 2 + r, -1) * r, torch.log_softmax(x - r, -1) + 1
+
+    assert all(same(a, b) for a, b in zip(torch.compile(program)(x), program(x), strict=True))

@@ -35,12 +35,17 @@ def rows_and_columns(x):
     return y * column, (y * column.sum()).sum(1)
 
 
+def widened(x):
+    y = x.double() * 2
+    return y / (y * y).sum().sqrt(), y.amax(0) + y.float().double().sum(0)
+
+
 CASES = [scaled_columns, standardized_columns, by_total, twice, rows_and_columns]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", [(64, 96), (1000, 257), (3000, 1024)], ids=str)
-@pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [*CASES, widened], ids=lambda f: f.__name__)
 def test_values_computed_again_have_the_bits_of_eager_kernels(f, shape, dtype):
     def program(x):
         out = f(x)

@@ -113,7 +113,7 @@ pub(super) enum Code<T: Grouped> {
     /// The values of the columns of a tile, once per row.
     EachRow,
     Softmax(RowsAhead<T>),
-    SoftmaxBackward(Rows<T, 2>),
+    SoftmaxBackward(Rows<T>),
     /// To the values of a half type.
     Round(DType, Rounding<T>),
     /// Several of these in one loop.

@@ -26,7 +26,7 @@ pub(super) trait Grouped: Interpreted {
     fn reduction(op: ReduceOp) -> Option<Reduction<Self>>;
     fn columns(op: ReduceOp) -> Option<ColumnReduction<Self>>;
     fn softmax(kind: Kind) -> Option<RowsAhead<Self>>;
-    fn softmax_backward(kind: Kind) -> Option<Rows<Self, 2>>;
+    fn softmax_backward(kind: Kind) -> Option<Rows<Self>>;
     /// What rounds to a half type.
     fn rounding(to: DType) -> Option<Rounding<Self>>;
     /// Whether machine code can be made of a formula.
@@ -41,10 +41,10 @@ pub(super) trait Grouped: Interpreted {
     fn with_spare<R>(f: impl FnOnce(&mut Vec<Aligned<Self>>) -> R) -> Option<R>;
 }
 
-/// A kernel of whole rows: inputs, length of a row, output.
-pub(super) type Rows<T, const N: usize> = fn([&[T]; N], usize, &mut [T]);
+/// A kernel of whole rows: two inputs, length of a row, output.
+pub(super) type Rows<T> = fn([&[T]; 2], usize, &mut [T]);
 
-/// As [`Rows`], of one input; rows that begin at some addresses are prefetched meanwhile.
+/// As [`Rows`], of one input; the rows that begin at some addresses are prefetched meanwhile.
 pub(super) type RowsAhead<T> = fn(&[T], usize, &mut [usize], &mut [T]);
 
 pub(super) type Rounding<T> = fn(&[T], &mut [T]);
@@ -124,7 +124,7 @@ macro_rules! grouped {
                     Kind::LogSoftmax => |x, n, ahead, out| softmax::log_softmax_rows(x, n, ahead, out),
                 })
             }
-            fn softmax_backward(kind: Kind) -> Option<Rows<$t, 2>> {
+            fn softmax_backward(kind: Kind) -> Option<Rows<$t>> {
                 Some(match kind {
                     Kind::Softmax => |[g, y], n, out| softmax::softmax_backward_rows(g, y, n, out),
                     Kind::LogSoftmax => |[g, y], n, out| softmax::log_softmax_backward_rows(g, y, n, out),
@@ -154,7 +154,7 @@ macro_rules! grouped {
         fn softmax(_: Kind) -> Option<RowsAhead<$t>> {
             None
         }
-        fn softmax_backward(_: Kind) -> Option<Rows<$t, 2>> {
+        fn softmax_backward(_: Kind) -> Option<Rows<$t>> {
             None
         }
         fn rounding(_: DType) -> Option<Rounding<$t>> {

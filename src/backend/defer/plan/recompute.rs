@@ -100,9 +100,12 @@ impl Planner<'_> {
                 continue;
             }
             let e = &self.entries[next];
-            let Work::Map { formula, .. } = &e.work else { return None };
+            cost += match &e.work {
+                Work::Map { formula, .. } => formula.cost(),
+                Work::Copy => 1,
+                _ => return None,
+            };
             let k = group.entries.iter().position(|of| *of == next)?;
-            cost += formula.cost();
             if group.levels[k] != Level::Elements || cost > CHEAP || !e.is_exact() {
                 return None;
             }

@@ -13,6 +13,8 @@ mod double;
 mod gamma;
 #[path = "math/lanes.rs"]
 pub mod lanes;
+#[path = "math/nonpositive.rs"]
+mod nonpositive;
 #[path = "math/single.rs"]
 mod single;
 #[path = "math/special.rs"]
@@ -25,6 +27,7 @@ pub use self::double::{
     log10_f64, pow_f64, sinh_f64, tanh_f64,
 };
 pub use self::gamma::{digamma_f32, digamma_f64, lgamma_f32, lgamma_f64};
+pub use self::nonpositive::ExpNonpositive;
 pub use self::single::{
     acos_f32, acosh_f32, asin_f32, asinh_f32, atan_f32, atan2_f32, atanh_f32, cos_f32, cosh_f32, erf_f32,
     erfc_f32, erfinv_f32, exp_f32, exp2_f32, expm1_f32, log_f32, log1p_f32, log2_f32, log10_f32,

@@ -9,7 +9,7 @@
 mod tests;
 
 use crate::backend::cpu::halves::in_float32;
-use crate::backend::cpu::math::Math;
+use crate::backend::cpu::math::ExpNonpositive;
 use crate::backend::cpu::microkernel::{CACHE_LINE, prefetch_outer};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::reduce::{chunk_of, exp_sums, max_of, row_pieces, rows_of, sum_pairs};
@@ -31,41 +31,10 @@ const STRIP: usize = 1 << 16;
 /// Minimum width of a strip of wider rows: narrower pieces of rows take longer to read three times than the array twice.
 const LEAST_STRIP: usize = 128;
 
-/// The types in which softmax is computed. All its exponents are at most zero, which makes exp a third cheaper.
-pub trait Softmax: Math {
-    /// e^x for x <= 0; results below the smallest normal number are zero.
-    fn exp_nonpositive(self) -> Self;
-}
-
-impl Softmax for f64 {
-    #[inline(always)]
-    fn exp_nonpositive(self) -> f64 {
-        self.m_exp()
-    }
-}
-
-impl Softmax for f32 {
-    /// `x = n ln 2 + r` with integer n, and a polynomial for e^r.
-    #[inline(always)]
-    fn exp_nonpositive(self) -> f32 {
-        // Adding this to |x| < 2^22 rounds x to an integer, held in the low bits of the sum.
-        const ROUND: f32 = 12582912.0;
-        // ln 2 in two parts; the first is short enough for exact products with n.
-        const LN2: (f32, f32) = (0.693_145_75, 1.4286068e-6);
-        // Below -87.7 n is -127, and the power of two is zero. NaN passes the comparison.
-        let x = if self < -88.0 { -88.0 } else { self };
-        let shifted = x * std::f32::consts::LOG2_E + ROUND;
-        let n = shifted - ROUND;
-        let r = x - n * LN2.0 - n * LN2.1;
-        let tail = 0.5 + r * (0.16666518 + r * (0.041666206 + r * (0.008368889 + r * 0.0013950504)));
-        (1.0 + (r + r * r * tail)) * f32::from_bits(shifted.to_bits().wrapping_add(127) << 23)
-    }
-}
-
 /// e^(x - max) of the elements of a row. Before each piece, the lines of this piece of the rows that begin at the addresses `ahead` are
 /// prefetched: Note [Prefetched memory].
 #[inline(always)]
-fn exponentials<T: Softmax>(x: &[T], max: T, ahead: &[usize], out: &mut [T]) {
+fn exponentials<T: ExpNonpositive>(x: &[T], max: T, ahead: &[usize], out: &mut [T]) {
     const PIECE: usize = 64;
     let (pieces, rest) = x.as_chunks::<PIECE>();
     let (outs, rest_of_out) = out.as_chunks_mut::<PIECE>();
@@ -92,7 +61,7 @@ fn next_row<T>(ahead: &mut [usize], n: usize) {
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    pub(super) fn softmax_rows[T: Softmax](x: &[T], n: usize, ahead: &mut [usize], out: &mut [T]) {
+    pub(super) fn softmax_rows[T: ExpNonpositive](x: &[T], n: usize, ahead: &mut [usize], out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             exponentials(x, max_of(x), ahead, out);
             let [sum] = sum_pairs(out, out, |e, _| [e]);
@@ -106,7 +75,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    pub(super) fn log_softmax_rows[T: Softmax](x: &[T], n: usize, ahead: &mut [usize], out: &mut [T]) {
+    pub(super) fn log_softmax_rows[T: ExpNonpositive](x: &[T], n: usize, ahead: &mut [usize], out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
             exponentials(x, max, ahead, out);
@@ -154,7 +123,7 @@ fn max_of_columns<T: Real>(x: &[T], n: usize, inner: usize, max: &mut [T]) {
 
 multiversion! { version = IsaDispatch::worth::<T>();
     /// The softmax of a strip of columns that starts at `x[0]`; `out` holds its rows.
-    fn softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
+    fn softmax_columns[T: ExpNonpositive](x: &[T], inner: usize, out: &mut [&mut [T]]) {
         let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
         let w = out[0].len().min(TILE);
         let (max, sum) = (&mut max[..w], &mut sum[..w]);
@@ -177,7 +146,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 
 multiversion! { version = IsaDispatch::worth::<T>();
     /// As [`softmax_columns`], for log-softmax.
-    fn log_softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
+    fn log_softmax_columns[T: ExpNonpositive](x: &[T], inner: usize, out: &mut [&mut [T]]) {
         let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
         let w = out[0].len().min(TILE);
         let (max, sum) = (&mut max[..w], &mut sum[..w]);
@@ -198,7 +167,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 
 multiversion! { version = IsaDispatch::worth::<T>();
     /// `exp(x - max) * scale`, with a maximum and a scale per lane.
-    fn finish_softmax[T: Softmax](x: &[T], d: ReduceDims, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
+    fn finish_softmax[T: ExpNonpositive](x: &[T], d: ReduceDims, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
         if d.inner == 1 {
             for (row, _, at) in row_pieces(start, x.len(), d.n) {
@@ -220,7 +189,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 
 multiversion! { version = IsaDispatch::worth::<T>();
     /// `x - max - log`, with both per lane.
-    fn finish_log_softmax[T: Softmax](x: &[T], d: ReduceDims, max: &[T], log: &[T], start: usize, out: &mut [T]) {
+    fn finish_log_softmax[T: ExpNonpositive](x: &[T], d: ReduceDims, max: &[T], log: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
         if d.inner == 1 {
             for (row, _, at) in row_pieces(start, x.len(), d.n) {
@@ -273,7 +242,7 @@ fn unless_infinite<T: Real>(max: T, v: T) -> T {
 }
 
 /// `exp(x) / sum(exp(x))` along `d`. A lane that is all minus infinity, or contains NaN or infinity, gives NaN.
-pub fn softmax<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
+pub fn softmax<T: ExpNonpositive>(x: &[T], d: ReduceDims, out: &mut [T]) {
     if d.is_empty() {
         return;
     }
@@ -291,7 +260,7 @@ pub fn softmax<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
 }
 
 /// `x - log(sum(exp(x)))` along `d`.
-pub fn log_softmax<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
+pub fn log_softmax<T: ExpNonpositive>(x: &[T], d: ReduceDims, out: &mut [T]) {
     if d.is_empty() {
         return;
     }
@@ -319,7 +288,7 @@ trait Backward<T>: Sync {
 struct OfSoftmax;
 struct OfLogSoftmax;
 
-impl<T: Softmax> Backward<T> for OfSoftmax {
+impl<T: ExpNonpositive> Backward<T> for OfSoftmax {
     #[inline(always)]
     fn term(g: T, y: T) -> T {
         g * y
@@ -330,7 +299,7 @@ impl<T: Softmax> Backward<T> for OfSoftmax {
     }
 }
 
-impl<T: Softmax> Backward<T> for OfLogSoftmax {
+impl<T: ExpNonpositive> Backward<T> for OfLogSoftmax {
     #[inline(always)]
     fn term(g: T, _: T) -> T {
         g
@@ -342,7 +311,7 @@ impl<T: Softmax> Backward<T> for OfLogSoftmax {
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    fn backward_rows[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], n: usize, dx: &mut [T]) {
+    fn backward_rows[T: ExpNonpositive, B: Backward<T>](_b: &B, g: &[T], y: &[T], n: usize, dx: &mut [T]) {
         for ((g, y), dx) in g.chunks_exact(n).zip(y.chunks_exact(n)).zip(dx.chunks_exact_mut(n)) {
             let [sum] = sum_pairs(g, y, |g, y| [B::term(g, y)]);
             for ((dx, &g), &y) in dx.iter_mut().zip(g).zip(y) {
@@ -354,7 +323,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 
 multiversion! { version = IsaDispatch::worth::<T>();
     /// The sums of the terms for columns `col..col + sums.len()`, four rows at a time.
-    fn backward_sums[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], inner: usize, col: usize, sums: &mut [T]) {
+    fn backward_sums[T: ExpNonpositive, B: Backward<T>](_b: &B, g: &[T], y: &[T], inner: usize, col: usize, sums: &mut [T]) {
         let w = sums.len();
         sums.fill(T::ZERO);
         for (g, y) in g.chunks(4 * inner).zip(y.chunks(4 * inner)) {
@@ -378,7 +347,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    fn backward_finish[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], d: ReduceDims, sums: &[T], start: usize, dx: &mut [T]) {
+    fn backward_finish[T: ExpNonpositive, B: Backward<T>](_b: &B, g: &[T], y: &[T], d: ReduceDims, sums: &[T], start: usize, dx: &mut [T]) {
         let (g, y) = (&g[start..start + dx.len()], &y[start..start + dx.len()]);
         for (row, col, at) in row_pieces(start, g.len(), d.inner) {
             let sums = &sums[row / d.n * d.inner + col..][..at.len()];
@@ -389,7 +358,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-fn backward<T: Softmax, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
+fn backward<T: ExpNonpositive, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
     if d.is_empty() {
         return;
     }
@@ -414,22 +383,22 @@ fn backward<T: Softmax, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: ReduceDims, 
 }
 
 /// The gradient of the input of [`softmax`], from its output `y` and the gradient `g` of the output.
-pub fn softmax_backward<T: Softmax>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
+pub fn softmax_backward<T: ExpNonpositive>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
     backward(&OfSoftmax, g, y, d, dx);
 }
 
 /// The gradient of the input of [`log_softmax`], from its output `y` and the gradient `g` of the output.
-pub fn log_softmax_backward<T: Softmax>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
+pub fn log_softmax_backward<T: ExpNonpositive>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
     backward(&OfLogSoftmax, g, y, d, dx);
 }
 
 /// [`softmax_backward`] of whole rows, on this thread.
-pub(super) fn softmax_backward_rows<T: Softmax>(g: &[T], y: &[T], n: usize, dx: &mut [T]) {
+pub(super) fn softmax_backward_rows<T: ExpNonpositive>(g: &[T], y: &[T], n: usize, dx: &mut [T]) {
     backward_rows(&OfSoftmax, g, y, n, dx);
 }
 
 /// [`log_softmax_backward`] of whole rows, on this thread.
-pub(super) fn log_softmax_backward_rows<T: Softmax>(g: &[T], y: &[T], n: usize, dx: &mut [T]) {
+pub(super) fn log_softmax_backward_rows<T: ExpNonpositive>(g: &[T], y: &[T], n: usize, dx: &mut [T]) {
     backward_rows(&OfLogSoftmax, g, y, n, dx);
 }
 
@@ -504,7 +473,7 @@ pub fn nll_backward<T: Real>(
 
 multiversion! { version = IsaDispatch::worth::<T>();
     /// `exp(logp) * scale` with a scale per lane.
-    fn scaled_exp[T: Softmax](logp: &[T], d: ReduceDims, scale: &[T], start: usize, dx: &mut [T]) {
+    fn scaled_exp[T: ExpNonpositive](logp: &[T], d: ReduceDims, scale: &[T], start: usize, dx: &mut [T]) {
         let y = &logp[start..start + dx.len()];
         if d.inner == 1 {
             for (row, _, at) in row_pieces(start, y.len(), d.n) {
@@ -525,7 +494,7 @@ multiversion! { version = IsaDispatch::worth::<T>();
 
 /// The gradient of the logits through both [`nll_forward`] and [`log_softmax`]: `(softmax - one_hot) * weight * grad`,
 /// in one pass over `logp`. `grad` as in [`nll_backward`].
-pub fn cross_entropy_backward<T: Softmax>(
+pub fn cross_entropy_backward<T: ExpNonpositive>(
     grad: &[T],
     logp: &[T],
     d: ReduceDims,

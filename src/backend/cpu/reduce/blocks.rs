@@ -8,9 +8,9 @@ use super::{
     FEW_ROWS, Kernel, Monoid, NARROW, Ordered, Product, ReduceOp as Each, Sum, fold_more, merge_in_pairs,
     rows_of,
 };
+use crate::backend::cpu::math::ExpNonpositive;
 use crate::backend::cpu::parallel::for_chunks_mut2;
 use crate::backend::cpu::simd::{Isa, IsaDispatch};
-use crate::backend::cpu::softmax::Softmax;
 use crate::backend::group::rows_of_block;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::dtype::Real;
@@ -45,7 +45,7 @@ pub(in crate::backend::cpu) fn block_reduction<T: Real + Ordered>(op: ReduceOp) 
 /// As [`BlockReduction`], the logarithms of sums of exponentials.
 pub(in crate::backend::cpu) struct BlockLogSumExp<T>(P<fn(T)>);
 
-impl<T: Softmax> BlockLogSumExp<T> {
+impl<T: ExpNonpositive> BlockLogSumExp<T> {
     pub fn new() -> Self {
         BlockLogSumExp(P)
     }

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::backend::cpu::copy::View;
 use crate::backend::cpu::interpret::{Interpreted, Interpreter, Plan};
+use crate::backend::cpu::math::ExpNonpositive;
 use crate::backend::cpu::output::Output;
 use crate::backend::cpu::pointwise::OperandAccess;
-use crate::backend::cpu::softmax::Softmax;
 use crate::backend::pointwise::{Applied, Operand};
 use crate::backend::reduce::{Fold, ReduceDims, ReduceOp};
 use crate::dtype::{Bool8, DType, Element};
@@ -39,7 +39,7 @@ pub fn formula(fold: &Fold, out: View) -> Result<bool> {
     }
 }
 
-fn of_floats<T: Interpreted<Stored = T> + Softmax + Ordered>(fold: &Fold, out: View) -> Result<bool> {
+fn of_floats<T: Interpreted<Stored = T> + ExpNonpositive + Ordered>(fold: &Fold, out: View) -> Result<bool> {
     let d = fold.dims;
     let Some(computed) = Computed::<T>::of(&fold.of, d.len(), out) else { return Ok(false) };
     let x = computed.elements();
@@ -97,7 +97,7 @@ pub fn of_halves<T: Element>(op: ReduceOp, x: &[T], d: ReduceDims, out: View) ->
 }
 
 /// Reduces floating point numbers; false if the results are not of their dtype.
-fn of_elements<T: Softmax + Ordered>(
+fn of_elements<T: ExpNonpositive + Ordered>(
     op: ReduceOp,
     x: Elements<T>,
     d: ReduceDims,

@@ -6,9 +6,9 @@ use super::{
     Elements, Finish, Max, Monoid, ReduceDims, Reduction, Sum, TILE, finished, fold, fold_columns, max_nan,
     reduce,
 };
+use crate::backend::cpu::math::ExpNonpositive;
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::simd::Isa;
-use crate::backend::cpu::softmax::Softmax;
 use crate::dtype::Real;
 
 /// Count, mean, and sum of squared deviations from the mean.
@@ -125,7 +125,7 @@ fn without_terms<T: Real>(max: T) -> Option<T> {
 #[derive(Clone, Copy)]
 struct ShiftedExp<T>(T);
 
-impl<T: Softmax> Monoid for ShiftedExp<T> {
+impl<T: ExpNonpositive> Monoid for ShiftedExp<T> {
     type In = T;
     type Acc = T;
     #[inline(always)]
@@ -142,7 +142,7 @@ impl<T: Softmax> Monoid for ShiftedExp<T> {
     }
 }
 
-impl<T: Softmax> Reduction for ExpSums<T> {
+impl<T: ExpNonpositive> Reduction for ExpSums<T> {
     /// As for extrema, float64 is rarely a bottleneck.
     const BEST: Isa = if size_of::<T>() == 4 { Isa::Avx512 } else { Isa::Baseline };
     type In = T;
@@ -182,22 +182,27 @@ impl<T: Softmax> Reduction for ExpSums<T> {
 }
 
 /// The sums of exponentials for `logsumexp` and `softmax`.
-pub(crate) fn exp_sums<T: Softmax>(x: &[T], d: ReduceDims) -> Vec<ExpSum<T>> {
+pub(crate) fn exp_sums<T: ExpNonpositive>(x: &[T], d: ReduceDims) -> Vec<ExpSum<T>> {
     exp_sums_of(Elements::Slice(x), d)
 }
 
-fn exp_sums_of<T: Softmax>(x: Elements<T>, d: ReduceDims) -> Vec<ExpSum<T>> {
+fn exp_sums_of<T: ExpNonpositive>(x: Elements<T>, d: ReduceDims) -> Vec<ExpSum<T>> {
     let mut acc = vec![ExpSum { max: T::ZERO, scaled: T::ZERO }; d.lanes()];
     reduce(&ExpSums::new(), x, d, None, &mut acc);
     acc
 }
 
 /// `log(sum(exp(x)))` without overflow; minus infinity when empty.
-pub fn logsumexp<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
+pub fn logsumexp<T: ExpNonpositive>(x: &[T], d: ReduceDims, out: &mut [T]) {
     logsumexp_of(Elements::Slice(x), d, None, out)
 }
 
-pub(super) fn logsumexp_of<T: Softmax>(x: Elements<T>, d: ReduceDims, finish: Finish<T>, out: &mut [T]) {
+pub(super) fn logsumexp_of<T: ExpNonpositive>(
+    x: Elements<T>,
+    d: ReduceDims,
+    finish: Finish<T>,
+    out: &mut [T],
+) {
     for (out, e) in out.iter_mut().zip(exp_sums_of(x, d)) {
         *out = e.log();
     }

@@ -42,8 +42,8 @@ fn the_exponential_of_nonpositive_numbers_is_right_to_the_last_places() {
         let (got, want) = (x.exp_nonpositive() as f64, (x as f64).exp());
         assert!((got - want).abs() <= 2e-7 * want, "{x}: {got} for {want}");
     }
-    assert_eq!([-88.0, -1e30, f32::NEG_INFINITY].map(Softmax::exp_nonpositive), [0.0; 3]);
-    assert_eq!([0.0, -0.0].map(<f32 as Softmax>::exp_nonpositive), [1.0; 2]);
+    assert_eq!([-88.0, -1e30, f32::NEG_INFINITY].map(ExpNonpositive::exp_nonpositive), [0.0; 3]);
+    assert_eq!([0.0, -0.0].map(<f32 as ExpNonpositive>::exp_nonpositive), [1.0; 2]);
     assert!(f32::NAN.exp_nonpositive().is_nan());
 }
 

@@ -173,6 +173,22 @@ def test_a_node_shows_its_integers_without_a_sign():
     assert (x**-1).grad_fn._saved_exponent == -1
 
 
+@pytest.mark.parametrize("exponent", [4, -2, -0.5, 0.5, 3, -1, 2])
+def test_common_powers_and_their_derivatives_are_those_of_the_general_power(exponent):
+    x = torch.tensor([0.0, 0.25, 1.5, 30.0, math.inf], dtype=torch.float64, requires_grad=True)
+    # As the exponents are a tensor, this is the general power.
+    general = x ** torch.full_like(x, exponent)
+    common = x**exponent
+    assert common.grad_fn._saved_exponent == exponent
+    torch.testing.assert_close(common, general, rtol=1e-15, atol=0)
+    (slope,) = torch.autograd.grad(common.sum(), x, create_graph=True)
+    (wanted,) = torch.autograd.grad(general.sum(), x, create_graph=True)
+    torch.testing.assert_close(slope, wanted, rtol=1e-15, atol=0)
+    inner = slice(1, 4)  # derivatives of the second order are products of 0 and infinity at the ends
+    found = [torch.autograd.grad(s.sum(), x, retain_graph=True)[0][inner] for s in (slope, wanted)]
+    torch.testing.assert_close(*found, rtol=1e-14, atol=0)
+
+
 @pytest.mark.parametrize("dim", [0, 1, -2])
 def test_a_norm_over_all_dimensions_but_one_keeps_that_one(dim):
     v = torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4) - 10

@@ -230,8 +230,8 @@ def test_integers_have_the_values_of_eager_kernels(isa, program, dtype):
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.uint8, torch.bool], ids=str)
 @pytest.mark.parametrize("wide", [torch.float32, torch.float64, torch.int64], ids=str)
 def test_integers_of_other_widths_are_operands(isa, dtype, wide):
-    whole = (data(301, 67) * 1e9).to(torch.int64).to(dtype)
-    per_row = (data(301, 1, seed=1) * 8).to(wide)
+    whole = (data(601, 67) * 1e9).to(torch.int64).to(dtype)
+    per_row = (data(601, 1, seed=1) * 8).to(wide)
 
     def program(x):
         return x.to(wide) * per_row + 3, (x.to(wide) - per_row).sum(-1)

@@ -217,13 +217,18 @@ impl<'d> Composition<'d> {
 
     /// The mean and the sum of squared deviations of rows of `n` elements, with the bits of the reduction.
     pub fn moments(&self, x: View, n: usize, mean: View, squares: View) -> Result<()> {
-        let rows = Rows::of(x, n);
+        self.deviations(&Rows::of(x, n), x, mean, squares).map(drop)
+    }
+
+    /// As `moments`; returns the deviations.
+    fn deviations(&self, rows: &Rows, x: View, mean: View, squares: View) -> Result<Held> {
         let total = self.value(&rows.each)?;
         self.sum(held(x), rows.sums, total.view())?;
-        self.map(&self.of.div, [input(&total), number(n as f64)], mean)?;
+        self.map(&self.of.div, [input(&total), number(rows.n as f64)], mean)?;
         let centred = self.new_map(&self.of.sub, [rows.matrix(x), rows.column(mean)], &rows.all)?;
         let terms = self.new_map(&self.of.mul, [input(&centred), input(&centred)], &rows.all)?;
-        self.sum(input(&terms), rows.sums, squares)
+        self.sum(input(&terms), rows.sums, squares)?;
+        Ok(centred)
     }
 
     /// Layer normalization with the bits of its kernel.
@@ -238,12 +243,7 @@ impl<'d> Composition<'d> {
     ) -> Result<()> {
         let rows = Rows::of(x, n);
         let total = self.value(&rows.each)?;
-        self.sum(held(x), rows.sums, total.view())?;
-        self.map(&self.of.div, [input(&total), number(n as f64)], mean)?;
-        let centred = self.new_map(&self.of.sub, [rows.matrix(x), rows.column(mean)], &rows.all)?;
-        let squares = self.new_map(&self.of.mul, [input(&centred), input(&centred)], &rows.all)?;
-        let total = self.value(&rows.each)?;
-        self.sum(input(&squares), rows.sums, total.view())?;
+        let centred = self.deviations(&rows, x, mean, total.view())?;
         let variance = self.new_map(&self.of.div, [input(&total), number(n as f64)], &rows.each)?;
         let variance = self.new_map(&self.of.add, [input(&variance), number(eps)], &rows.each)?;
         let deviation = self.new_map(&self.of.root, [input(&variance)], &rows.each)?;

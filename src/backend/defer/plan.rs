@@ -10,9 +10,9 @@
 //!
 //! Entries without a value in common gain little by one group, the start of a loop, and lose by it where they are large: they
 //! share the cache, and the rows of some are not those of others. So on the CPU large ones are taken apart at the end. Likewise a reduction of rows of
-//! an operand in memory, if all else in its group are values per row: its own kernel reads the rows in longer pieces. On a GPU a dispatch costs more.
+//! an operand in memory, if all else in its group are values per row. On a GPU a dispatch costs more.
 
-mod recompute;
+mod rematerialize;
 mod separate;
 mod tiles;
 
@@ -21,7 +21,7 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-pub use recompute::CHEAP;
+pub use rematerialize::CHEAP;
 
 use super::queue::{Entry, Held, In, Work};
 use super::walks::{Part, are_apart, part_of_rows, repeats_columns, repeats_rows, same_walk};
@@ -169,7 +169,7 @@ pub fn plan(
         }
     }
     if groups.iter().all(is_apart) {
-        planner.recompute(&mut groups, is_kept);
+        planner.rematerialize(&mut groups, is_kept);
         planner.take_out_reductions(&mut groups);
     }
     planner.plan.groups = groups;

@@ -89,7 +89,7 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         taken: &mut [Taken<'a, T>],
     ) -> Result<()> {
         let (Some(blocks), Some(sum)) = (self.program.tiles, T::columns(ReduceOp::Sum)) else {
-            return Ok(());
+            return Err(Error::Runtime("a fused kernel sums columns of no tile".into()));
         };
         let n = self.program.n;
         let mut accumulators: SmallVec<[&mut [T]; 2]> = SmallVec::new();

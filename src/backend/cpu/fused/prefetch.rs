@@ -3,8 +3,8 @@
 //! Note [Prefetched memory] A group with several kernels computes a block by one after the other. The first reads operands from memory and
 //! the last writes results there; those between read and write buffers that are in the cache. So these prefetch the operands of
 //! the next block, and the lines of results that later kernels write, into the second-level cache. On a processor with Zen 4 a layer
-//! normalization of a sum of two tensors of 9.6 MB takes 0.8 to 0.95 of the time, one by hand with its gradient 0.8. A softmax, which computes
-//! longer than memory takes, prefetches what no kernel does, a line for each vector of exponentials.
+//! normalization of a sum of two tensors of 9.6 MB takes 0.8 to 0.95 of the time, one by hand with its gradient 0.8. A softmax
+//! prefetches what no kernel does, line by line between its exponentials: one of masked scores of 16.8 MB takes 0.8 of the time.
 
 use super::program::{Code, Extent, Instruction, Place, Program, is_dense};
 use super::types::Grouped;

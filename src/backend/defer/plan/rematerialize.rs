@@ -1,9 +1,11 @@
-//! Values that are computed again by the groups that read them.
+//! Rematerialization: cheap values are computed again by the groups that read them.
 //!
-//! Note [Values computed again] A value over elements that a later group reads from memory costs a write and a read of all elements. If it is
+//! Note [Rematerialized values] A value over elements that a later group reads from memory costs a write and a read of all elements. If it is
 //! cheap, nobody outside of the queue has it, and its operands still hold what they held, each such group computes it for itself:
 //! of `d = x - x.amin(0); d / (d.amax(0) + eps)` both groups compute `d` in registers. As its operands are read in its place, they have at
-//! most one tensor of as many elements that the group does not read anyway. The steps are the same, and so are the bits.
+//! most one tensor of as many elements that the group does not read anyway. The steps are the same, and so are the bits. What a value is computed
+//! from is in both groups too. A group stores its entries that are needed outside, so none of these may be stored, or be written
+//! in place later: the later group would store the old value over the new one.
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -19,13 +21,13 @@ pub const CHEAP: u32 = 8;
 
 impl Planner<'_> {
     /// Has groups compute values that are stored for them alone. `is_kept` as of [`super::plan`].
-    pub(super) fn recompute(&mut self, groups: &mut Vec<Planned>, is_kept: impl Fn(&Storage) -> bool) {
+    pub(super) fn rematerialize(&mut self, groups: &mut Vec<Planned>, is_kept: impl Fn(&Storage) -> bool) {
         for g in 0..groups.len() {
             for k in (0..groups[g].entries.len()).rev() {
                 // An entry may have left the group with one after it.
                 let Some(&at) = groups[g].entries.get(k) else { continue };
                 if self.plan.stored[at] && !is_kept(&self.entries[at].out.storage) {
-                    self.recompute_one(groups, g, at);
+                    self.rematerialize_one(groups, g, at);
                 }
             }
         }
@@ -33,7 +35,7 @@ impl Planner<'_> {
     }
 
     /// Has later groups compute an entry of group `g`, if all that read it can.
-    fn recompute_one(&mut self, groups: &mut [Planned], g: usize, at: usize) -> Option<()> {
+    fn rematerialize_one(&mut self, groups: &mut [Planned], g: usize, at: usize) -> Option<()> {
         let own = &self.entries[at].out;
         let chain = self.chain_of(&groups[g], at)?;
         // By later group, the entries that read the value, and their operands.
@@ -91,7 +93,8 @@ impl Planner<'_> {
         Some(())
     }
 
-    /// The entries of a group from which an entry is computed, and itself, in order; None if they are not cheap or read memory that is written later.
+    /// The entries of a group from which an entry is computed, and itself, in order; None if they are not cheap, or memory that they read or
+    /// would write is not as it was.
     fn chain_of(&self, group: &Planned, at: usize) -> Option<SmallVec<[usize; 4]>> {
         let (mut chain, mut cost): (SmallVec<[usize; 4]>, u32) = (SmallVec::new(), 0);
         let mut pending: SmallVec<[usize; 4]> = SmallVec::from_slice(&[at]);
@@ -106,13 +109,19 @@ impl Planner<'_> {
                 _ => return None,
             };
             let k = group.entries.iter().position(|of| *of == next)?;
-            if group.levels[k] != Level::Elements || cost > CHEAP || !e.is_exact() {
+            let is_replaced = self.is_written_from(&e.out.storage, next + 1);
+            if group.levels[k] != Level::Elements
+                || cost > CHEAP
+                || !e.is_exact()
+                || is_replaced
+                || next != at && self.plan.stored[next]
+            {
                 return None;
             }
             for (v, passed) in e.ins.iter().zip(&self.plan.passed[next]) {
                 match (v.held(), passed) {
                     (_, Some(writer)) => pending.push(*writer),
-                    (Some(v), None) if self.is_written_after(&v.storage, next) => return None,
+                    (Some(v), None) if self.is_written_from(&v.storage, next) => return None,
                     (Some(v), None) if is_large(v, group) && !v.layout.is_contiguous() => return None,
                     _ => {}
                 }
@@ -123,7 +132,8 @@ impl Planner<'_> {
         Some(chain)
     }
 
-    fn is_written_after(&self, s: &Storage, at: usize) -> bool {
+    /// Whether an entry from `at` on writes a storage.
+    fn is_written_from(&self, s: &Storage, at: usize) -> bool {
         self.uses.get(&s.id()).is_some_and(|uses| uses.iter().any(|u| u.writes && u.entry >= at))
     }
 

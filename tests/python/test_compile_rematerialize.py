@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import random
+
 import pytest
 from compile_cases import assert_eager_bits, data, groups, log_of
 
 import rgrad as torch
+
+PROGRAMS = int(os.environ.get("RANDOM_PROGRAMS", "400"))
+BATCH = 100
 
 
 def scaled_columns(x):
@@ -44,7 +50,7 @@ CASES = [scaled_columns, standardized_columns, by_total, twice, rows_and_columns
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("shape", [(64, 96), (1000, 257), (3000, 1024)], ids=str)
+@pytest.mark.parametrize("shape", [(200, 300), (1000, 257), (3000, 1024)], ids=str)
 @pytest.mark.parametrize("f", [*CASES, widened], ids=lambda f: f.__name__)
 def test_values_computed_again_have_the_bits_of_eager_kernels(f, shape, dtype):
     def program(x):
@@ -83,7 +89,7 @@ def test_a_value_that_somebody_has_is_stored_and_read():
     assert len(made) == 1 and log[-1].startswith("alone: div"), "\n".join(log)
 
 
-def test_an_operand_that_is_written_later_is_read_before():
+def test_values_whose_memory_is_written_later_are_computed_once():
     def program(x):
         x = x.clone()
         y = x * 2
@@ -98,6 +104,28 @@ def test_an_operand_that_is_written_later_is_read_before():
         x[:-1] = y
         return [y / total, x]
 
+    def made_and_written(x):
+        x = x * 1.0
+        y = x * 2
+        total = (y * y).sum()
+        x[:10].add_(1)
+        return [y / total, x]
+
+    def made_and_replaced(x):
+        x = x * 1.0
+        y = x * 2
+        total = (y * y).sum()
+        x.add_(1)
+        return [y / total, x]
+
+    def made_and_kept(x):
+        x = x * 1.0
+        y = x * 2
+        total = (y * y).sum()
+        return [y / total, x]
+
+    for f in (made_and_written, made_and_replaced, made_and_kept):
+        assert_eager_bits(f, data(256, 256), f.__name__)
     assert_eager_bits(program, data(256, 256), "written")
     assert_eager_bits(replaced, data(257, 256), "written in part")
 
@@ -122,3 +150,42 @@ def test_gradients_of_values_computed_again_have_the_bits_of_eager_kernels():
         return [loss.detach(), *torch.autograd.grad(loss, [x])]
 
     assert_eager_bits(program, data(300, 257), "gradients")
+
+
+class Program:
+    """Cheap operations on matrices, divisions by what needs all of one, and writes in place, chosen by a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __call__(self, x: torch.Tensor) -> list[torch.Tensor]:
+        choose = random.Random(self.seed)
+        all_, divisors = [x, x * 1.0], [x.sum() + 1e3]
+        for _ in range(choose.randrange(5, 14)):
+            a, b = choose.choice(all_[-3:]), choose.choice(all_[-4:])
+            match choose.randrange(10):
+                case 0 | 1:
+                    all_.append(a * choose.choice([0.5, 1.5]))
+                case 2:
+                    all_.append(a - b * 0.25)
+                case 3:
+                    divisors.append((a * a).sum() + 1)
+                case 4:
+                    divisors.append(a.amin(0).abs() + 1)
+                case 5:
+                    divisors.append((a * a).sum(0) + 1)
+                case 6:
+                    divisors.append(a.abs().sum(-1, keepdim=True) + 1)
+                case 7:
+                    all_.append(a / choose.choice(divisors))
+                case 8:
+                    a[choose.choice([0, 8]) : choose.choice([16, 256])].add_(1)
+                case 9:
+                    a[:, choose.choice([0, 1]) :].mul_(0.5)
+        return [t / choose.choice(divisors) for t in all_[-2:]] + all_[-4:]
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
+def test_random_programs_with_writes_in_place_have_the_bits_of_eager_kernels(first):
+    for seed in range(first, min(first + BATCH, PROGRAMS)):
+        assert_eager_bits(Program(seed), data(256, 256, seed=seed), f"program {seed}")

@@ -19,6 +19,7 @@ use crate::layout::{Odometer, collapse};
 use crate::{bail, multiversion, with_dtype};
 pub(super) use gather::repeat_each;
 use gather::{MOVED, VECTORS, gather, gather_offsets, gather_plane};
+use interleave::alternate;
 pub use interleave::interleave;
 pub(super) use runs::cast_run;
 use smallvec::SmallVec;
@@ -184,6 +185,23 @@ impl<'a> Writer<'a> {
                 self.write_same(block);
             }
         }, else self.write_through(values));
+    }
+
+    /// Scatters the values of several views, of which this is the first, to their next elements. Those of the others are between the elements
+    /// of this one, so that each cache line is written once.
+    pub fn write_alternating<T: Element>(&mut self, values: &[&[T]]) {
+        let (cells, count) = (self.cells, values.len().max(1));
+        let mut block = [T::zeroed(); BLOCK];
+        self.walk.runs(values.first().map_or(0, |first| first.len()), |at, _, run| {
+            let most = BLOCK / count;
+            for start in run.clone().step_by(most) {
+                let next = start..run.end.min(start + most);
+                let parts: SmallVec<[&[T]; 4]> = values.iter().map(|part| &part[next.clone()]).collect();
+                let block = &mut block[..next.len() * count];
+                alternate(&parts, block);
+                cells.write(at as usize + (start - run.start) * count, block);
+            }
+        });
     }
 
     #[inline]

@@ -22,6 +22,8 @@ mod worker;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use smallvec::SmallVec;
+
 use super::copy::GRAIN;
 use super::output::{Cells, Output, write_one};
 use super::parallel::{for_chunks_mut, num_threads, parallel_for};
@@ -30,9 +32,10 @@ use super::reduce::ColumnBlocks;
 use crate::backend::View;
 use crate::backend::group::{Call, Group, GroupOperand, Producer, Work};
 use crate::backend::pointwise::Operand;
-use crate::dtype::DType;
+use crate::dtype::{DType, Element};
 use crate::error::Result;
 use crate::formula::Int;
+use crate::layout::collapse;
 use crate::storage::expect_room;
 use parts::Sunk;
 pub use producer::has_pieces;
@@ -252,11 +255,13 @@ struct Stores<'a> {
     cells: Vec<Cells<'a>>,
     /// By result, its cells.
     of: Vec<Option<usize>>,
+    /// Results whose elements alternate in memory, in their order.
+    alternating: SmallVec<[SmallVec<[usize; 4]>; 1]>,
 }
 
 impl<'a> Stores<'a> {
     fn of<T: Grouped>(program: &Program<T>, group: &Group<'a>) -> Result<Self> {
-        let mut stores = Stores { cells: Vec::new(), of: Vec::new() };
+        let mut stores = Stores { cells: Vec::new(), of: Vec::new(), alternating: SmallVec::new() };
         let mut seen: Vec<View> = Vec::new();
         for (k, (call, view)) in group.results.iter().enumerate() {
             let scattered = (program.places[*call] != Place::Result(k) || program.spread[k].is_some())
@@ -277,8 +282,42 @@ impl<'a> Stores<'a> {
                 }
             });
         }
+        let is_scattered = |k: &usize| {
+            stores.of[*k].is_some()
+                && program.spread[*k].is_none()
+                && group.results[*k].1.dtype == T::Stored::DTYPE
+        };
+        let scattered: SmallVec<[usize; 8]> = (0..group.results.len()).filter(is_scattered).collect();
+        stores.alternating = alternating(group, &scattered);
         Ok(stores)
     }
+}
+
+/// The sets of two to four of these results that fill memory in turns, as those of `stack([a, b], -1)` do.
+fn alternating(group: &Group, results: &[usize]) -> SmallVec<[SmallVec<[usize; 4]>; 1]> {
+    const MOST: usize = 4;
+    // The shortest runs that are worth a call for each.
+    const RUN: usize = 16;
+    let step = |k: &usize| {
+        let layout = group.results[*k].1.layout;
+        let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
+        let step = usize::try_from(*strides.last()?).ok()?;
+        (shape.last()? >= &RUN && (2..=MOST).contains(&step)).then_some(step)
+    };
+    let follows = |first: usize, by: usize, k: usize| {
+        let ([a, b], [x, y]) =
+            ([first, k].map(|k| group.results[k].1), [first, k].map(|k| group.results[k].0));
+        let same_place = a.storage.same(b.storage)
+            && a.layout.shape == b.layout.shape
+            && a.layout.strides == b.layout.strides;
+        same_place && b.layout.offset == a.layout.offset + by && group.calls[x].level == group.calls[y].level
+    };
+    let only = |first: usize, by: usize| {
+        let mut found = results.iter().copied().filter(|k| follows(first, by, *k));
+        found.next().filter(|_| found.next().is_none())
+    };
+    let set = |first: &usize| (0..step(first)?).map(|by| only(*first, by)).collect::<Option<_>>();
+    results.iter().filter_map(set).collect()
 }
 
 /// How an operand is read. Memory that is also written is read block by block, before its block is written.

@@ -37,22 +37,36 @@ fn run<T: Element>(parts: &[View], out: View) -> Result<()> {
         parts.iter().map(|v| v.storage.slice::<T>().get(v.layout.offset..).unwrap_or_default()).collect();
     for_ranges_mut(&mut Output::<T>::of(out)?, GRAIN / count * count, |range, out| {
         let first = range.start / count;
-        match parts[..] {
-            [a, b] => alternate(&a[first..], &b[first..], out),
-            _ => {
-                for (i, group) in out.chunks_exact_mut(count).enumerate() {
-                    group.iter_mut().zip(&parts).for_each(|(o, part)| *o = part[first + i]);
-                }
-            }
-        }
+        let parts: SmallVec<[&[T]; MOST]> = parts.iter().map(|part| &part[first..]).collect();
+        alternate(&parts, out);
     });
     Ok(())
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    fn alternate[T: Element](a: &[T], b: &[T], out: &mut [T]) {
-        for ((pair, a), b) in out.as_chunks_mut().0.iter_mut().zip(a).zip(b) {
-            *pair = [*a, *b];
+    /// Writes the first elements of all parts, then the second ones and so on.
+    pub(super) fn alternate[T: Element](parts: &[&[T]], out: &mut [T]) {
+        match *parts {
+            [a, b] => {
+                for ((pair, a), b) in out.as_chunks_mut().0.iter_mut().zip(a).zip(b) {
+                    *pair = [*a, *b];
+                }
+            }
+            [a, b, c] => {
+                for (((triple, a), b), c) in out.as_chunks_mut().0.iter_mut().zip(a).zip(b).zip(c) {
+                    *triple = [*a, *b, *c];
+                }
+            }
+            [a, b, c, d] => {
+                for ((((four, a), b), c), d) in out.as_chunks_mut().0.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                    *four = [*a, *b, *c, *d];
+                }
+            }
+            _ => {
+                for (i, group) in out.chunks_exact_mut(parts.len().max(1)).enumerate() {
+                    group.iter_mut().zip(parts).for_each(|(o, part)| *o = part[i]);
+                }
+            }
         }
     }
 }
@@ -65,7 +79,7 @@ mod tests {
 
     #[test]
     fn parts_alternate_in_the_result() {
-        for (count, n) in [(2, 5), (3, GRAIN), (8, 1), (2, GRAIN + 7)] {
+        for (count, n) in [(2, 5), (3, GRAIN), (4, 37), (8, 1), (2, GRAIN + 7), (3, GRAIN + 1)] {
             let layout = Layout::contiguous([n].into());
             let storages: Vec<Storage> = (0..count)
                 .map(|part| {

@@ -134,7 +134,8 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
         let writers = results()
             .map(|(k, (call, view))| {
                 let at = start(group.calls[*call].level).start;
-                let cells = stores.of[k].filter(|_| program.spread[k].is_none());
+                let follows = stores.alternating.iter().any(|set| set[1..].contains(&k));
+                let cells = stores.of[k].filter(|_| program.spread[k].is_none() && !follows);
                 cells.map(|cells| Writer::new(&stores.cells[cells], *view, at))
             })
             .collect();
@@ -206,15 +207,30 @@ impl<'p, 'a, T: Grouped> Worker<'p, 'a, T> {
             for instruction in &program.instructions {
                 self.step(instruction, block, runs)?;
             }
-            for (k, (call, _)) in self.group.results.iter().enumerate() {
-                let Some(mut writer) = self.writers[k].take() else { continue };
-                let (from, count) = self.span(block, Extent::of(self.group.calls[*call].level));
-                let values = self.value(program.places[*call], from, count);
-                writer.write::<T::Stored>(bytemuck::cast_slice(values));
-                self.writers[k] = Some(writer);
-            }
+            self.scatter(block);
         }
         Ok(())
+    }
+
+    /// Stores the values of a block that were not computed where they are stored.
+    fn scatter(&mut self, block: Block) {
+        for k in 0..self.writers.len() {
+            // Of results that alternate, only the first has a writer.
+            let Some(mut writer) = self.writers[k].take() else { continue };
+            let stored = |k: usize| {
+                let (call, _) = self.group.results[k];
+                let (from, count) = self.span(block, Extent::of(self.group.calls[call].level));
+                bytemuck::cast_slice::<T, T::Stored>(self.value(self.program.places[call], from, count))
+            };
+            match self.stores.alternating.iter().find(|set| set[0] == k) {
+                Some(set) => {
+                    let values: SmallVec<[&[T::Stored]; 4]> = set.iter().map(|k| stored(*k)).collect();
+                    writer.write_alternating(&values);
+                }
+                None => writer.write::<T::Stored>(stored(k)),
+            }
+            self.writers[k] = Some(writer);
+        }
     }
 
     fn step(&mut self, instruction: &Instruction<T>, block: Block, runs: &mut [T]) -> Result<()> {

@@ -133,24 +133,56 @@ pub(super) fn stand_ins(sources: &[OperandAccess; ARGS], count: usize) -> [usize
     std::array::from_fn(|k| if is_read(k) { k } else { some })
 }
 
-/// The state of reading an operand over a range of positions.
+/// The state of reading an operand over a range of positions. Long states are boxed: each range makes and moves one per operand.
 pub enum OperandCursor<'a, T: Lane> {
     Unread,
-    Direct(View<'a>),
-    Runs(StridedCursor<'a>),
-    Bands(Bands<'a, T::Stored>),
+    /// All elements of a contiguous operand.
+    Direct(&'a [T]),
+    Runs(Box<StridedCursor<'a>>),
+    Bands(Box<Bands<'a, T::Stored>>),
     /// A number, and a block of it that is as long as was asked for.
     Number(T, Vec<T>),
     /// A number for a loop that repeats it.
     One(T),
-    /// A dense row of the compute type and its length, used in place: position `at` is at `at` modulo the length.
-    Row(View<'a>, usize),
+    /// A dense row of the compute type, used in place: position `at` is at `at` modulo its length.
+    Row(Row<'a, T>),
     /// Whole periods: position `at` is at `at` modulo the length.
     Period(Vec<T>),
-    Column(Column<'a, T>),
-    Blocks(StridedCursor<'a>, Vec<T>),
+    Column(Box<Column<'a, T>>),
+    Blocks(Box<StridedCursor<'a>>, Vec<T>),
     /// The block passed last.
     Given(Vec<T>),
+}
+
+/// A row that is repeated.
+pub struct Row<'a, T> {
+    elements: &'a [T],
+    /// Where the repetition in use begins. A division for each would take as long as some vectors of it.
+    start: usize,
+}
+
+impl<T> Row<'_, T> {
+    /// Elements from a position to the end of its repetition.
+    #[inline]
+    fn left(&self, at: usize) -> usize {
+        self.elements.len() - (at - self.start_at(at))
+    }
+
+    #[inline]
+    fn reach(&mut self, at: usize) {
+        self.start = self.start_at(at);
+    }
+
+    /// Where the repetition of a position begins, mostly the present or the next one.
+    #[inline]
+    fn start_at(&self, at: usize) -> usize {
+        let n = self.elements.len();
+        match at.wrapping_sub(self.start) {
+            beyond if beyond < n => self.start,
+            beyond if beyond == n => at,
+            _ => at - at % n,
+        }
+    }
 }
 
 /// A block that holds one element throughout, that of a row.
@@ -242,14 +274,17 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
         match source {
             OperandAccess::Unread => OperandCursor::Unread,
             OperandAccess::Given => OperandCursor::Given(Vec::with_capacity(range.len().min(BLOCK))),
-            OperandAccess::Direct(v) => OperandCursor::Direct(*v),
-            OperandAccess::Runs(v) => OperandCursor::Runs(StridedCursor::new(*v, range.start)),
-            OperandAccess::Bands(v, _) => OperandCursor::Bands(Bands::new(*v, range.end)),
+            OperandAccess::Direct(v) => OperandCursor::Direct(dense(v, 0, v.layout.numel())),
+            OperandAccess::Runs(v) => OperandCursor::Runs(Box::new(StridedCursor::new(*v, range.start))),
+            OperandAccess::Bands(v, _) => OperandCursor::Bands(Box::new(Bands::new(*v, range.end))),
             OperandAccess::Number(s) => OperandCursor::Number(T::number(*s), Vec::new()),
-            OperandAccess::Column(v, rows) => OperandCursor::Column(Column::new(*v, *rows, range.len())),
-            OperandAccess::Period(v, period) if is_long_row::<T>(v, *period) => {
-                OperandCursor::Row(*v, *period)
+            OperandAccess::Column(v, rows) => {
+                OperandCursor::Column(Box::new(Column::new(*v, *rows, range.len())))
             }
+            OperandAccess::Period(v, period) if is_long_row::<T>(v, *period) => OperandCursor::Row(Row {
+                elements: dense(v, 0, *period),
+                start: range.start - range.start % period,
+            }),
             OperandAccess::Period(v, 1) => {
                 let mut one = [T::zeroed()];
                 StridedCursor::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(&mut one));
@@ -268,7 +303,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
                 OperandCursor::Period(block)
             }
             OperandAccess::Blocks(v) => OperandCursor::Blocks(
-                StridedCursor::new(*v, range.start),
+                Box::new(StridedCursor::new(*v, range.start)),
                 vec![T::zeroed(); range.len().min(BLOCK)],
             ),
         }
@@ -285,7 +320,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Runs(reader) => reader.run_left(),
             OperandCursor::Bands(bands) => bands.left(at),
             OperandCursor::Number(..) => REPEATED,
-            OperandCursor::Row(_, n) => n - at % n,
+            OperandCursor::Row(row) => row.left(at),
             OperandCursor::Period(block) => block.len() - at % block.len(),
             OperandCursor::Column(c) => {
                 let most = if c.is_one { usize::MAX } else { c.block.len() };
@@ -295,12 +330,13 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
         }
     }
 
-    /// Prepares the `n` elements from position `at` on.
+    /// Prepares the `n` elements from position `at` on, which are [left](Self::left).
     #[inline]
     pub fn reach(&mut self, at: usize, n: usize) {
         match self {
             OperandCursor::Bands(bands) => bands.reach(at),
             OperandCursor::Column(column) => column.reach(at),
+            OperandCursor::Row(row) => row.reach(at),
             OperandCursor::Number(number, block) if block.len() < n => block.resize(n, *number),
             OperandCursor::Blocks(reader, block) => {
                 reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..n]));
@@ -313,11 +349,11 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
     pub fn get(&self, at: usize, n: usize) -> &[T] {
         match self {
             OperandCursor::Unread => &[],
-            OperandCursor::Direct(v) => dense(v, at, n),
+            OperandCursor::Direct(elements) => &elements[at..][..n],
             OperandCursor::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
             OperandCursor::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
             OperandCursor::One(number) => std::slice::from_ref(number),
-            OperandCursor::Row(v, row) => dense(v, at % row, n),
+            OperandCursor::Row(row) => &row.elements[at - row.start..][..n],
             OperandCursor::Period(block) => &block[at % block.len()..][..n],
             OperandCursor::Column(column) => &column.block[..n.min(column.block.len())],
             OperandCursor::Number(_, block)

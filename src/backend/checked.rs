@@ -38,7 +38,7 @@ use super::plane::{PoolShape, ResizeShape, SpatialLinearMap, volume};
 use super::pointwise::{Operand, Primitives, Program};
 use super::random::{Draw, Philox};
 use super::recurrent::{GruGradients, GruSteps, Recurrence, Steps, Weights};
-use super::reduce::{Fold, ReduceDims, ReduceOp};
+use super::reduce::{Fold, ReduceDims, ReduceOp, extremum_of_integers};
 use super::sampling::Sampling;
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
@@ -127,6 +127,7 @@ impl Backend for Checked {
         fn sort_dtype(dtype: DType) -> DType;
         fn extremum_dtype(dtype: DType) -> DType;
         fn truth_dtype(dtype: DType) -> DType;
+        fn integer_dtype(op: ReduceOp, dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
         fn product_dtype(a: View, b: View) -> DType;
         fn reduces_halves() -> bool;
@@ -234,6 +235,8 @@ impl Backend for Checked {
             dense(sorted), sorter.map(|v| dense(v).of(DType::I64).count(sorted.layout.numel())),
             dense(values).of(sorted.dtype), result(out).of(DType::I64).count(values.layout.numel()),
         ];
+        fn row_order(x: View, n: usize, order: View) -> Result<bool> =
+            [dense(x), result(order).of(DType::I64).count(rows(x, n))];
         fn order_statistic(what: Statistic, x: View, n: usize, values: View, indices: View) -> Result<bool> = [
             dense(x), result(values).of(x.dtype).count(rows(x, n)), result(indices).of(DType::I64).count(rows(x, n)),
         ];
@@ -447,9 +450,9 @@ fn views<'a>(operands: &[Operand<'a>]) -> impl Iterator<Item = View<'a>> {
 
 fn reduced(op: ReduceOp, x: View<'_>) -> Seen<'_> {
     match op {
+        ReduceOp::All | ReduceOp::Any if x.dtype.size() == 1 => dense(x),
         ReduceOp::All | ReduceOp::Any => dense(x).of(DType::Bool),
-        ReduceOp::Max | ReduceOp::Min => dense(x),
-        ReduceOp::Sum if x.dtype == DType::Bool => dense(x),
+        ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min => dense(x),
         _ if x.dtype.is_float() => dense(x),
         _ => dense(x).of(DType::I64),
     }
@@ -458,7 +461,8 @@ fn reduced(op: ReduceOp, x: View<'_>) -> Seen<'_> {
 /// The dtype of the result of a reduction, truth aside.
 fn sum_of(op: ReduceOp, x: View) -> DType {
     match op {
-        ReduceOp::Sum if x.dtype == DType::Bool => DType::I64,
+        ReduceOp::Sum if !x.dtype.is_float() => DType::I64,
+        ReduceOp::Max | ReduceOp::Min if !x.dtype.is_float() => extremum_of_integers(x.dtype),
         ReduceOp::Max | ReduceOp::Min => x.dtype,
         _ => beside(x.dtype),
     }

@@ -114,6 +114,12 @@ pub trait Backend: Sync {
         dtype.wide()
     }
 
+    /// The dtype of the operand of [`Backend::reduce`] for the sum, product or extrema of elements of a dtype that is not floating point. Sums
+    /// are int64; extrema are int64 if the operand is, and else int32.
+    fn integer_dtype(&self, op: ReduceOp, dtype: DType) -> DType {
+        if op == ReduceOp::Sum && dtype == DType::Bool { DType::Bool } else { DType::I64 }
+    }
+
     /// The dtype in which PyTorch accumulates on this type of device.
     fn accumulate_dtype(&self, dtype: DType) -> DType {
         if dtype.is_half() { DType::F32 } else { dtype }
@@ -260,6 +266,9 @@ pub trait Backend: Sync {
         right: bool,
         out: View,
     ) -> Result<()>;
+    fn row_order(&self, _x: View, _n: usize, _order: View) -> Result<bool> {
+        Ok(false)
+    }
     fn order_statistic(
         &self,
         _: Statistic,

@@ -69,6 +69,7 @@ impl Backend for Meta {
         fn sort_dtype(dtype: DType) -> DType;
         fn extremum_dtype(dtype: DType) -> DType;
         fn truth_dtype(dtype: DType) -> DType;
+        fn integer_dtype(op: ReduceOp, dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
         fn product_dtype(a: View, b: View) -> DType;
     }
@@ -154,6 +155,7 @@ impl Backend for Meta {
         Ok(true) => {
         fn pointwise(&Program, DType, &[Operand], &[Scalar], View);
         fn pick_categories(View, View, bool, View);
+        fn row_order(View, usize, View);
         fn order_statistic(Statistic, View, usize, View, View);
         fn quantile_ranks(View, ReduceDims, View, Interpolation, bool, QuantileRanks);
         fn norm_forward(Norm, View, [Option<View>; 2], f64, View, Stats);

@@ -94,6 +94,16 @@ pub fn truth_dtype(x: View) -> Result<DType> {
     Ok(of(x.device())?.truth_dtype(x.dtype))
 }
 
+/// The dtype of the operand of [`fold`] for the sum, product or extrema of `x`, which is not floating point.
+pub fn integer_dtype(op: ReduceOp, x: View) -> Result<DType> {
+    Ok(of(x.device())?.integer_dtype(op, x.dtype))
+}
+
+/// The dtype of the extrema of integers of a dtype.
+pub const fn extremum_of_integers(dtype: DType) -> DType {
+    if matches!(dtype, DType::I64) { DType::I64 } else { DType::I32 }
+}
+
 /// The dtype in which PyTorch accumulates on the device of `x`.
 pub fn accumulate_dtype(x: View) -> Result<DType> {
     Ok(of(x.device())?.accumulate_dtype(x.dtype))

@@ -140,6 +140,26 @@ pub fn narrow_f16(src: &[f32], out: &mut [f16]) {
     out.convert_from_f32_slice(src);
 }
 
+macro_rules! truncation {
+    ($($name:ident $t:ty;)*) => { $(
+        $crate::multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+            /// Truncates to int32. False, and `out` unchanged, unless all magnitudes are at most 2³⁰.
+            pub fn $name(src: &[$t], out: &mut [i32]) -> bool {
+                const MOST: $t = 1073741824.0;
+                let all_common = src.iter().fold(true, |common, v| common & (v.abs() <= MOST));
+                if all_common {
+                    for (o, v) in out.iter_mut().zip(src) {
+                        // SAFETY: the number is finite, and int32 has its integer part.
+                        *o = unsafe { v.to_int_unchecked() };
+                    }
+                }
+                all_common
+            }
+        }
+    )* };
+}
+truncation! { truncate_f32 f32; truncate_f64 f64; }
+
 /// Conversions by instructions that the vectorizer does not use.
 #[cfg(target_arch = "x86_64")]
 mod f16c {

@@ -11,6 +11,12 @@ pub fn compare_dtype(x: View, dtype: DType) -> Result<DType> {
     Ok(of(x.device())?.sort_dtype(dtype))
 }
 
+/// The indices of the rows of `n` elements of `x` in lexicographic order; equal rows keep theirs. False if the device has no kernel for it; the
+/// caller then sorts column by column.
+pub fn row_order(x: View, n: usize, order: View) -> Result<bool> {
+    of(same_device([x, order])?)?.row_order(x, n, order)
+}
+
 /// An order statistic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Statistic {

@@ -133,8 +133,7 @@ fn folded(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Re
 fn folded_integers(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
-    let bytes = x.dtype() == DType::Bool && f == ReduceOp::Sum;
-    let (x, d) = along_memory(&x, mask, if bytes { DType::Bool } else { DType::I64 })?;
+    let (x, d) = along_memory(&x, mask, kernels::integer_dtype(f, x.raw())?)?;
     let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::I64, t.device())?;
     kernels::fold(f, x.raw(), d, out.raw())?;
     out.into_dense(result)

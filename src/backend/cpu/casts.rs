@@ -1,7 +1,7 @@
 //! Casts, and those through blocks of another type.
 //!
 //! Note [Casts through blocks]: a cast is compiled for each pair of dtypes of which one is float32, float64 or int64 and
-//! the other is a common dtype, and between int32, in which narrow integers are computed, and these. They are the casts that programs
+//! the other is a common dtype, and among narrow integers and int32, in which they are computed. They are the casts that programs
 //! spend time in. Other pairs, and uint16, uint32, uint64
 //! and the float8 types, would multiply the code: their elements are widened to blocks of one of these three types, and
 //! narrowed from such blocks. The block's type holds all values of the source, or those that the target distinguishes,
@@ -30,6 +30,7 @@ const fn widens_to_i32(from: DType, to: DType) -> bool {
 pub const fn is_compiled(from: DType, to: DType) -> bool {
     from as u8 == to as u8
         || widens_to_i32(from, to)
+        || is_narrow(from) && is_narrow(to)
         || (is_block_type(from) || is_block_type(to)) && !from.is_limited() && !to.is_limited()
 }
 

@@ -221,7 +221,7 @@ impl<'a> Writer<'a> {
 
     fn write_bits<T: Element>(&mut self, values: &[T]) {
         let cells = self.cells;
-        if self.walk.inner <= VECTORS {
+        if self.walk.inner <= SHORT {
             return self
                 .walk
                 .planes(values.len(), |at, plane, run| scatter_plane(cells, at, plane, &values[run]));
@@ -237,6 +237,10 @@ fn scatter_plane<T: Element>(cells: &Cells, mut at: isize, plane: Plane, values:
         (2, 1) => return scatter_pieces::<T, 2>(cells, at, down, values),
         (3, 1) => return scatter_pieces::<T, 3>(cells, at, down, values),
         (4, 1) => return scatter_pieces::<T, 4>(cells, at, down, values),
+        (5..8, 1) => return scatter_by_ends::<T, 4>(cells, at, plane, values),
+        (8..16, 1) => return scatter_by_ends::<T, 8>(cells, at, plane, values),
+        (16..32, 1) => return scatter_by_ends::<T, 16>(cells, at, plane, values),
+        (32..=64, 1) => return scatter_by_ends::<T, 32>(cells, at, plane, values),
         _ => {}
     }
     for run in values.chunks(plane.inner) {
@@ -250,6 +254,20 @@ fn scatter_pieces<T: Element, const N: usize>(cells: &Cells, mut at: isize, down
     for piece in values.as_chunks::<N>().0 {
         cells.write(at as usize, piece);
         at += down;
+    }
+}
+
+/// Writes runs of `N` to `2 * N` adjacent elements, as their first and their last `N`, which have some in common.
+fn scatter_by_ends<T: Element, const N: usize>(cells: &Cells, mut at: isize, plane: Plane, values: &[T]) {
+    for run in values.chunks(plane.inner) {
+        match (run.first_chunk::<N>(), run.last_chunk::<N>()) {
+            (Some(first), Some(last)) => {
+                cells.write(at as usize, first);
+                cells.write(at as usize + run.len() - N, last);
+            }
+            _ => cells.write(at as usize, run),
+        }
+        at += plane.strides[0];
     }
 }
 

@@ -94,8 +94,17 @@ impl Backend for Cpu {
         dtype.ordered()
     }
 
-    fn truth_dtype(&self, _: DType) -> DType {
-        DType::Bool
+    /// Any byte but 0 is true.
+    fn truth_dtype(&self, dtype: DType) -> DType {
+        if matches!(dtype, DType::U8 | DType::I8) { dtype } else { DType::Bool }
+    }
+
+    fn integer_dtype(&self, op: ReduceOp, dtype: DType) -> DType {
+        match (op, dtype) {
+            (ReduceOp::Product, _) => DType::I64,
+            (_, DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32) => dtype,
+            _ => DType::I64,
+        }
     }
 
     fn product_dtype(&self, a: View, b: View) -> DType {
@@ -253,17 +262,21 @@ impl Backend for Cpu {
 
     fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
         match op {
-            ReduceOp::All => reduce::all::<Bool8>(elements(x), d, &mut results(out)?),
-            ReduceOp::Any => reduce::any::<Bool8>(elements(x), d, &mut results(out)?),
-            ReduceOp::Max | ReduceOp::Min => with_dtype!(ordered x.dtype, T => {
+            ReduceOp::All | ReduceOp::Any => {
+                let (x, out) = (elements(View { dtype: DType::Bool, ..x }), &mut *results(out)?);
+                if op == ReduceOp::All {
+                    reduce::all::<Bool8>(x, d, out)
+                } else {
+                    reduce::any::<Bool8>(x, d, out)
+                }
+            }
+            ReduceOp::Max | ReduceOp::Min if !x.dtype.is_float() => {
+                reduce::integers::extremum(x, d, op == ReduceOp::Max, out)?
+            }
+            ReduceOp::Max | ReduceOp::Min => real!("reduction", x, T => {
                 reduce::extremum::<T>(elements(x), d, op == ReduceOp::Max, &mut results(out)?, None)
             }),
-            ReduceOp::Sum if x.dtype == DType::Bool => {
-                reduce::sum_int::<Bool8>(elements(x), d, &mut results(out)?)
-            }
-            ReduceOp::Sum if !x.dtype.is_float() => {
-                reduce::sum_int::<i64>(elements(x), d, &mut results(out)?)
-            }
+            ReduceOp::Sum if !x.dtype.is_float() => reduce::integers::sum(x, d, out)?,
             ReduceOp::Product if !x.dtype.is_float() => {
                 reduce::prod_int::<i64>(elements(x), d, &mut results(out)?)
             }
@@ -396,6 +409,11 @@ impl Backend for Cpu {
             sort::searchsorted::<T>(elements(sorted), n, order, elements(values), m, right, &mut results(out)?);
         });
         Ok(())
+    }
+
+    fn row_order(&self, x: View, n: usize, order: View) -> Result<bool> {
+        with_dtype!(ordered x.dtype, T => order::of_rows::<T>(elements(x), n, &mut results(order)?));
+        Ok(true)
     }
 
     fn order_statistic(

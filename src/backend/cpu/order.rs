@@ -1,11 +1,27 @@
 //! Order statistics of rows: medians, modes, and ranks of quantiles.
 
+use std::cmp::Ordering;
+
 use super::sort;
 use crate::backend::reduce::ReduceDims;
 use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
 use crate::backend::{View, results};
 use crate::dtype::{DType, Element};
 use crate::error::Result;
+
+/// The indices of the rows of `n` elements in lexicographic order.
+pub fn of_rows<T: Element>(x: &[T], n: usize, order: &mut [i64]) {
+    // NaN is the largest, and equal to itself.
+    let compared =
+        |a: T, b: T| a.partial_cmp(&b).unwrap_or_else(|| a.to_f64().is_nan().cmp(&b.to_f64().is_nan()));
+    let row = |i: i64| &x[i as usize * n..][..n];
+    let rows = |&a: &i64, &b: &i64| {
+        let differing = row(a).iter().zip(row(b)).map(|(a, b)| compared(*a, *b)).find(|o| o.is_ne());
+        differing.unwrap_or(Ordering::Equal)
+    };
+    order.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
+    order.sort_by(rows);
+}
 
 /// Selects from each row of `n` elements the given order statistic and its index in the unsorted row.
 pub fn choose<T: Element>(what: Statistic, x: &[T], n: usize, values: &mut [T], indices: &mut [i64]) {

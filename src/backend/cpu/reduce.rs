@@ -12,6 +12,7 @@ mod blocks;
 mod computed;
 mod extremum;
 mod fold;
+pub mod integers;
 mod moments;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -286,6 +287,8 @@ fn merge_in_pairs<I, A: Copy>(r: &dyn Kernel<I, A>, p: &mut [A], inner: usize) {
 trait Monoid: Copy + Sync {
     /// Rarely used: optimize for code size and compile for the baseline only.
     const RARE: bool = false;
+    /// Half of the accumulators of a run: [`LANES`] of 8 bytes would fill all registers. Results must not depend on it.
+    const FEWER_LANES: bool = false;
     type In: Element;
     type Acc: Copy + Send + Sync;
     fn identity(self) -> Self::Acc;
@@ -352,7 +355,13 @@ fn fold<M: Monoid>(m: M, x: &[M::In]) -> M::Acc {
     if x.len() < REST {
         return x.iter().fold(m.identity(), |a, &v| m.combine(a, m.lift(v)));
     }
-    if M::RARE || x.len() < LANES { fold_lanes::<M, 8>(m, x) } else { fold_lanes::<M, LANES>(m, x) }
+    if M::RARE || x.len() < LANES {
+        fold_lanes::<M, 8>(m, x)
+    } else if M::FEWER_LANES {
+        fold_lanes::<M, FEW_LANES>(m, x)
+    } else {
+        fold_lanes::<M, LANES>(m, x)
+    }
 }
 
 /// Up to this many rows are added one by one, in PyTorch's order.
@@ -438,15 +447,14 @@ impl<M: Monoid> Reduction for ReduceOp<M> {
     }
 }
 
-/// Declares a [`Monoid`] in one line: `Name<bound>(fields) @rare -> accumulator: identity, |self, x| lift, |a, b| combine`.
+/// Declares a [`Monoid`] in one line: `Name<bound>(fields) @FLAG -> accumulator: identity, |self, x| lift, |a, b| combine`.
 macro_rules! monoid {
-    (@rare) => { true };
-    ($(#[$m:meta])* $name:ident<$b:ident> $(($p:ident: $pt:ty))? $(@$rare:ident)? -> $acc:ty: $id:expr, |$x:ident| $lift:expr, |$l:ident, $r:ident| $combine:expr) => {
+    ($(#[$m:meta])* $name:ident<$b:ident> $(($p:ident: $pt:ty))? $(@$flag:ident)? -> $acc:ty: $id:expr, |$x:ident| $lift:expr, |$l:ident, $r:ident| $combine:expr) => {
         $(#[$m])*
         #[derive(Clone, Copy)]
         struct $name<T>(std::marker::PhantomData<fn(T)>, $($pt)?);
         impl<T: $b> Monoid for $name<T> {
-            $(const RARE: bool = monoid!(@$rare);)?
+            $(const $flag: bool = true;)?
             type In = T;
             type Acc = $acc;
             #[inline(always)] fn identity(self) -> $acc { $id }
@@ -474,18 +482,18 @@ fn min_nan<T: Element>(a: T, b: T) -> T {
 
 monoid!(Sum<Real> -> T: T::ZERO, |x| x, |a, b| a + b);
 monoid!(Product<Real> -> T: T::ONE, |x| x, |a, b| a * b);
-monoid!(SumInt<Element> -> i64: 0, |x| x.to_i64(), |a, b| a.wrapping_add(b));
-monoid!(ProductInt<Element> @rare -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_mul(b));
+monoid!(SumInt<Element> @FEWER_LANES -> i64: 0, |x| x.to_i64(), |a, b| a.wrapping_add(b));
+monoid!(ProductInt<Element> @RARE -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_mul(b));
 monoid!(All<Element> -> u8: 1, |x| (x != T::from_i64(0)) as u8, |a, b| a & b);
 monoid!(Any<Element> -> u8: 0, |x| (x != T::from_i64(0)) as u8, |a, b| a | b);
 monoid!(Max<Real> -> T: -T::INFINITY, |x| x, |a, b| max_nan(a, b));
 monoid!(MaxNumber<Real> -> T: -T::INFINITY, |x| x, |a, b| if b > a { b } else { a });
-monoid!(NonZeros<Real> @rare -> T: T::ZERO, |x| if x == T::ZERO { T::ZERO } else { T::ONE }, |a, b| a + b);
+monoid!(NonZeros<Real> @RARE -> T: T::ZERO, |x| if x == T::ZERO { T::ZERO } else { T::ONE }, |a, b| a + b);
 monoid!(SumOfMagnitudes<Real> -> T: T::ZERO, |x| x.abs(), |a, b| a + b);
 monoid!(SumOfSquares<Real> -> T: T::ZERO, |x| x * x, |a, b| a + b);
-monoid!(MaxMagnitude<Real> @rare -> T: T::ZERO, |x| x.abs(), |a, b| max_nan(a, b));
-monoid!(MinMagnitude<Real> @rare -> T: T::INFINITY, |x| x.abs(), |a, b| min_nan(a, b));
-monoid!(SumOfPowers<Math>(p: T) @rare -> T: T::ZERO, |x| x.abs().m_pow(p), |a, b| a + b);
+monoid!(MaxMagnitude<Real> @RARE -> T: T::ZERO, |x| x.abs(), |a, b| max_nan(a, b));
+monoid!(MinMagnitude<Real> @RARE -> T: T::INFINITY, |x| x.abs(), |a, b| min_nan(a, b));
+monoid!(SumOfPowers<Math>(p: T) @RARE -> T: T::ZERO, |x| x.abs().m_pow(p), |a, b| a + b);
 
 macro_rules! folded {
     ($($(#[$m:meta])* $name:ident<$b:ident> = $monoid:ident -> $out:ty;)*) => { $(
@@ -500,8 +508,6 @@ folded! {
     sum<Real> = Sum -> T;
     /// The product; 1 when empty.
     prod<Real> = Product -> T;
-    /// The sum in wrapping int64, as PyTorch computes it for integers and bools.
-    sum_int<Element> = SumInt -> i64;
     /// The product in wrapping int64.
     prod_int<Element> = ProductInt -> i64;
     /// 1 if every element is non-zero or NaN.
@@ -542,7 +548,7 @@ fn norm_of<T: Math>(p: f64, x: Elements<T>, d: ReduceDims, finish: Finish<T>, ou
 
 /// Number of independent accumulators of the sum of a row of at least as many elements.
 pub const LANES: usize = 64;
-/// As [`LANES`], of [`sum_pairs`] of shorter rows. Of rows of [`LANES`] elements both give the same sum.
+/// As [`LANES`], of [`sum_pairs`] of shorter rows and of [`Monoid::FEWER_LANES`]. Of rows of [`LANES`] elements both give the same sum.
 const FEW_LANES: usize = 32;
 
 /// Sums one or two functions of corresponding elements of two rows: those of each [`RUN`] with [`LANES`] accumulators, and the

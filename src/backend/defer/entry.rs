@@ -226,6 +226,7 @@ impl Backend for Deferred {
         fn sort_dtype(dtype: DType) -> DType;
         fn extremum_dtype(dtype: DType) -> DType;
         fn truth_dtype(dtype: DType) -> DType;
+        fn integer_dtype(op: ReduceOp, dtype: DType) -> DType;
         fn accumulate_dtype(dtype: DType) -> DType;
         fn product_dtype(a: View, b: View) -> DType;
         fn takes_halves() -> bool;
@@ -519,6 +520,7 @@ impl Backend for Deferred {
             sorted: View, n: usize, sorter: Option<View>, values: View, m: usize, right: bool;
             out: View,
         ) -> ();
+        fn row_order(x: View, n: usize; order: View) -> bool;
         fn order_statistic(statistic: Statistic, x: View, n: usize; values: View, indices: View) -> bool;
         fn quantile_ranks(
             sorted: View, d: ReduceDims, q: View, how: Interpolation, ignore_nan: bool;

@@ -3,6 +3,7 @@
 use smallvec::smallvec;
 
 use super::{index_select, nonzero_tuple, scatter};
+use crate::backend::sort::{self as kernel, compare_dtype};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, record};
@@ -40,13 +41,16 @@ impl Function for Unique {
 
 /// A stable order of the rows of a matrix in which they are lexicographically ascending.
 fn row_order(rows: &Tensor) -> Result<Tensor> {
-    let columns = rows.shape()[1];
-    let ascending = |column: i64, rows: &Tensor| {
-        Ok::<_, Error>(sort(&select(rows, 1, column)?, 0, false, "SortBackward0")?.swap_remove(1))
-    };
-    let mut order = ascending(columns as i64 - 1, rows)?;
+    let (n, columns) = (rows.shape()[0], rows.shape()[1]);
+    let compared = rows.as_dense(compare_dtype(rows.raw(), rows.dtype())?)?;
+    let order = Tensor::empty_on([n], DType::I64, rows.device())?;
+    if kernel::row_order(compared.raw(), columns, order.raw())? {
+        return Ok(order);
+    }
+    let ascending = |values: &Tensor| Ok::<_, Error>(sort(values, 0, false, "SortBackward0")?.swap_remove(1));
+    let mut order = ascending(&select(rows, 1, columns as i64 - 1)?)?;
     for column in (0..columns as i64 - 1).rev() {
-        let next = ascending(column, &index_select(rows, 0, &order)?)?;
+        let next = ascending(&index_select(&select(rows, 1, column)?, 0, &order)?)?;
         order = index_select(&order, 0, &next)?;
     }
     Ok(order)

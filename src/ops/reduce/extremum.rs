@@ -45,8 +45,9 @@ fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<T
     if t.dtype().is_float() {
         return folded(f, t, mask, keepdim, t.dtype());
     }
-    let (x, d) = along_memory(t, mask, DType::I64)?;
-    let out = x.new_empty(reduced_shape(t.shape(), mask, keepdim))?;
+    let (x, d) = along_memory(t, mask, kernels::integer_dtype(f, t.raw())?)?;
+    let dtype = kernels::extremum_of_integers(x.dtype());
+    let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), dtype, t.device())?;
     kernels::fold(f, x.raw(), d, out.raw())?;
     out.into_dense(t.dtype())
 }

@@ -93,13 +93,13 @@ rows! { BINARY;
     { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     => torch { kernel: "minimum_cpu" }
     /// The larger of two elements; the other one where one is NaN.
-    num fmax(input, other) = E::select(E::or(other.is_nan(), other.le(input)), input, other)
+    num fmax(input, other) = E::select(E::or(other.is_nan(), other.le(input)), input, other), bytes [Bool U8]
     => d(g, y) = [
         E::select(input.eq(other), g * E::lit(0.5), E::select(E::or(other.is_nan(), other.lt(input)), g, E::zero())),
         E::select(input.eq(other), g * E::lit(0.5), E::select(E::or(other.is_nan(), other.lt(input)), E::zero(), g)),
     ]; { unsigned: Unsigned::Order, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// The smaller of two elements; the other one where one is NaN.
-    num fmin(input, other) = E::select(E::or(other.is_nan(), input.le(other)), input, other)
+    num fmin(input, other) = E::select(E::or(other.is_nan(), input.le(other)), input, other), bytes [Bool U8]
     => d(g, y) = [
         E::select(input.eq(other), g * E::lit(0.5), E::select(E::or(other.is_nan(), input.lt(other)), g, E::zero())),
         E::select(input.eq(other), g * E::lit(0.5), E::select(E::or(other.is_nan(), input.lt(other)), E::zero(), g)),
@@ -177,7 +177,7 @@ rows! { BINARY;
     => d(g, y) = [g, g * (value / tensor2), -g * (value * (tensor1 / tensor2) / tensor2)];
     { on: (0.3, 2.0), exposure: Exposure::NONE }
     /// The larger of `input` and `min`, then the smaller of that and `max`, which are numbers; NaN stays.
-    num clamp(input, min, max) = input.maximum(min).minimum(max), lean [F32]
+    num clamp(input, min, max) = input.maximum(min).minimum(max), bytes [U8], lean [F32]
     => d(g, y) = [
         E::select(E::and(min.lt(input), input.lt(max)), g, E::zero()),
         E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
@@ -186,17 +186,17 @@ rows! { BINARY;
     { unsigned: Unsigned::Order, exposure: Exposure::NONE, least: 1 }
     => torch { number_nodes: &["", "ClampBackward1", "ClampBackward1"], kernel: "clamp_scalar_cpu" }
     /// As `clamp`, without an upper bound.
-    num clamp_from(input, min) = input.maximum(min), lean [F32]
+    num clamp_from(input, min) = input.maximum(min), bytes [U8], lean [F32]
     => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
     { exposure: Exposure::NONE }
     => torch { number_nodes: &["", "ClampBackward1"], shows: Some(("max", Attribute::Nothing)) }
     /// As `clamp`, without a lower bound.
-    num clamp_to(input, max) = input.minimum(max), lean [F32]
+    num clamp_to(input, max) = input.minimum(max), bytes [U8], lean [F32]
     => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
     { exposure: Exposure::NONE }
     => torch { number_nodes: &["", "ClampBackward1"], shows: Some(("min", Attribute::Nothing)) }
     /// As `clamp`, with bounds that are tensors: ties share the gradient.
-    num clamp_between(input, min, max) = input.maximum(min).minimum(max), lean [F32]
+    num clamp_between(input, min, max) = input.maximum(min).minimum(max), bytes [U8], lean [F32]
     => d(g, y) = [
         E::select(E::or(input.lt(min), max.lt(input)), E::zero(),
             E::select(E::and(min.lt(max), E::or(input.eq(min), input.eq(max))), g * E::lit(0.5), g)),

@@ -58,7 +58,7 @@ rows! { UNARY;
     num abs(input) = input.abs(), lean [F32] => d(g, y) = [g * sign_of(input)]; { float8: true, aliases: &["absolute"], least: 1 }
     => torch { flat: "MulBackward0", kernel: "abs_cpu", out: OutPolicy::FOUND }
     /// Each element with its sign changed.
-    num neg(input) = -input, lean [F32] => d(g, y) = [-g];
+    num neg(input) = -input, bytes [U8 I8], lean [F32] => d(g, y) = [-g];
     { aliases: &["negative"] }
     => torch { kernel: "neg_cpu", out: OutPolicy::FOUND, refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }
     /// -1, 0 or 1 by the sign of each element.
@@ -68,7 +68,7 @@ rows! { UNARY;
     num sgn(input) = sign_of(input) => d(g, y) = [E::zero()];
     => torch { kernel: "sign_cpu", out: OutPolicy::FOUND }
     /// Each element times itself.
-    num square(input) = input * input, lean [F32] => d(g, y) = [g * (input + input)]; { exposure: Exposure::NONE }
+    num square(input) = input * input, bytes [U8 I8], lean [F32] => d(g, y) = [g * (input + input)]; { exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Int(2))), node: "PowBackward0" }
     /// Each element to the third power.
     num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { exposure: Exposure::NONE }

@@ -10,6 +10,8 @@ pub(super) const VECTORS: usize = 16;
 /// The longest runs that are copied by moves of vectors, without a call: half an attention head of 64 elements, as rotary embeddings
 /// exchange them.
 pub(super) const MOVED: usize = 32;
+/// The longest runs that are copied by their ends.
+const ENDS: usize = 2 * MOVED;
 
 /// Gathers runs that are so short that walking from one to the next would take longer than they do.
 pub(super) fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T]) {
@@ -26,6 +28,10 @@ pub(super) fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, o
         (8, 1.., 1) => return gather_pieces::<T, 8>(src, at, down, out),
         (16, 1.., 1) => return gather_pieces::<T, 16>(src, at, down, out),
         (MOVED, 1.., 1) => return gather_pieces::<T, MOVED>(src, at, down, out),
+        (5..8, 1.., 1) => return gather_by_ends::<T, 4>(src, at, plane, out),
+        (9..16, 1.., 1) => return gather_by_ends::<T, 8>(src, at, plane, out),
+        (17..MOVED, 1.., 1) => return gather_by_ends::<T, 16>(src, at, plane, out),
+        (MOVED..=ENDS, 1.., 1) => return gather_by_ends::<T, MOVED>(src, at, plane, out),
         (inner, 1.., 0) => return repeat_each(&src[at as usize..], down as usize, inner, out),
         _ => {}
     }
@@ -65,6 +71,24 @@ fn gather_pieces<T: Element, const N: usize>(src: &[T], at: isize, down: isize, 
     for piece in out.as_chunks_mut::<N>().0 {
         piece.copy_from_slice(&src[from..][..N]);
         from += down as usize;
+    }
+}
+
+/// Gathers runs of `N` to `2 * N` adjacent elements, as their first and their last `N`, which have some in common.
+fn gather_by_ends<T: Element, const N: usize>(src: &[T], at: isize, plane: Plane, out: &mut [T]) {
+    let mut from = at as usize;
+    for run in out.chunks_mut(plane.inner) {
+        let source = &src[from..][..run.len()];
+        match (run.first_chunk_mut::<N>(), source.first_chunk::<N>(), source.last_chunk::<N>()) {
+            (Some(first), Some(start), Some(end)) => {
+                *first = *start;
+                if let Some(last) = run.last_chunk_mut::<N>() {
+                    *last = *end;
+                }
+            }
+            _ => run.copy_from_slice(source),
+        }
+        from += plane.strides[0] as usize;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use crate::backend::cpu::simd::{Isa, IsaDispatch, narrow_f16, widen_f16};
+use crate::backend::cpu::simd::{Isa, IsaDispatch, narrow_f16, truncate_f32, truncate_f64, widen_f16};
 use crate::dtype::{DType, Element, cast};
 use crate::multiversion;
 
@@ -19,8 +19,24 @@ pub(in crate::backend::cpu) fn cast_run<S: Element, T: Element>(src: &[S], out: 
         (DType::F16, DType::F32) => widen_f16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
         (DType::F32, DType::F16) => narrow_f16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
         (DType::F32, DType::BF16) => narrow_bf16(cast_slice(&src[..n]), cast_slice_mut(&mut out[..n])),
-        (DType::F32, DType::U8 | DType::I8 | DType::I16 | DType::I32) => truncate(cast_slice(&src[..n]), out),
+        (DType::F32, DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64) => {
+            truncate(cast_slice(&src[..n]), out, truncate_f32)
+        }
+        (DType::F64, DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64) => {
+            truncate(cast_slice(&src[..n]), out, truncate_f64)
+        }
+        (from, to) if from as u8 != to as u8 && (from.is_half() || to.is_half()) => through_floats(src, out),
         _ => cast_each(src, out),
+    }
+}
+
+/// Casts between half types and others, which [`cast`] does by way of float32 too.
+fn through_floats<S: Element, T: Element>(src: &[S], out: &mut [T]) {
+    let mut block = [0f32; BLOCK];
+    for (src, out) in src.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
+        let block = &mut block[..src.len()];
+        cast_run(src, block);
+        cast_run(block, out);
     }
 }
 
@@ -51,23 +67,15 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     }
 }
 
-multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Truncates float32. Blocks of numbers up to 2²², as pictures have, need no float64.
-    fn truncate[T: Element](src: &[f32], out: &mut [T]) {
-        const MOST: f32 = 4194304.0;
-        // Adding this rounds such a number to an integer, held in the low bits of the sum.
-        const ROUND: f32 = 12582912.0;
-        for (src, out) in src.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
-            if !src.iter().fold(true, |small, v| small & (v.abs() <= MOST)) {
-                out.iter_mut().zip(src).for_each(|(o, s)| *o = cast(*s));
-                continue;
-            }
-            for (o, &v) in out.iter_mut().zip(src) {
-                let nearest = (v + ROUND) - ROUND;
-                let beyond = if nearest.abs() > v.abs() { 1f32.copysign(v) } else { 0.0 };
-                let whole = (nearest - beyond + ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
-                *o = T::from_i64(whole as i64);
-            }
+/// Truncates to integers: blocks of common numbers, as pictures have, by way of int32.
+fn truncate<S: Element, T: Element>(src: &[S], out: &mut [T], common: fn(&[S], &mut [i32]) -> bool) {
+    let mut block = [0i32; BLOCK];
+    for (src, out) in src.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
+        let block = &mut block[..src.len()];
+        if common(src, block) {
+            cast_each(block, out);
+        } else {
+            out.iter_mut().zip(src).for_each(|(o, s)| *o = cast(*s));
         }
     }
 }
@@ -155,6 +163,39 @@ mod tests {
             assert_eq!(found::<i8>(&x), wanted::<i8>(&x));
             assert_eq!(found::<i16>(&x), wanted::<i16>(&x));
             assert_eq!(found::<i32>(&x), wanted::<i32>(&x));
+            assert_eq!(found::<i64>(&x), wanted::<i64>(&x));
+        }
+        force_isa(best_isa());
+    }
+
+    #[test]
+    fn doubles_truncate_in_loops_as_they_do_alone() {
+        let parts = [0.0, -0.0, 0.5, 0.999999999999, 1.5, -1.5, -128.9, 255.5, 2147483646.9, -2147483646.9];
+        let large =
+            [2147483647.5, -2147483648.9, 1125899906842623.5, -1125899906842624.0, 1125899906842625.5];
+        let huge = [9007199254740993.0, 9.3e18, -9.3e18, 1e300, f64::NAN, f64::NEG_INFINITY];
+        let small: Vec<f64> = (0..BLOCK + 3).map(|i| parts[i % parts.len()]).collect();
+        let last = [None].into_iter().chain(large.into_iter().chain(huge).map(Some));
+        let isas = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
+        for (more, isa) in last.flat_map(|more| isas.map(|isa| (more, isa))) {
+            force_isa(isa);
+            let mut x = small.clone();
+            x.extend(more);
+            fn check<T: Element>(x: &[f64]) {
+                let mut found = vec![T::zeroed(); x.len()];
+                cast_run(x, &mut found);
+                let wanted: Vec<T> = x.iter().map(|v| cast(*v)).collect();
+                assert_eq!(found, wanted);
+            }
+            check::<u8>(&x);
+            check::<i8>(&x);
+            check::<i16>(&x);
+            check::<i32>(&x);
+            check::<i64>(&x);
+            // No NaN is equal to itself.
+            x.retain(|v| !v.is_nan());
+            check::<f16>(&x);
+            check::<bf16>(&x);
         }
         force_isa(best_isa());
     }

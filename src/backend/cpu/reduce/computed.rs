@@ -74,17 +74,17 @@ impl<I: Element, O: Element> Compute<O> for Converted<'_, I, O> {
     }
 }
 
-/// Elements of a half type.
+/// Elements of a narrower type.
 pub(super) struct Widened<'a, T>(pub &'a [T]);
 
-impl<T: Element> Compute<f32> for Widened<'_, T> {
-    fn reader(&self) -> Box<dyn Reader<f32> + '_> {
+impl<T: Element, O: Element> Compute<O> for Widened<'_, T> {
+    fn reader(&self) -> Box<dyn Reader<O> + '_> {
         Box::new(Widened(self.0))
     }
 }
 
-impl<T: Element> Reader<f32> for Widened<'_, T> {
-    fn read(&mut self, at: usize, out: &mut [f32]) {
+impl<T: Element, O: Element> Reader<O> for Widened<'_, T> {
+    fn read(&mut self, at: usize, out: &mut [O]) {
         cast_run(&self.0[at..][..out.len()], out);
     }
 }

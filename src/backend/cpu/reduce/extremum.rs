@@ -30,6 +30,7 @@ macro_rules! ordered {
 ordered! {
     f32: f32::NEG_INFINITY, 1.0, -1.0, |x, by| x * by;
     f64: f64::NEG_INFINITY, 1.0, -1.0, |x, by| x * by;
+    i32: i32::MIN, 0, -1, |x, by| x ^ by;
     i64: i64::MIN, 0, -1, |x, by| x ^ by;
 }
 

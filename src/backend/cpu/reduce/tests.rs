@@ -172,11 +172,9 @@ fn sums_of_no_elements_are_identities() {
 }
 
 #[test]
-fn integer_sums_and_products_wrap() {
+fn integer_products_are_int64() {
     let d = ReduceDims::new(1, 3, 2);
     let mut out = [0; 2];
-    sum_int::<i64>(&[i64::MAX, 1, 1, 2, 0, 3], d, &mut out);
-    assert_eq!(out, [i64::MIN, 6]);
     prod_int::<u8>(&[200, 1, 200, 2, 2, 3], d, &mut out);
     assert_eq!(out, [80_000, 6]);
 }

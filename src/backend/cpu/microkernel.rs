@@ -216,6 +216,11 @@ impl<'a, T: Copy> ViewMut<'a, T> {
 }
 
 impl<T: Real> Kernels<T> {
+    /// Columns of the right operand in a vector.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
     /// Computes a tile: the product of `a` (rows of `c` x k) and `b` (k x columns of `c`), with the epilogue `store`.
     /// The rows of `b` are contiguous.
     #[inline]

@@ -7,11 +7,15 @@
 //! only. One product with the input of all steps would be as much work, but its results are as large as all gates: steps would
 //! wait for memory.
 //!
+//! // Note [Few samples] Vectors hold samples. Where these fill them badly, as 8 do those of AVX-512, the products of a step are computed
+//! transposed, with hidden units in the vectors and the samples as rows, which are the left operand as they lie. The weights are packed
+//! for that, and the sums are transposed in the cache.
+//!
 //! The gradients of the gates have a row for each gate too, with all steps and samples beside each other. So they are operands, as they
 //! lie, of the products that compute the gradients of both weights and of the input.
 
 use crate::backend::cpu::math::Math;
-use crate::backend::cpu::matmul::{pack_panels, product_of_panels};
+use crate::backend::cpu::matmul::{pack_panels, product_of_panels, product_of_tiles};
 use crate::backend::cpu::microkernel::{CACHE_LINE, GemmElem, View as Matrix, ViewMut, prefetch};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{self, IsaDispatch};
@@ -115,26 +119,23 @@ impl Rows {
 }
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// Adds the biases to the gates of some units, activates them, and computes the cell and the output.
-    fn activate[T: Number](gates: &mut [&mut [T]; 4], biases: [&[T]; 4], batch: usize, before: &[T], cell: &mut [T], out: &mut [T]) {
+    /// Activates the gates of some units, and computes the cell and the output.
+    fn activate[T: Number](gates: &mut [&mut [T]; 4], before: &[T], cell: &mut [T], out: &mut [T]) {
         let [enter, forget, candidate, leave] = gates;
-        for unit in 0..cell.len() / batch {
-            let [bi, bf, bg, bo] = biases.map(|b| b[unit]);
-            for j in (0..batch).step_by(LANES) {
-                let (n, at) = (LANES.min(batch - j), unit * batch + j);
-                let (i, f) = (load(enter, at, n), load(forget, at, n));
-                let (g, o) = (load(candidate, at, n), load(leave, at, n));
-                let (i, f) = (lanes!(|i| sigmoid(i + bi)), lanes!(|f| sigmoid(f + bf)));
-                let (g, o) = (lanes!(|g| (g + bg).m_tanh()), lanes!(|o| sigmoid(o + bo)));
-                let c = load(before, at, n);
-                let c = lanes!(|i, f, g, c| i * g + f * c);
-                store(cell, at, n, c);
-                store(out, at, n, lanes!(|o, c| o * c.m_tanh()));
-                store(enter, at, n, i);
-                store(forget, at, n, f);
-                store(candidate, at, n, g);
-                store(leave, at, n, o);
-            }
+        for at in (0..cell.len()).step_by(LANES) {
+            let n = LANES.min(cell.len() - at);
+            let (i, f) = (load(enter, at, n), load(forget, at, n));
+            let (g, o) = (load(candidate, at, n), load(leave, at, n));
+            let (i, f) = (lanes!(|i| sigmoid(i)), lanes!(|f| sigmoid(f)));
+            let (g, o) = (lanes!(|g| g.m_tanh()), lanes!(|o| sigmoid(o)));
+            let c = load(before, at, n);
+            let c = lanes!(|i, f, g, c| i * g + f * c);
+            store(cell, at, n, c);
+            store(out, at, n, lanes!(|o, c| o * c.m_tanh()));
+            store(enter, at, n, i);
+            store(forget, at, n, f);
+            store(candidate, at, n, g);
+            store(leave, at, n, o);
         }
     }
 }
@@ -170,34 +171,76 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
+/// The most samples of Note [Few samples].
+const FEW: usize = 64;
+
+/// Whether samples fill the vectors of products badly: Note [Few samples].
+fn are_few<T: Number>(batch: usize) -> bool {
+    let lanes = T::kernels(simd::isa()).lanes();
+    batch < FEW && 4 * batch <= 3 * batch.next_multiple_of(lanes)
+}
+
+/// Adds a product that has a row for each sample to `to`, which has one for each unit of a task: Note [Few samples].
+fn add_transposed<T: Number>(batch: usize, to: &mut [T], product: impl FnOnce(&mut ViewMut<T>)) {
+    let (mut sums, units) = ([T::ZERO; UNITS * FEW], to.len() / batch);
+    product(&mut ViewMut::new(&mut sums[..batch * units], batch, units));
+    for (unit, row) in to.chunks_exact_mut(batch).enumerate() {
+        row.iter_mut().zip(sums[unit..].iter().step_by(units)).for_each(|(to, sum)| *to += *sum);
+    }
+}
+
 /// A weight with a row for each gate of each hidden unit, packed for the products of a step.
 struct Packed<T> {
-    /// The rows of all gates of a task are beside each other.
-    panels: Vec<T>,
+    /// The rows of all gates of a task are beside each other: panels of them, or the units' columns of [`are_few`].
+    rows: Vec<T>,
     gates: usize,
     depth: usize,
 }
 
+/// A product of a step: a gate of a weight, and what it is multiplied with, `[depth, batch]`.
+type Factors<'a, T> = (&'a Packed<T>, usize, &'a [T]);
+
 impl<T: Number> Packed<T> {
-    fn new(weight: View, gates: usize, hidden: usize) -> Result<Packed<T>> {
+    fn new(weight: View, gates: usize, r: Recurrence) -> Result<Packed<T>> {
         let (kernels, weight) = (T::kernels(simd::isa()), elements::<T>(weight));
-        let (depth, mut panels) = (weight.len() / (gates * hidden), vec_of(T::ZERO, weight.len())?);
-        for_chunks_mut(&mut panels, UNITS * gates * depth, |task, panels| {
-            let units = panels.len() / (gates * depth);
-            for (gate, panels) in panels.chunks_exact_mut(units * depth).enumerate() {
-                let rows = &weight[(gate * hidden + task * UNITS) * depth..];
-                pack_panels(kernels, depth, units, Matrix { data: rows, rs: depth, cs: 1 }, panels);
+        let (depth, mut rows) = (weight.len() / (gates * r.hidden), vec_of(T::ZERO, weight.len())?);
+        for_chunks_mut(&mut rows, UNITS * gates * depth, |task, packed| {
+            let units = packed.len() / (gates * depth);
+            for (gate, packed) in packed.chunks_exact_mut(units * depth).enumerate() {
+                let rows = &weight[(gate * r.hidden + task * UNITS) * depth..];
+                let rows = Matrix { data: rows, rs: depth, cs: 1 };
+                match are_few::<T>(r.batch) {
+                    true => kernels.pack(units, depth, rows, packed, units),
+                    false => pack_panels(kernels, depth, units, rows, packed),
+                }
             }
         });
-        Ok(Packed { panels, gates, depth })
+        Ok(Packed { rows, gates, depth })
     }
 
-    /// The product of the rows of a gate with `[depth, batch]`, for the units of a task, of which `first` is the first.
-    fn product(&self, gate: usize, first: usize, operand: Matrix<T>, to: &mut [T], add: bool) {
-        let units = to.len() / operand.rs;
-        let panels = &self.panels[(first * self.gates + gate * units) * self.depth..];
-        let mut to = ViewMut::new(to, units, operand.rs);
-        product_of_panels(T::kernels(simd::isa()), self.depth, panels, operand, &mut to, add);
+    /// The rows of a gate for some units.
+    fn of_units(&self, gate: usize, first: usize, units: usize) -> &[T] {
+        &self.rows[(first * self.gates + gate * units) * self.depth..][..units * self.depth]
+    }
+}
+
+/// The sums of some products and of the biases, for the units of a task, of which `first` is the first.
+fn sum_products<T: Number>(batch: usize, first: usize, of: &[Factors<T>], biases: &[T], to: &mut [T]) {
+    let (kernels, units) = (T::kernels(simd::isa()), to.len() / batch);
+    to.chunks_exact_mut(batch).zip(&biases[first..]).for_each(|(row, bias)| row.fill(*bias));
+    if are_few::<T>(batch) {
+        return add_transposed(batch, to, |sums| {
+            for (k, (weight, gate, x)) in of.iter().enumerate() {
+                let x = Matrix { data: x, rs: 1, cs: batch };
+                let columns = Matrix { data: weight.of_units(*gate, first, units), rs: units, cs: 1 };
+                product_of_tiles(kernels, weight.depth, x, columns, sums, k > 0);
+            }
+        });
+    }
+    let mut to = ViewMut::new(to, units, batch);
+    for (weight, gate, x) in of {
+        let x = Matrix { data: x, rs: batch, cs: 1 };
+        product_of_panels(kernels, weight.depth, weight.of_units(*gate, first, units), x, &mut to, true);
     }
 }
 
@@ -210,14 +253,41 @@ fn sums_of_biases<T: Number>(weights: Weights, count: usize) -> Result<Vec<T>> {
     Ok(sums)
 }
 
-/// The weight of the state transposed, for the gradients of a state from those of its gates.
-fn pack_gates_transposed<T: Number>(weight: &[T], gates: usize, hidden: usize) -> Result<Vec<T>> {
-    let (kernels, mut packed) = (T::kernels(simd::isa()), vec_of(T::ZERO, gates * hidden * hidden)?);
-    for_chunks_mut(&mut packed, UNITS * gates * hidden, |task, packed| {
-        let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: hidden };
-        pack_panels(kernels, gates * hidden, packed.len() / (gates * hidden), columns, packed);
-    });
-    Ok(packed)
+/// The weight of the state, for the gradients of a state from those of its gates.
+struct Transposed<'a, T> {
+    weight: &'a [T],
+    /// Panels of its columns; none of [`are_few`], which are multiplied with the columns as they lie.
+    panels: Vec<T>,
+    r: Recurrence,
+    /// Rows of the weight.
+    depth: usize,
+}
+
+impl<'a, T: Number> Transposed<'a, T> {
+    fn new(weight: &'a [T], gates: usize, r: Recurrence) -> Result<Self> {
+        let (kernels, depth) = (T::kernels(simd::isa()), gates * r.hidden);
+        let mut panels = vec_of(T::ZERO, if are_few::<T>(r.batch) { 0 } else { depth * r.hidden })?;
+        for_chunks_mut(&mut panels, UNITS * depth, |task, panels| {
+            let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: r.hidden };
+            pack_panels(kernels, depth, panels.len() / depth, columns, panels);
+        });
+        Ok(Transposed { weight, panels, r, depth })
+    }
+
+    /// Adds the gradient of the output of a step that its successor's gates give, for some units.
+    fn add(&self, slopes: &[T], first: usize, to: &mut [T]) {
+        let (kernels, batch) = (T::kernels(simd::isa()), self.r.batch);
+        if are_few::<T>(batch) {
+            return add_transposed(batch, to, |sums| {
+                let columns = Matrix { data: &self.weight[first..], rs: self.r.hidden, cs: 1 };
+                let slopes = Matrix { data: slopes, rs: 1, cs: batch };
+                product_of_tiles(kernels, self.depth, slopes, columns, sums, false);
+            });
+        }
+        let mut to = ViewMut::new(to, to.len() / batch, batch);
+        let slopes = Matrix { data: slopes, rs: batch, cs: 1 };
+        product_of_panels(kernels, self.depth, &self.panels[first * self.depth..], slopes, &mut to, true);
+    }
 }
 
 impl Recurrence {
@@ -243,24 +313,22 @@ pub(super) fn lstm<T: Number>(r: Recurrence, input: View, weights: Weights, step
     let (state, part, input) = (hidden * batch, UNITS * batch, elements::<T>(input));
     let (mut gates, mut cell, mut out) =
         (results::<T>(steps.gates)?, results::<T>(steps.cell)?, results::<T>(steps.out)?);
-    let (of_input, of_state) =
-        (Packed::new(weights.input, 4, hidden)?, Packed::new(weights.state, 4, hidden)?);
+    let (of_input, of_state) = (Packed::new(weights.input, 4, r)?, Packed::new(weights.state, 4, r)?);
     let biases = sums_of_biases(weights, 4 * hidden)?;
     let kept = gates.len() / (4 * state);
     for step in 0..r.steps {
         let gates = &mut gates[step % kept * 4 * state..][..4 * state];
-        let x = Matrix { data: &input[step * features * batch..], rs: batch, cs: 1 };
+        let x = &input[step * features * batch..][..features * batch];
         let (before, cell) = cell[step * state..].split_at_mut(state);
         let (h, out) = out[step * state..].split_at_mut(state);
-        let (before, h) = (&*before, Matrix { data: &*h, rs: batch, cs: 1 });
+        let (before, h) = (&*before, &*h);
         let states = cell[..state].chunks_mut(part).zip(out[..state].chunks_mut(part));
         r.for_units(pieces(gates, part).zip(states), |first, (gates, (cell, out))| {
             for (gate, sums) in gates.iter_mut().enumerate() {
-                of_input.product(gate, first, x, sums, false);
-                of_state.product(gate, first, h, sums, true);
+                let of = [(&of_input, gate, x), (&of_state, gate, h)];
+                sum_products(batch, first, &of, &biases[gate * hidden..], sums);
             }
-            let biases = [0, 1, 2, 3].map(|gate| &biases[gate * hidden + first..]);
-            activate(gates, biases, batch, &before[first * batch..], cell, out);
+            activate(gates, &before[first * batch..], cell, out);
         });
     }
     Ok(())
@@ -275,20 +343,14 @@ pub(super) fn lstm_backward<T: Number>(
     states: [View; 2],
 ) -> Result<()> {
     let Recurrence { steps: count, batch, hidden, .. } = r;
-    let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
+    let (state, part) = (hidden * batch, UNITS * batch);
     let (grad, weight) = (elements::<T>(grad), elements::<T>(weight));
     let (gates, cell) = (elements::<T>(steps.gates), elements::<T>(steps.cell));
     let mut slopes = results::<T>(slopes)?;
     let [mut grad_out, mut grad_cell] = [results::<T>(states[0])?, results::<T>(states[1])?];
-    let packed = pack_gates_transposed(weight, 4, hidden)?;
+    let weight = Transposed::new(weight, 4, r)?;
     // The gradients of the gates of two steps.
     let mut of_steps = vec_of(T::ZERO, 8 * state)?;
-    // The gradient of the output of a step that its successor's gates give, for some units.
-    let from_gates = |slopes: &[T], first: usize, out: &mut [T]| {
-        let mut c = ViewMut::new(out, out.len() / batch, batch);
-        let slopes = Matrix { data: slopes, rs: batch, cs: 1 };
-        product_of_panels(kernels, 4 * hidden, &packed[first * 4 * hidden..], slopes, &mut c, false);
-    };
     let (mut here, mut after) = of_steps.split_at_mut(4 * state);
     for step in (0..count).rev() {
         let (before, cell) = cell[step * state..].split_at(state);
@@ -299,19 +361,20 @@ pub(super) fn lstm_backward<T: Number>(
         r.for_units(parts, |first, ((slopes, all), (grad_out, grad_cell))| {
             let rows = r.rows(step);
             rows.prefetch(batch, all);
-            if step + 1 < count {
-                from_gates(after, first, grad_out);
-            } else {
-                grad_out.fill(T::ZERO);
-            }
             let at = first * batch..first * batch + grad_out.len();
-            grad_out.iter_mut().zip(&grad[at.clone()]).for_each(|(a, &b)| *a += b);
+            grad_out.copy_from_slice(&grad[at.clone()]);
+            if step + 1 < count {
+                weight.add(after, first, grad_out);
+            }
             let gates = [0, 1, 2, 3].map(|gate| &gates[gate * state..][at.clone()]);
             let (before, cell) = (&before[at.clone()], &cell[at]);
             deactivate(gates, slopes, all, rows, batch, before, cell, grad_out, grad_cell);
         });
         std::mem::swap(&mut here, &mut after);
     }
-    for_chunks_mut(&mut grad_out, part, |i, out| from_gates(after, i * UNITS, out));
+    for_chunks_mut(&mut grad_out, part, |i, out| {
+        out.fill(T::ZERO);
+        weight.add(after, i * UNITS, out);
+    });
     Ok(())
 }

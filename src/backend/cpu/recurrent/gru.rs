@@ -2,13 +2,11 @@
 //! that from the input is added, so it is kept beside the gates.
 
 use super::{
-    LANES, Number, Packed, Rows, UNITS, lanes, load, pack_gates_transposed, pieces, sigmoid, store,
+    LANES, Number, Packed, Rows, Transposed, UNITS, lanes, load, pieces, sigmoid, store, sum_products,
     sums_of_biases,
 };
-use crate::backend::cpu::matmul::product_of_panels;
-use crate::backend::cpu::microkernel::{View as Matrix, ViewMut};
 use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::simd::{self, IsaDispatch};
+use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::recurrent::{GruGradients, GruSteps, Recurrence, Weights};
 use crate::backend::{View, elements, results};
 use crate::error::Result;
@@ -19,25 +17,20 @@ use crate::storage::vec_of;
 const GATES: usize = 3;
 
 multiversion! { version = IsaDispatch::worth::<T>();
-    /// Adds the biases to the gates of some units, activates them, and computes the output.
-    fn activate[T: Number](gates: &mut [&mut [T]; 4], biases: [&[T]; 4], batch: usize, before: &[T], out: &mut [T]) {
+    /// Activates the gates of some units, and computes the output.
+    fn activate[T: Number](gates: &mut [&mut [T]; 4], before: &[T], out: &mut [T]) {
         let [reset, update, candidate, hidden] = gates;
-        for unit in 0..out.len() / batch {
-            let [br, bu, bc, bh] = biases.map(|b| b[unit]);
-            for j in (0..batch).step_by(LANES) {
-                let (n, at) = (LANES.min(batch - j), unit * batch + j);
-                let (r, u) = (load(reset, at, n), load(update, at, n));
-                let (c, h) = (load(candidate, at, n), load(hidden, at, n));
-                let (r, u) = (lanes!(|r| sigmoid(r + br)), lanes!(|u| sigmoid(u + bu)));
-                let h = lanes!(|h| h + bh);
-                let c = lanes!(|c, r, h| (c + bc + r * h).m_tanh());
-                let s = load(before, at, n);
-                store(out, at, n, lanes!(|c, u, s| c + u * (s - c)));
-                store(reset, at, n, r);
-                store(update, at, n, u);
-                store(candidate, at, n, c);
-                store(hidden, at, n, h);
-            }
+        for at in (0..out.len()).step_by(LANES) {
+            let n = LANES.min(out.len() - at);
+            let (r, u) = (load(reset, at, n), load(update, at, n));
+            let (c, h) = (load(candidate, at, n), load(hidden, at, n));
+            let (r, u) = (lanes!(|r| sigmoid(r)), lanes!(|u| sigmoid(u)));
+            let c = lanes!(|c, r, h| (c + r * h).m_tanh());
+            let s = load(before, at, n);
+            store(out, at, n, lanes!(|c, u, s| c + u * (s - c)));
+            store(reset, at, n, r);
+            store(update, at, n, u);
+            store(candidate, at, n, c);
         }
     }
 }
@@ -89,25 +82,25 @@ pub(in crate::backend::cpu) fn gru<T: Number>(
     let Recurrence { batch, features, hidden, .. } = r;
     let (state, part, input) = (hidden * batch, UNITS * batch, elements::<T>(input));
     let (mut gates, mut out) = (results::<T>(steps.gates)?, results::<T>(steps.out)?);
-    let of_input = Packed::new(weights.input, GATES, hidden)?;
-    let of_state = Packed::new(weights.state, GATES, hidden)?;
+    let (of_input, of_state) = (Packed::new(weights.input, GATES, r)?, Packed::new(weights.state, GATES, r)?);
     let biases = biases(weights, hidden)?;
     let kept = gates.len() / (4 * state);
     for step in 0..r.steps {
         let gates = &mut gates[step % kept * 4 * state..][..4 * state];
-        let x = Matrix { data: &input[step * features * batch..], rs: batch, cs: 1 };
+        let x = &input[step * features * batch..][..features * batch];
         let (before, out) = out[step * state..].split_at_mut(state);
         let before = &*before;
-        let h = Matrix { data: before, rs: batch, cs: 1 };
         r.for_units(pieces(gates, part).zip(out[..state].chunks_mut(part)), |first, (gates, out)| {
-            for (gate, sums) in gates[..GATES].iter_mut().enumerate() {
-                of_input.product(gate, first, x, sums, false);
+            let of = [
+                &[(&of_input, 0, x), (&of_state, 0, before)][..],
+                &[(&of_input, 1, x), (&of_state, 1, before)],
+                &[(&of_input, 2, x)],
+                &[(&of_state, 2, before)],
+            ];
+            for (place, (of, sums)) in of.into_iter().zip(gates.iter_mut()).enumerate() {
+                sum_products(batch, first, of, &biases[place * hidden..], sums);
             }
-            for (gate, place) in [0, 1, 3].into_iter().enumerate() {
-                of_state.product(gate, first, h, gates[place], place < 2);
-            }
-            let biases = [0, 1, 2, 3].map(|place| &biases[place * hidden + first..]);
-            activate(gates, biases, batch, &before[first * batch..], out);
+            activate(gates, &before[first * batch..], out);
         });
     }
     Ok(())
@@ -121,19 +114,13 @@ pub(in crate::backend::cpu) fn gru_backward<T: Number>(
     grads: GruGradients,
 ) -> Result<()> {
     let Recurrence { steps: count, batch, hidden, .. } = r;
-    let (state, part, kernels) = (hidden * batch, UNITS * batch, T::kernels(simd::isa()));
+    let (state, part) = (hidden * batch, UNITS * batch);
     let (grad, weight) = (elements::<T>(grad), elements::<T>(weight));
     let (gates, out) = (elements::<T>(steps.gates), elements::<T>(steps.out));
     let (mut slopes, mut of_state) = (results::<T>(grads.slopes)?, results::<T>(grads.state)?);
-    let packed = pack_gates_transposed(weight, GATES, hidden)?;
+    let weight = Transposed::new(weight, GATES, r)?;
     // The gradients of the gates of two steps.
     let mut of_steps = vec_of(T::ZERO, 2 * GATES * state)?;
-    // Adds the gradient of the output of a step that its successor's gates give, for some units.
-    let add_from_gates = |slopes: &[T], first: usize, out: &mut [T]| {
-        let mut c = ViewMut::new(out, out.len() / batch, batch);
-        let slopes = Matrix { data: slopes, rs: batch, cs: 1 };
-        product_of_panels(kernels, GATES * hidden, &packed[first * GATES * hidden..], slopes, &mut c, true);
-    };
     of_state.fill(T::ZERO);
     let (mut here, mut after) = of_steps.split_at_mut(GATES * state);
     for step in (0..count).rev() {
@@ -144,7 +131,7 @@ pub(in crate::backend::cpu) fn gru_backward<T: Number>(
             let rows = r.rows(step);
             rows.prefetch(batch, all);
             if step + 1 < count {
-                add_from_gates(after, first, of_state);
+                weight.add(after, first, of_state);
             }
             let at = first * batch..first * batch + of_state.len();
             let gates = [0, 1, 2, 3].map(|gate| &gates[gate * state..][at.clone()]);
@@ -152,6 +139,6 @@ pub(in crate::backend::cpu) fn gru_backward<T: Number>(
         });
         std::mem::swap(&mut here, &mut after);
     }
-    for_chunks_mut(&mut of_state, part, |i, out| add_from_gates(after, i * UNITS, out));
+    for_chunks_mut(&mut of_state, part, |i, out| weight.add(after, i * UNITS, out));
     Ok(())
 }

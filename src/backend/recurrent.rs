@@ -75,7 +75,7 @@ pub fn supported(device: Device, dtype: DType) -> Result<bool> {
     Ok(of(device)?.recurs(dtype))
 }
 
-/// Runs the steps, given the input, `[steps, features, batch]`, and the first of both states. False if the device has no kernel
+/// Runs the steps, given the input, `[steps, batch, features]`, and the first of both states. False if the device has no kernel
 /// for it.
 pub fn lstm(r: Recurrence, input: View, weights: Weights, steps: Steps) -> Result<bool> {
     let device = same_device([input, steps.gates, steps.cell, steps.out].into_iter().chain(weights.views()))?;
@@ -97,7 +97,7 @@ pub fn lstm_backward(
     of(same_device(views)?)?.lstm_backward(r, grad, weight, steps, slopes, states)
 }
 
-/// Runs the steps of a GRU, given the input, `[steps, features, batch]`, and the first output. False if the device has no kernel
+/// Runs the steps of a GRU, given the input, `[steps, batch, features]`, and the first output. False if the device has no kernel
 /// for it.
 pub fn gru(r: Recurrence, input: View, weights: Weights, steps: GruSteps) -> Result<bool> {
     let device = same_device([input, steps.gates, steps.out].into_iter().chain(weights.views()))?;

@@ -7,18 +7,13 @@
 //! only. One product with the input of all steps would be as much work, but its results are as large as all gates: steps would
 //! wait for memory.
 //!
-//! // Note [Few samples] Vectors hold samples. Where these fill them badly, as 8 do those of AVX-512, the products of a step are computed
-//! transposed, with hidden units in the vectors and the samples as rows, which are the left operand as they lie. The weights are packed
-//! for that, and the sums are transposed in the cache.
-//!
 //! The gradients of the gates have a row for each gate too, with all steps and samples beside each other. So they are operands, as they
 //! lie, of the products that compute the gradients of both weights and of the input.
 
 use crate::backend::cpu::math::Math;
-use crate::backend::cpu::matmul::{pack_panels, product_of_panels, product_of_tiles};
-use crate::backend::cpu::microkernel::{CACHE_LINE, GemmElem, View as Matrix, ViewMut, prefetch};
+use crate::backend::cpu::microkernel::{CACHE_LINE, GemmElem, prefetch};
 use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::simd::{self, IsaDispatch};
+use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::recurrent::{Recurrence, Steps, Weights};
 use crate::backend::{View, elements, results};
 use crate::error::Result;
@@ -26,8 +21,10 @@ use crate::multiversion;
 use crate::storage::vec_of;
 
 pub(super) use gru::{gru, gru_backward};
+use products::{OfInput, Packed, Transposed, sum_gate};
 
 mod gru;
+mod products;
 #[cfg(test)]
 mod tests;
 
@@ -171,79 +168,6 @@ multiversion! { version = IsaDispatch::worth::<T>();
     }
 }
 
-/// The most samples of Note [Few samples].
-const FEW: usize = 64;
-
-/// Whether samples fill the vectors of products badly: Note [Few samples].
-fn are_few<T: Number>(batch: usize) -> bool {
-    let lanes = T::kernels(simd::isa()).lanes();
-    batch < FEW && 4 * batch <= 3 * batch.next_multiple_of(lanes)
-}
-
-/// Adds a product that has a row for each sample to `to`, which has one for each unit of a task: Note [Few samples].
-fn add_transposed<T: Number>(batch: usize, to: &mut [T], product: impl FnOnce(&mut ViewMut<T>)) {
-    let (mut sums, units) = ([T::ZERO; UNITS * FEW], to.len() / batch);
-    product(&mut ViewMut::new(&mut sums[..batch * units], batch, units));
-    for (unit, row) in to.chunks_exact_mut(batch).enumerate() {
-        row.iter_mut().zip(sums[unit..].iter().step_by(units)).for_each(|(to, sum)| *to += *sum);
-    }
-}
-
-/// A weight with a row for each gate of each hidden unit, packed for the products of a step.
-struct Packed<T> {
-    /// The rows of all gates of a task are beside each other: panels of them, or the units' columns of [`are_few`].
-    rows: Vec<T>,
-    gates: usize,
-    depth: usize,
-}
-
-/// A product of a step: a gate of a weight, and what it is multiplied with, `[depth, batch]`.
-type Factors<'a, T> = (&'a Packed<T>, usize, &'a [T]);
-
-impl<T: Number> Packed<T> {
-    fn new(weight: View, gates: usize, r: Recurrence) -> Result<Packed<T>> {
-        let (kernels, weight) = (T::kernels(simd::isa()), elements::<T>(weight));
-        let (depth, mut rows) = (weight.len() / (gates * r.hidden), vec_of(T::ZERO, weight.len())?);
-        for_chunks_mut(&mut rows, UNITS * gates * depth, |task, packed| {
-            let units = packed.len() / (gates * depth);
-            for (gate, packed) in packed.chunks_exact_mut(units * depth).enumerate() {
-                let rows = &weight[(gate * r.hidden + task * UNITS) * depth..];
-                let rows = Matrix { data: rows, rs: depth, cs: 1 };
-                match are_few::<T>(r.batch) {
-                    true => kernels.pack(units, depth, rows, packed, units),
-                    false => pack_panels(kernels, depth, units, rows, packed),
-                }
-            }
-        });
-        Ok(Packed { rows, gates, depth })
-    }
-
-    /// The rows of a gate for some units.
-    fn of_units(&self, gate: usize, first: usize, units: usize) -> &[T] {
-        &self.rows[(first * self.gates + gate * units) * self.depth..][..units * self.depth]
-    }
-}
-
-/// The sums of some products and of the biases, for the units of a task, of which `first` is the first.
-fn sum_products<T: Number>(batch: usize, first: usize, of: &[Factors<T>], biases: &[T], to: &mut [T]) {
-    let (kernels, units) = (T::kernels(simd::isa()), to.len() / batch);
-    to.chunks_exact_mut(batch).zip(&biases[first..]).for_each(|(row, bias)| row.fill(*bias));
-    if are_few::<T>(batch) {
-        return add_transposed(batch, to, |sums| {
-            for (k, (weight, gate, x)) in of.iter().enumerate() {
-                let x = Matrix { data: x, rs: 1, cs: batch };
-                let columns = Matrix { data: weight.of_units(*gate, first, units), rs: units, cs: 1 };
-                product_of_tiles(kernels, weight.depth, x, columns, sums, k > 0);
-            }
-        });
-    }
-    let mut to = ViewMut::new(to, units, batch);
-    for (weight, gate, x) in of {
-        let x = Matrix { data: x, rs: batch, cs: 1 };
-        product_of_panels(kernels, weight.depth, weight.of_units(*gate, first, units), x, &mut to, true);
-    }
-}
-
 /// The sums of the biases of both products, or zeros.
 fn sums_of_biases<T: Number>(weights: Weights, count: usize) -> Result<Vec<T>> {
     let mut sums = vec_of(T::ZERO, count)?;
@@ -251,43 +175,6 @@ fn sums_of_biases<T: Number>(weights: Weights, count: usize) -> Result<Vec<T>> {
         sums.iter_mut().zip(elements::<T>(bias)).for_each(|(sum, &b)| *sum += b);
     }
     Ok(sums)
-}
-
-/// The weight of the state, for the gradients of a state from those of its gates.
-struct Transposed<'a, T> {
-    weight: &'a [T],
-    /// Panels of its columns; none of [`are_few`], which are multiplied with the columns as they lie.
-    panels: Vec<T>,
-    r: Recurrence,
-    /// Rows of the weight.
-    depth: usize,
-}
-
-impl<'a, T: Number> Transposed<'a, T> {
-    fn new(weight: &'a [T], gates: usize, r: Recurrence) -> Result<Self> {
-        let (kernels, depth) = (T::kernels(simd::isa()), gates * r.hidden);
-        let mut panels = vec_of(T::ZERO, if are_few::<T>(r.batch) { 0 } else { depth * r.hidden })?;
-        for_chunks_mut(&mut panels, UNITS * depth, |task, panels| {
-            let columns = Matrix { data: &weight[task * UNITS..], rs: 1, cs: r.hidden };
-            pack_panels(kernels, depth, panels.len() / depth, columns, panels);
-        });
-        Ok(Transposed { weight, panels, r, depth })
-    }
-
-    /// Adds the gradient of the output of a step that its successor's gates give, for some units.
-    fn add(&self, slopes: &[T], first: usize, to: &mut [T]) {
-        let (kernels, batch) = (T::kernels(simd::isa()), self.r.batch);
-        if are_few::<T>(batch) {
-            return add_transposed(batch, to, |sums| {
-                let columns = Matrix { data: &self.weight[first..], rs: self.r.hidden, cs: 1 };
-                let slopes = Matrix { data: slopes, rs: 1, cs: batch };
-                product_of_tiles(kernels, self.depth, slopes, columns, sums, false);
-            });
-        }
-        let mut to = ViewMut::new(to, to.len() / batch, batch);
-        let slopes = Matrix { data: slopes, rs: batch, cs: 1 };
-        product_of_panels(kernels, self.depth, &self.panels[first * self.depth..], slopes, &mut to, true);
-    }
 }
 
 impl Recurrence {
@@ -309,24 +196,25 @@ impl Recurrence {
 }
 
 pub(super) fn lstm<T: Number>(r: Recurrence, input: View, weights: Weights, steps: Steps) -> Result<()> {
-    let Recurrence { batch, features, hidden, .. } = r;
-    let (state, part, input) = (hidden * batch, UNITS * batch, elements::<T>(input));
+    let Recurrence { batch, hidden, .. } = r;
+    let (state, part) = (hidden * batch, UNITS * batch);
     let (mut gates, mut cell, mut out) =
         (results::<T>(steps.gates)?, results::<T>(steps.cell)?, results::<T>(steps.out)?);
-    let (of_input, of_state) = (Packed::new(weights.input, 4, r)?, Packed::new(weights.state, 4, r)?);
+    let mut of_input = OfInput::new(input, Packed::new(weights.input, 4, r)?)?;
+    let of_state = Packed::new(weights.state, 4, r)?;
     let biases = sums_of_biases(weights, 4 * hidden)?;
     let kept = gates.len() / (4 * state);
     for step in 0..r.steps {
         let gates = &mut gates[step % kept * 4 * state..][..4 * state];
-        let x = &input[step * features * batch..][..features * batch];
+        of_input.prepare(step);
         let (before, cell) = cell[step * state..].split_at_mut(state);
         let (h, out) = out[step * state..].split_at_mut(state);
         let (before, h) = (&*before, &*h);
         let states = cell[..state].chunks_mut(part).zip(out[..state].chunks_mut(part));
         r.for_units(pieces(gates, part).zip(states), |first, (gates, (cell, out))| {
             for (gate, sums) in gates.iter_mut().enumerate() {
-                let of = [(&of_input, gate, x), (&of_state, gate, h)];
-                sum_products(batch, first, &of, &biases[gate * hidden..], sums);
+                let of = (Some((&of_input, gate)), Some((&of_state, gate, h)));
+                sum_gate(r, step, first, of, &biases[gate * hidden..], sums);
             }
             activate(gates, &before[first * batch..], cell, out);
         });

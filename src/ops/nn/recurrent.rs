@@ -44,16 +44,19 @@ fn mul_add(a: &Tensor, b: &Tensor, c: Option<&Tensor>) -> Result<Tensor> {
     c.map_or(Ok(product.clone()), |c| arith::add(&product, c))
 }
 
+/// Fewer rows are multiplied as dot products.
+const FEW_ROWS: usize = 8;
+
 /// The fields of `Steps` in order, one list per field with a tensor per step.
 type Columns = [Vec<Tensor>; 6];
 
 impl Steps {
     fn run(gates: &Tensor, hx: &Tensor, cx: &Tensor, weight: &Tensor) -> Result<Columns> {
         let (count, hidden) = (gates.shape()[0] as i64, weight.shape()[1] as i64);
-        // Read anew at each step. Few rows are multiplied as dot products with the weight as it is; for more of them its
+        // Read anew at each step. Few rows are multiplied with the weight as it is; for more of them its
         // rows are better contiguous.
         let turned = view::t_of(weight)?;
-        let few = gates.shape()[1] < fused::LEAST_BATCH;
+        let few = gates.shape()[1] < FEW_ROWS;
         let turned = if few { turned } else { arith::clone_in(&turned, MemoryFormat::Contiguous)? };
         let gates = &arith::clone_in(gates, MemoryFormat::Contiguous)?;
         let sigmoid = |t: &Tensor| rows::sigmoid.call(&[t.into()], &[]);

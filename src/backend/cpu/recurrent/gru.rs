@@ -2,7 +2,7 @@
 //! that from the input is added, so it is kept beside the gates.
 
 use super::{
-    LANES, Number, Packed, Rows, Transposed, UNITS, lanes, load, pieces, sigmoid, store, sum_products,
+    LANES, Number, OfInput, Packed, Rows, Transposed, UNITS, lanes, load, pieces, sigmoid, store, sum_gate,
     sums_of_biases,
 };
 use crate::backend::cpu::parallel::for_chunks_mut;
@@ -79,26 +79,23 @@ pub(in crate::backend::cpu) fn gru<T: Number>(
     weights: Weights,
     steps: GruSteps,
 ) -> Result<()> {
-    let Recurrence { batch, features, hidden, .. } = r;
-    let (state, part, input) = (hidden * batch, UNITS * batch, elements::<T>(input));
+    let Recurrence { batch, hidden, .. } = r;
+    let (state, part) = (hidden * batch, UNITS * batch);
     let (mut gates, mut out) = (results::<T>(steps.gates)?, results::<T>(steps.out)?);
-    let (of_input, of_state) = (Packed::new(weights.input, GATES, r)?, Packed::new(weights.state, GATES, r)?);
+    let mut of_input = OfInput::new(input, Packed::new(weights.input, GATES, r)?)?;
+    let of_state = Packed::new(weights.state, GATES, r)?;
     let biases = biases(weights, hidden)?;
     let kept = gates.len() / (4 * state);
     for step in 0..r.steps {
         let gates = &mut gates[step % kept * 4 * state..][..4 * state];
-        let x = &input[step * features * batch..][..features * batch];
+        of_input.prepare(step);
         let (before, out) = out[step * state..].split_at_mut(state);
         let before = &*before;
         r.for_units(pieces(gates, part).zip(out[..state].chunks_mut(part)), |first, (gates, out)| {
-            let of = [
-                &[(&of_input, 0, x), (&of_state, 0, before)][..],
-                &[(&of_input, 1, x), (&of_state, 1, before)],
-                &[(&of_input, 2, x)],
-                &[(&of_state, 2, before)],
-            ];
+            let (x, h) = (|gate| Some((&of_input, gate)), |gate| Some((&of_state, gate, before)));
+            let of = [(x(0), h(0)), (x(1), h(1)), (x(2), None), (None, h(2))];
             for (place, (of, sums)) in of.into_iter().zip(gates.iter_mut()).enumerate() {
-                sum_products(batch, first, of, &biases[place * hidden..], sums);
+                sum_gate(r, step, first, of, &biases[place * hidden..], sums);
             }
             activate(gates, &before[first * batch..], out);
         });

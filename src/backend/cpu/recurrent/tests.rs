@@ -31,7 +31,8 @@ impl Data {
 }
 
 /// The sizes that are tested: steps, batch, features, hidden.
-const SIZES: [[usize; 4]; 4] = [[1, 1, 1, 1], [3, 8, 7, 5], [2, 33, 3, 40], [4, 16, 50, 70]];
+const SIZES: [[usize; 4]; 6] =
+    [[1, 1, 1, 1], [3, 8, 7, 5], [2, 33, 3, 40], [4, 16, 50, 70], [70, 2, 9, 33], [5, 63, 6, 8]];
 
 /// Runs `test` with all sizes on each instruction set.
 fn on_each_instruction_set(test: impl Fn(Recurrence)) {
@@ -91,7 +92,7 @@ impl<T: Number> Layer<T> {
 impl Layer<f64> {
     /// What row `k` of the gates gets from the input of sample `b` at step `t`.
     fn input_part(&self, r: Recurrence, k: usize, t: usize, b: usize) -> f64 {
-        let x = |f: usize| self.input[(t * r.features + f) * r.batch + b];
+        let x = |f: usize| self.input[(t * r.batch + b) * r.features + f];
         self.biases[0][k] + (0..r.features).map(|f| self.of_input[k * r.features + f] * x(f)).sum::<f64>()
     }
 
@@ -102,7 +103,7 @@ impl Layer<f64> {
 
     /// The gradient of an element of the input, from those of the gates, `[rows, steps, batch]`.
     fn input_gradient(&self, r: Recurrence, slopes: &[f64], at: usize) -> f64 {
-        let (t, f, b) = (at / (r.features * r.batch), at / r.batch % r.features, at % r.batch);
+        let (t, b, f) = (at / (r.features * r.batch), at / r.features % r.batch, at % r.features);
         let rows = self.biases[0].len();
         (0..rows).map(|k| self.of_input[k * r.features + f] * slopes[(k * r.steps + t) * r.batch + b]).sum()
     }

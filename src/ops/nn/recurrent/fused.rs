@@ -13,9 +13,6 @@ use crate::ops::view;
 use crate::ops::view::cut::{narrow, select};
 use crate::tensor::Tensor;
 
-/// Smaller batches leave most lanes of a vector empty.
-pub(super) const LEAST_BATCH: usize = 8;
-
 /// A dense tensor with the last two dimensions exchanged.
 pub(super) fn turned(t: &Tensor) -> Result<Tensor> {
     let t = view::swap(&t.detach(), t.rank() - 1, t.rank() - 2)?;
@@ -36,7 +33,7 @@ pub(super) fn sizes(inputs: &[&Tensor], weights: Weights) -> Result<Option<Recur
     let (dtype, device) = (input.dtype(), input.device());
     let alike = inputs.iter().all(|t| t.dtype() == dtype && t.device() == device && !t.is_batched());
     let (steps, batch, features) = (input.shape()[0], input.shape()[1], input.shape()[2]);
-    let fit = alike && hidden > 0 && features > 0 && batch >= LEAST_BATCH;
+    let fit = alike && hidden > 0 && features > 0 && batch > 0;
     Ok((fit && kernel::supported(device, dtype)?).then_some(Recurrence { steps, batch, features, hidden }))
 }
 
@@ -48,9 +45,10 @@ pub(super) fn lstm_layer(
     weights: Weights,
 ) -> Result<Option<[Tensor; 2]>> {
     let inputs: Vec<&Tensor> = [input, hx, cx].into_iter().chain(weights.all()).collect();
-    let Some(r) = sizes(&inputs, weights)? else { return Ok(None) };
+    // With backward, one sequence is faster composed.
+    let Some(r) = sizes(&inputs, weights)?.filter(|r| r.batch > 1) else { return Ok(None) };
     let Recurrence { steps, batch, hidden, .. } = r;
-    let (x, dense) = (turned(input)?, OwnedWeights::dense(weights)?);
+    let (x, dense) = (input.dense(input.dtype())?, OwnedWeights::dense(weights)?);
     let (cell, out) = (states(cx, steps)?, states(hx, steps)?);
     let recorded = grad_enabled() && inputs.iter().any(|t| t.requires_grad());
     // Without a backward pass the gates of a step are overwritten by those of the next.

@@ -70,7 +70,8 @@ fn fused(input: &Tensor, hx: &Tensor, weights: Weights) -> Result<Option<Tensor>
     let inputs: Vec<&Tensor> = [input, hx].into_iter().chain(weights.all()).collect();
     let Some(r) = sizes(&inputs, weights)? else { return Ok(None) };
     let Recurrence { steps, batch, hidden, .. } = r;
-    let (x, dense, out) = (turned(input)?, OwnedWeights::dense(weights)?, states(hx, steps)?);
+    let (x, dense) = (input.dense(input.dtype())?, OwnedWeights::dense(weights)?);
+    let out = states(hx, steps)?;
     let recorded = grad_enabled() && inputs.iter().any(|t| t.requires_grad());
     // Without a backward pass the gates of a step are overwritten by those of the next.
     let kept = if recorded { steps } else { 1 };

@@ -165,10 +165,37 @@ fn dtype_of_sum(t: &Tensor, dtype: Option<DType>) -> DType {
     dtype.unwrap_or(if t.dtype().is_float() { t.dtype() } else { DType::I64 })
 }
 
+/// `t` with each element once that is repeated in dimensions of `mask`, as `expand` does and the gradients of sums are, and the number of
+/// times; `None` if no element is.
+fn without_repeats(t: &Tensor, mask: u64) -> Option<(Tensor, usize)> {
+    let repeats =
+        |layout: &Layout, d: usize| mask >> d & 1 == 1 && layout.strides[d] == 0 && layout.shape[d] > 1;
+    let layout = t.layout();
+    (0..t.rank()).any(|d| repeats(layout, d)).then(|| {
+        let (mut once, mut times) = (layout.clone(), 1);
+        for d in (0..t.rank()).filter(|&d| repeats(layout, d)) {
+            times *= std::mem::replace(&mut once.shape[d], 1);
+        }
+        (t.with_layout(once), times)
+    })
+}
+
 /// Sum over the dimensions of `mask`, in `dtype`, without history.
 fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     let mask = mask & all_dims(t.rank());
     expect_accumulated("sum_cpu", result)?;
+    if !t.is_contiguous()
+        && let Some((once, times)) = without_repeats(t, mask)
+    {
+        let sum = raw_sum(
+            &once,
+            mask,
+            keepdim,
+            if result.is_float() { compute_float(result) } else { DType::I64 },
+        )?;
+        rows::mul.call_inplace(&[(&sum).into(), (times as i64).into()], &[])?;
+        return sum.into_dense(result);
+    }
     if result.is_float() {
         // Non-adjacent dimensions are summed one run after another, which is cheaper than moving the elements.
         let last = last_run(mask);

@@ -3,7 +3,7 @@
 //! Note [Casts through blocks]: a cast is compiled for each pair of dtypes of which one is float32, float64 or int64 and
 //! the other is a common dtype, and among narrow integers and int32, in which they are computed. They are the casts that programs
 //! spend time in. Other pairs, and uint16, uint32, uint64
-//! and the float8 types, would multiply the code: their elements are widened to blocks of one of these three types, and
+//! and the float8 types, would multiply the code: their elements are widened to blocks of float32, float64 or int64, and
 //! narrowed from such blocks. The block's type holds all values of the source, or those that the target distinguishes,
 //! so that nothing is rounded twice. Kernels that only move elements treat limited dtypes as integers of the same size;
 //! those that compute read and write blocks.

@@ -10,11 +10,12 @@ macro_rules! real {
 mod likelihoods;
 mod norms;
 mod products;
+mod windows;
 
 use super::parallel::for_chunks_mut;
 use super::{
     Cpu, attention, choice, conv, copy, cross, ctc, fused, index, inspect, interpret, machine, norm, optim,
-    order, pointwise, pool, random, recurrent, reduce, sampling, scan, sort, svd, triangular,
+    order, pointwise, pool, random, recurrent, reduce, scan, sort, svd, triangular,
 };
 use crate::backend::attention::Attention;
 use crate::backend::conv::{ConvShape, Product};
@@ -625,18 +626,7 @@ impl Backend for Cpu {
         bias: Option<View>,
         out: View,
     ) -> Result<()> {
-        if conv::winograd(which, s, a, b, bias, out)? {
-            return Ok(());
-        }
-        real!("convolution", out, T => {
-            let (a, b, out) = (elements::<T>(a), elements::<T>(b), &mut *results::<T>(out)?);
-            match which {
-                Product::Output => conv::forward(s, a, b, bias.map(elements), out),
-                Product::Input => conv::backward_input(s, a, b, out),
-                Product::Weight => conv::backward_weight(s, a, b, out),
-            }
-        });
-        Ok(())
+        windows::convolution(which, s, a, b, bias, out)
     }
 
     fn convolution_bias(&self, s: &ConvShape, g: View, out: View) -> Result<()> {
@@ -655,37 +645,11 @@ impl Backend for Cpu {
     }
 
     fn resample(&self, map: &SpatialLinearMap, x: View, out: View) -> Result<()> {
-        real!("pooling", x, T => {
-            let (x, out) = (elements::<T>(x), &mut *results::<T>(out)?);
-            match *map {
-                SpatialLinearMap::Average(s, divisor) => pool::avg_pool(&s, divisor, x, out),
-                SpatialLinearMap::AdaptiveAverage(s) => pool::adaptive_avg_pool(&s, x, out),
-                SpatialLinearMap::Nearest(s, scales) => pool::interpolate_nearest(&s, scales, x, out),
-                SpatialLinearMap::Axis { n, inner, taps } => pool::weighted(n, inner, taps, x, out),
-                SpatialLinearMap::Pick { indices, windows } => {
-                    let (input, output) = windows.volumes();
-                    pool::pick(input, output, x, elements(indices), out)?;
-                }
-            }
-        });
-        Ok(())
+        windows::resample(map, x, out)
     }
 
     fn resample_adjoint(&self, map: &SpatialLinearMap, g: View, out: View) -> Result<()> {
-        real!("pooling", g, T => {
-            let (g, out) = (elements::<T>(g), &mut *results::<T>(out)?);
-            match *map {
-                SpatialLinearMap::Average(s, divisor) => pool::avg_pool_backward(&s, divisor, g, out),
-                SpatialLinearMap::AdaptiveAverage(s) => pool::adaptive_avg_pool_backward(&s, g, out),
-                SpatialLinearMap::Nearest(s, scales) => pool::interpolate_nearest_backward(&s, scales, g, out),
-                SpatialLinearMap::Axis { n, inner, taps } => pool::weighted_backward(n, inner, taps, g, out),
-                SpatialLinearMap::Pick { indices, windows } => {
-                    let (input, output) = windows.volumes();
-                    pool::max_pool_backward(input, output, g, elements(indices), out)?;
-                }
-            }
-        });
-        Ok(())
+        windows::resample_adjoint(map, g, out)
     }
 
     fn ctc(&self, s: &Sequences, log_probs: View, labels: View, losses: View, alpha: View) -> Result<bool> {
@@ -713,11 +677,7 @@ impl Backend for Cpu {
     }
 
     fn sample(&self, how: Sampling, images: View, grid: View, out: View) -> Result<bool> {
-        let Some(s) = sampling::Shape::new(images, grid) else { return Ok(false) };
-        real!("grid_sampler", out, T => {
-            sampling::sample::<T>(how, &s, elements(images), elements(grid), &mut results(out)?);
-        });
-        Ok(true)
+        windows::sample(how, images, grid, out)
     }
 
     fn sample_backward(
@@ -729,17 +689,7 @@ impl Backend for Cpu {
         of_images: Option<View>,
         of_grid: Option<View>,
     ) -> Result<bool> {
-        let Some(s) = sampling::Shape::new(images, grid) else { return Ok(false) };
-        real!("grid_sampler_backward", grad, T => {
-            let (g, x, at) = (elements::<T>(grad), elements(images), elements(grid));
-            if let Some(out) = of_images {
-                sampling::backward_images(how, &s, g, at, &mut results(out)?);
-            }
-            if let Some(out) = of_grid {
-                sampling::backward_grid(how, &s, g, x, at, &mut results(out)?);
-            }
-        });
-        Ok(true)
+        windows::sample_backward(how, grad, images, grid, of_images, of_grid)
     }
 
     fn factor(&self, _: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {

@@ -197,7 +197,7 @@ fn drive<T: Lane, E: Element>(
         return Ok(());
     }
     let mut sources: [OperandAccess; ARGS] =
-        std::array::from_fn(|k| OperandAccess::of::<T>(operands.get(k), out));
+        std::array::from_fn(|k| OperandAccess::of::<T>(operands.get(k), out).repeated(out));
     let count = operands.len();
     let in_place = l.lean.in_place.filter(|_| direct_out && is_first_written(operands, out));
     if in_place.is_some() {

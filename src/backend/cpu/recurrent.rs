@@ -1,7 +1,7 @@
 //! LSTM layers over whole sequences; [`gru`] has those of GRUs.
 //!
 //! // Note [Steps of an LSTM] States are held transposed, a row for each hidden unit. So a step is a product of the weight with the
-//! state of all samples, which is the right operand as it lies, and one with the input of the step, which is held likewise. The weights
+//! state of all samples, which is the right operand as it lies, and one with the input of the step, which is transposed for it. The weights
 //! are packed once for all steps. A task has some hidden units with all their gates: it computes their sums and then activations, cell
 //! and output while these are in the cache. A step is one parallel loop, since a unit's gates depend on all units of the step before
 //! only. One product with the input of all steps would be as much work, but its results are as large as all gates: steps would

@@ -150,7 +150,6 @@ impl<R: Reduction> Kernel<R::In, R::Acc> for R {
 /// first.
 pub(crate) type Finish<'a, A> = Option<&'a (dyn Fn(usize, &mut [A]) + Sync)>;
 
-/// Rows of a block of columns that are not narrow.
 /// Reduces `x` along `d`, into `out[outer, inner]`.
 fn reduce<I: Element, A: Copy + Send + Sync>(
     r: &dyn Kernel<I, A>,

@@ -3,7 +3,6 @@
 use super::super::reduce::sum_mask;
 use super::super::schema::{Args, Out};
 use super::super::{arith, cast, matmul, view};
-use super::identity;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
@@ -113,12 +112,9 @@ impl Term {
                 "einsum(): subscript {} is repeated for operand {number} but the sizes don't match, {n} != {m}",
                 self.letter(j)
             );
-            let rest: Vec<usize> = (0..self.t.rank()).filter(|&d| d != i && d != j).collect();
-            let order: Vec<usize> = rest.iter().copied().chain([i, j]).collect();
-            let moved = view::permute_dims(&self.t, &order, "PermuteBackward0")?;
-            let on_diagonal = arith::mul(&moved, &identity(n, n, &self.t)?)?;
-            self.t = sum_mask(&on_diagonal, 1 << (rest.len() + 1), false, Some(self.t.dtype()))?;
-            self.labels = rest.iter().copied().chain([i]).map(|d| self.labels[d]).collect();
+            let rest = (0..self.t.rank()).filter(|&d| d != i && d != j);
+            self.t = view::cut::diagonal(&self.t, 0, i as i64, j as i64)?;
+            self.labels = rest.chain([i]).map(|d| self.labels[d]).collect();
         }
         Ok(self)
     }

@@ -11,7 +11,7 @@ pub(super) const VECTORS: usize = 16;
 /// exchange them.
 pub(super) const MOVED: usize = 32;
 /// The longest runs that are copied by their ends.
-const ENDS: usize = 2 * MOVED;
+pub(super) const ENDS: usize = 2 * MOVED;
 
 /// Gathers runs that are so short that walking from one to the next would take longer than they do.
 pub(super) fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, out: &mut [T]) {
@@ -33,6 +33,7 @@ pub(super) fn gather_plane<T: Element>(src: &[T], mut at: isize, plane: Plane, o
         (17..MOVED, 1.., 1) => return gather_by_ends::<T, 16>(src, at, plane, out),
         (MOVED..=ENDS, 1.., 1) => return gather_by_ends::<T, MOVED>(src, at, plane, out),
         (inner, 1.., 0) => return repeat_each(&src[at as usize..], down as usize, inner, out),
+        (2.., _, -1) => return gather_reversed(src, at, plane, out),
         _ => {}
     }
     for out in out.chunks_mut(plane.inner) {
@@ -92,20 +93,24 @@ fn gather_by_ends<T: Element, const N: usize>(src: &[T], at: isize, plane: Plane
     }
 }
 
-/// Repeats every `step`th element `n` times. The usual numbers of times are known to the compiler, which makes no call for each.
-pub(in crate::backend::cpu) fn repeat_each<T: Copy>(src: &[T], step: usize, n: usize, out: &mut [T]) {
-    fn few<T: Copy, const N: usize>(src: &[T], step: usize, out: &mut [T]) {
-        let elements = src.iter().step_by(step);
-        out.as_chunks_mut::<N>().0.iter_mut().zip(elements).for_each(|(run, v)| *run = [*v; N]);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    /// Repeats every `step`th element `n` times. The usual numbers of times are known to the compiler, which makes no call for each.
+    pub(in crate::backend::cpu) fn repeat_each[T: Copy](src: &[T], step: usize, n: usize, out: &mut [T]) {
+        match n {
+            2 => repeat_few::<T, 2>(src, step, out),
+            3 => repeat_few::<T, 3>(src, step, out),
+            4 => repeat_few::<T, 4>(src, step, out),
+            8 => repeat_few::<T, 8>(src, step, out),
+            16 => repeat_few::<T, 16>(src, step, out),
+            _ => out.chunks_mut(n).zip(src.iter().step_by(step)).for_each(|(run, v)| run.fill(*v)),
+        }
     }
-    match n {
-        2 => few::<T, 2>(src, step, out),
-        3 => few::<T, 3>(src, step, out),
-        4 => few::<T, 4>(src, step, out),
-        8 => few::<T, 8>(src, step, out),
-        16 => few::<T, 16>(src, step, out),
-        _ => out.chunks_mut(n).zip(src.iter().step_by(step)).for_each(|(run, v)| run.fill(*v)),
-    }
+}
+
+#[inline(always)]
+fn repeat_few<T: Copy, const N: usize>(src: &[T], step: usize, out: &mut [T]) {
+    let elements = src.iter().step_by(step);
+    out.as_chunks_mut::<N>().0.iter_mut().zip(elements).for_each(|(run, v)| *run = [*v; N]);
 }
 
 /// Fills `out` with copies of a run, of which the last may be a part: each time it copies all that there are.
@@ -126,10 +131,7 @@ pub(super) fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut 
     match stride {
         1 => out.copy_from_slice(&src[start..start + out.len()]),
         0 => out.fill(src[start]),
-        -1 => {
-            let from = &src[start + 1 - out.len()..=start];
-            out.iter_mut().zip(from.iter().rev()).for_each(|(o, s)| *o = *s);
-        }
+        -1 => gather_reversed(src, at, Plane { inner: out.len(), strides: [0, -1] }, out),
         2..=4 => gather_steps(&src[start..], stride, out),
         _ => {
             let mut i = at;
@@ -137,6 +139,18 @@ pub(super) fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut 
                 *o = src[i as usize];
                 i += stride;
             }
+        }
+    }
+}
+
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
+    /// Runs whose elements are in reverse order.
+    fn gather_reversed[T: Element](src: &[T], at: isize, plane: Plane, out: &mut [T]) {
+        let mut end = at;
+        for out in out.chunks_mut(plane.inner.max(1)) {
+            let from = &src[end as usize + 1 - out.len()..=end as usize];
+            out.iter_mut().zip(from.iter().rev()).for_each(|(o, s)| *o = *s);
+            end += plane.strides[0];
         }
     }
 }

@@ -136,6 +136,11 @@ mod tests {
             4194304.5,
             -4194305.0,
             16777217.0,
+            // On both sides of 2³⁰, below which casts go by way of int32.
+            1073741760.0,
+            -1073741760.0,
+            1073741824.0,
+            -1073741824.0,
             3e9,
             -3e9,
             1e20,
@@ -171,8 +176,15 @@ mod tests {
     #[test]
     fn doubles_truncate_in_loops_as_they_do_alone() {
         let parts = [0.0, -0.0, 0.5, 0.999999999999, 1.5, -1.5, -128.9, 255.5, 2147483646.9, -2147483646.9];
-        let large =
-            [2147483647.5, -2147483648.9, 1125899906842623.5, -1125899906842624.0, 1125899906842625.5];
+        let large = [
+            1073741823.9,
+            -1073741824.5,
+            2147483647.5,
+            -2147483648.9,
+            1125899906842623.5,
+            -1125899906842624.0,
+            1125899906842625.5,
+        ];
         let huge = [9007199254740993.0, 9.3e18, -9.3e18, 1e300, f64::NAN, f64::NEG_INFINITY];
         let small: Vec<f64> = (0..BLOCK + 3).map(|i| parts[i % parts.len()]).collect();
         let last = [None].into_iter().chain(large.into_iter().chain(huge).map(Some));

@@ -52,6 +52,23 @@ impl Broadcast {
     }
 }
 
+/// Rows that are repeated, one after the other: those of a batch that is broadcast along a dimension between.
+#[derive(Clone, Copy)]
+pub struct Batch {
+    row: usize,
+    times: usize,
+}
+
+impl Batch {
+    /// That of a layout, if it has several rows that are repeated often. Each is worth a block and a call of the loop.
+    fn of(layout: &Layout) -> Option<Batch> {
+        let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
+        let ([_, .., times, row], [_, .., 0, _]) = (&shape[..], &strides[..]) else { return None };
+        let (row, times) = (*row, *times);
+        (times >= 4 && times * row >= BLOCK && row <= LONGEST_PERIOD).then_some(Batch { row, times })
+    }
+}
+
 /// Minimum length of a broadcast row: filling a block for each shorter row would take longer than gathering.
 const LONG_ROWS: usize = 256;
 
@@ -68,6 +85,8 @@ pub enum OperandAccess<'a> {
     Period(View<'a>, usize),
     /// A column broadcast along rows: one block holds the element of a row.
     Column(View<'a>, Broadcast),
+    /// One block holds repetitions of a row of a batch.
+    Batch(View<'a>, Batch),
     /// One block holds repetitions.
     Number(Scalar),
     /// Gathered block by block.
@@ -111,6 +130,16 @@ impl<'a> OperandAccess<'a> {
         }
     }
 
+    /// As this, or for the rows of a batch, which would be gathered as often as they are repeated, from a block of repetitions.
+    pub(super) fn repeated(self, out: View) -> Self {
+        match self {
+            OperandAccess::Blocks(v) if v.is_aligned() && !v.overlaps(&out) => {
+                Batch::of(v.layout).map_or(self, |rows| OperandAccess::Batch(v, rows))
+            }
+            access => access,
+        }
+    }
+
     /// Elements per chunk: whole bands if there are any.
     pub fn grain(all: &[Self], usual: usize) -> usize {
         let widest = all.iter().map(|s| if let OperandAccess::Bands(_, cols) = s { *cols } else { 0 }).max();
@@ -149,6 +178,7 @@ pub enum OperandCursor<'a, T: Lane> {
     /// Whole periods: position `at` is at `at` modulo the length.
     Period(Vec<T>),
     Column(Box<Column<'a, T>>),
+    Batch(Box<Repeated<'a, T>>),
     Blocks(Box<StridedCursor<'a>>, Vec<T>),
     /// The block passed last.
     Given(Vec<T>),
@@ -245,6 +275,61 @@ impl<'a, T: Lane> Column<'a, T> {
     }
 }
 
+/// A block that holds whole repetitions of a row of a [`Batch`].
+pub struct Repeated<'a, T: Lane> {
+    rows: Batch,
+    reader: StridedCursor<'a>,
+    /// The positions of the row whose repetitions are in the block.
+    filled: Range<usize>,
+    block: Vec<T>,
+}
+
+impl<'a, T: Lane> Repeated<'a, T> {
+    fn new(view: View<'a>, rows: Batch) -> Self {
+        let block = vec![T::zeroed(); rows.row * (REPEATED / rows.row).clamp(1, rows.times)];
+        Repeated { rows, reader: StridedCursor::new(view, 0), filled: 0..0, block }
+    }
+
+    /// Elements from a position to the end of the block or of the repetitions of its row.
+    #[inline]
+    fn left(&self, at: usize) -> usize {
+        let (span, beyond) = (self.rows.row * self.rows.times, at.wrapping_sub(self.filled.start));
+        let beyond = if self.filled.contains(&at) { beyond } else { at % span };
+        (self.block.len() - beyond % self.block.len()).min(span - beyond)
+    }
+
+    #[inline]
+    fn reach(&mut self, at: usize) {
+        if !self.filled.contains(&at) {
+            self.fill(at);
+        }
+    }
+
+    fn fill(&mut self, at: usize) {
+        let span = self.rows.row * self.rows.times;
+        let start = at - at % span;
+        self.reader.seek(start);
+        self.reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut self.block[..self.rows.row]));
+        repeat(&mut self.block, self.rows.row);
+        self.filled = start..start + span;
+    }
+
+    #[inline]
+    fn get(&self, at: usize, n: usize) -> &[T] {
+        &self.block[(at - self.filled.start) % self.block.len()..][..n]
+    }
+}
+
+/// Fills a block with repetitions of its first `period` elements.
+fn repeat<T: Copy>(block: &mut [T], period: usize) {
+    let mut filled = period;
+    while filled < block.len() {
+        let n = filled.min(block.len() - filled);
+        block.copy_within(..n, filled);
+        filled += n;
+    }
+}
+
 /// Lets columns and numbers pass single elements, if they are where the loops of [`Lean`](crate::backend::pointwise::Lean)
 /// repeat them; false if not.
 pub(super) fn beside_one<T: Lane>(cursors: &mut [OperandCursor<T>]) -> bool {
@@ -294,14 +379,10 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
                 let mut block =
                     vec![T::zeroed(); REPEATED.min(range.len() / 4).max(1).next_multiple_of(*period)];
                 StridedCursor::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..*period]));
-                let mut filled = *period;
-                while filled < block.len() {
-                    let n = filled.min(block.len() - filled);
-                    block.copy_within(..n, filled);
-                    filled += n;
-                }
+                repeat(&mut block, *period);
                 OperandCursor::Period(block)
             }
+            OperandAccess::Batch(v, rows) => OperandCursor::Batch(Box::new(Repeated::new(*v, *rows))),
             OperandAccess::Blocks(v) => OperandCursor::Blocks(
                 Box::new(StridedCursor::new(*v, range.start)),
                 vec![T::zeroed(); range.len().min(BLOCK)],
@@ -326,6 +407,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
                 let most = if c.is_one { usize::MAX } else { c.block.len() };
                 most.min(c.left(at))
             }
+            OperandCursor::Batch(rows) => rows.left(at),
             OperandCursor::Blocks(_, block) => block.len(),
         }
     }
@@ -337,6 +419,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Bands(bands) => bands.reach(at),
             OperandCursor::Column(column) => column.reach(at),
             OperandCursor::Row(row) => row.reach(at),
+            OperandCursor::Batch(rows) => rows.reach(at),
             OperandCursor::Number(number, block) if block.len() < n => block.resize(n, *number),
             OperandCursor::Blocks(reader, block) => {
                 reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..n]));
@@ -355,6 +438,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::One(number) => std::slice::from_ref(number),
             OperandCursor::Row(row) => &row.elements[at - row.start..][..n],
             OperandCursor::Period(block) => &block[at % block.len()..][..n],
+            OperandCursor::Batch(rows) => rows.get(at, n),
             OperandCursor::Column(column) => &column.block[..n.min(column.block.len())],
             OperandCursor::Number(_, block)
             | OperandCursor::Blocks(_, block)

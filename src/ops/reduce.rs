@@ -187,12 +187,13 @@ fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor
     if !t.is_contiguous()
         && let Some((once, times)) = without_repeats(t, mask)
     {
-        let sum = raw_sum(
-            &once,
-            mask,
-            keepdim,
-            if result.is_float() { compute_float(result) } else { DType::I64 },
-        )?;
+        // Elements are cast before they are added, also to bool, of which repetitions change no sum.
+        let exact = if result.is_float() { compute_float(result) } else { result };
+        let sum = raw_sum(&once, mask, keepdim, exact)?;
+        if result == DType::Bool {
+            return Ok(sum);
+        }
+        let sum = sum.into_dense(if result.is_float() { exact } else { DType::I64 })?;
         rows::mul.call_inplace(&[(&sum).into(), (times as i64).into()], &[])?;
         return sum.into_dense(result);
     }

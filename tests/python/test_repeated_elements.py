@@ -51,6 +51,16 @@ def test_the_sum_of_an_expanded_tensor_is_that_of_its_copy(dtype: torch.dtype):
             assert torch.allclose(wide.mean(dim=dim), wide.contiguous().mean(dim=dim))
 
 
+@pytest.mark.parametrize("result", [torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16])
+def test_the_elements_of_an_expanded_tensor_are_cast_before_they_are_added(result: torch.dtype):
+    halves = torch.tensor([[0.5, -0.5], [100.5, 27.0], [0.0, 0.0]])
+    for x in (halves, torch.tensor([[1, -1], [100, 27], [0, 0]])):
+        wide = x[:, None].expand(3, 5, 2)
+        for dim in (1, (1, 2), (0, 1, 2)):
+            found, wanted = (t.sum(dim=dim, dtype=result) for t in (wide, wide.contiguous()))
+            assert found.dtype == result and torch.equal(found, wanted)
+
+
 def test_the_sum_of_an_expanded_tensor_keeps_what_is_no_number_and_wraps_around():
     x = torch.tensor([[math.inf], [math.nan], [-math.inf], [0.0]]).expand(4, 9)
     assert str(x.sum(1)) == str(x.contiguous().sum(1))

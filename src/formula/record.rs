@@ -16,6 +16,11 @@ macro_rules! prims {
             pub const fn name(self) -> &'static str { match self { $(Prim::$p => $name),* } }
             pub const fn arity(self) -> usize { match self { $(Prim::$p => $arity),* } }
             pub const fn cost(self) -> u32 { match self { $(Prim::$p => $cost),* } }
+            /// Whether [`Quick`](super::Quick) leaves out an algorithm for rare arguments.
+            pub const fn is_quick(self) -> bool {
+                use Prim::*;
+                matches!(self, FloorDiv | TruncDiv | Remainder | Fmod | Sin | Cos | Tan)
+            }
             /// The name of the pointwise operation that computes it alone.
             pub const fn row(self) -> &'static str {
                 match self {

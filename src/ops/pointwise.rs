@@ -97,6 +97,9 @@ pub struct RowMeta {
     pub keeps_ints: bool,
     /// An integer division by zero is an error.
     pub divides: bool,
+    /// The formula or a derivative has a primitive that is computed without its algorithm for rare arguments first, see
+    /// [`Prim::is_quick`](crate::formula::record::Prim::is_quick). Each loop is compiled twice then.
+    pub quick: bool,
     /// The first input is a condition and is excluded from promotion.
     pub conditional: bool,
     pub rounds: Rounds,
@@ -129,6 +132,7 @@ impl RowMeta {
         least: 0,
         keeps_ints: false,
         divides: false,
+        quick: false,
         conditional: false,
         rounds: Rounds::Once,
         inplace_argument: false,

@@ -12,11 +12,15 @@ use crate::multiversion;
 /// A formula on floating point numbers.
 pub trait FloatFormula: 'static {
     const N: usize;
+    /// Whether it has algorithms for rare arguments: [`RowMeta::quick`](super::pointwise::RowMeta::quick).
+    const QUICK: bool;
     fn f<E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
 /// A formula on numbers.
 pub trait NumFormula: 'static {
     const N: usize;
+    /// Whether it has algorithms for rare arguments: [`RowMeta::quick`](super::pointwise::RowMeta::quick).
+    const QUICK: bool;
     fn f<E: Arith>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
 /// A formula on numbers with a boolean result.
@@ -32,6 +36,8 @@ pub trait BitsFormula: 'static {
 /// The derivatives of a formula; their arguments are the gradient, the inputs and the result.
 pub trait Derivative: 'static {
     const N: usize;
+    /// As of a formula.
+    const QUICK: bool;
     fn d<E: Num, const K: usize>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
 
@@ -206,18 +212,29 @@ macro_rules! each_quick {
     }};
 }
 
-/// The loop of an expression, first without the algorithms for rare arguments, then, for the blocks in which one of them was
-/// needed, with them. For expressions without such algorithms the first is all; see Note [Remainders of float32].
+/// The loop of an expression. One that has algorithms for rare arguments is computed without them first, and if one of them was
+/// needed anew by blocks, of which those that need it have them; see Note [Remainders of float32].
 macro_rules! quick_then_anew {
-    ($n:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
-        if each_quick!($n, $ins, $p, $out, |$a, $q| $value) {
-            for (k, out) in $out.chunks_mut(REDONE).enumerate() {
+    ($quick:expr, $n:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
+        if !$quick {
+            return each!($n, T::zero(), $ins, $p, $out, |$a, $q| $value);
+        }
+        for length in [$out.len(), REDONE] {
+            let is_last = length <= REDONE;
+            let mut wrong = false;
+            for (k, out) in $out.chunks_mut(length.max(GROUP)).enumerate() {
                 let mut blocks: [&[T]; ARGS] = [&[]; ARGS];
-                blocks.iter_mut().zip($ins).for_each(|(block, x)| *block = &x[k * REDONE..][..out.len()]);
+                blocks.iter_mut().zip($ins).for_each(|(block, x)| *block = &x[k * length..][..out.len()]);
                 let ins = &blocks;
                 if each_quick!($n, ins, $p, out, |$a, $q| $value) {
-                    each!($n, T::zero(), ins, $p, out, |$a, $q| $value);
+                    wrong = true;
+                    if is_last {
+                        each!($n, T::zero(), ins, $p, out, |$a, $q| $value);
+                    }
                 }
+            }
+            if is_last || !wrong {
+                break;
             }
         }
     }};
@@ -225,12 +242,12 @@ macro_rules! quick_then_anew {
 
 multiversion! { version = IsaDispatch::worth::<T>();
     fn float_loop[F: FloatFormula, T: QuickNum](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        quick_then_anew!(F::N, ins, p, out, |a, q| F::f(a, q));
+        quick_then_anew!(F::QUICK, F::N, ins, p, out, |a, q| F::f(a, q));
     }
 }
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn num_loop[F: NumFormula, T: QuickDivision](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        quick_then_anew!(F::N, ins, p, out, |a, q| F::f(a, q));
+        quick_then_anew!(F::QUICK, F::N, ins, p, out, |a, q| F::f(a, q));
     }
 }
 
@@ -281,7 +298,7 @@ impl<const K: usize> Index for At<K> {
 }
 multiversion! { version = IsaDispatch::worth::<T>();
     fn grad_loop[F: Derivative, K: Index, T: QuickNum](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        quick_then_anew!(F::N + 2, ins, p, out, |a, q| K::of::<F, _>(a, q));
+        quick_then_anew!(F::QUICK, F::N + 2, ins, p, out, |a, q| K::of::<F, _>(a, q));
     }
 }
 
@@ -338,6 +355,7 @@ macro_rules! rows {
                 use $crate::ops::{pointwise::{Class, PointwiseOp, RowMeta, TorchNames}, row_macro::*};
                 #[allow(unused_imports)]
                 use $crate::{backend::pointwise::{Bytes, Kernel}, dtype::DType};
+                const META: RowMeta = RowMeta { $($($meta)*,)? ..RowMeta::NEW };
                 struct Formula;
                 $crate::rows!(@formula $class Formula [$($x),+] [$($($p),+)?] $f);
                 $crate::rows!(@derivative [$($x),+] [$($($p),+)?] $($g $y [$($df),+])?);
@@ -347,7 +365,7 @@ macro_rules! rows {
                     inputs: &[$(stringify!($x)),+],
                     params: &[$($((stringify!($p), $default)),+)?],
                     class: $crate::rows!(@class $class),
-                    meta: RowMeta { $($($meta)*,)? ..RowMeta::NEW },
+                    meta: META,
                     torch: TorchNames { $($($names)*,)? ..TorchNames::NEW },
                     node: blank(),
                     kernel: $crate::rows!(@kernel $class Formula [$($($byte)+)?] [$($($lean)+)?]),
@@ -365,12 +383,14 @@ macro_rules! rows {
     (@formula float $F:ident [$($x:ident),+] [$($p:ident),*] $f:expr) => {
         impl FloatFormula for $F {
             const N: usize = $crate::rows!(@count $($x),+);
+            const QUICK: bool = META.quick;
             #[inline(always)] fn f<E: Num>([$($x,)+ ..]: [E; ARGS], [$($p,)* ..]: [E; PARAMS]) -> E { $f }
         }
     };
     (@formula num $F:ident [$($x:ident),+] [$($p:ident),*] $f:expr) => {
         impl NumFormula for $F {
             const N: usize = $crate::rows!(@count $($x),+);
+            const QUICK: bool = META.quick;
             #[inline(always)] fn f<E: Arith>([$($x,)+ ..]: [E; ARGS], [$($p,)* ..]: [E; PARAMS]) -> E { $f }
         }
     };
@@ -390,6 +410,7 @@ macro_rules! rows {
     (@derivative [$($x:ident),+] [$($p:ident),*] $g:ident $y:ident [$($df:expr),+]) => {
         impl Derivative for Formula {
             const N: usize = $crate::rows!(@count $($x),+);
+            const QUICK: bool = META.quick;
             #[inline(always)]
             #[allow(unused_variables)]
             fn d<E: Num, const K: usize>(a: [E; ARGS], p: [E; PARAMS]) -> E {
@@ -448,6 +469,7 @@ mod tests {
     macro_rules! divides {
         ($($name:ident $f:ident;)*) => { $(impl NumFormula for $name {
             const N: usize = 2;
+            const QUICK: bool = true;
             #[inline(always)] fn f<E: Arith>([x, y, ..]: [E; ARGS], _: [E; PARAMS]) -> E { x.$f(y) }
         })* };
     }
@@ -491,6 +513,7 @@ mod tests {
     struct Swing;
     impl FloatFormula for Swing {
         const N: usize = 2;
+        const QUICK: bool = true;
         #[inline(always)]
         fn f<E: Num>([x, y, ..]: [E; ARGS], _: [E; PARAMS]) -> E {
             x.sin() + y.cos() * E::lit(3.0)

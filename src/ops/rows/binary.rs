@@ -52,19 +52,19 @@ rows! { BINARY;
     { on: (0.3, 2.0), exposure: Exposure::NONE }
     => torch { kernel: "div_cpu", shows: Some(("rounding_mode", Attribute::Nothing)) }
     /// Quotient rounded toward minus infinity.
-    num floor_divide(input, other) = input.floor_div(other); { rounded: 0b01, sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1 }
+    num floor_divide(input, other) = input.floor_div(other); { rounded: 0b01, sig: "input: Operand, other: Operand", divides: true, quick: true, on: (0.3, 2.0), least: 1 }
     => torch { kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
-    num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { exposure: Exposure::NONE, divides: true, on: (0.3, 2.0), least: 1 }
+    num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { exposure: Exposure::NONE, divides: true, quick: true, on: (0.3, 2.0), least: 1 }
     => torch { kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.
     num remainder(input, other) = input.remainder(other)
-    => d(g, y) = [g, -g * input.floor_div(other)]; { rounded: 0b11, divides: true, on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, least: 1 }
+    => d(g, y) = [g, -g * input.floor_div(other)]; { rounded: 0b11, divides: true, quick: true, on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, least: 1 }
     => torch { kernel: "remainder_cpu", node: "RemainderBackward1", number_nodes: &["RemainderBackward1", "RemainderBackward0"] }
     /// Remainder with the sign of the dividend, as C's `fmod`.
     num fmod(input, other) = input.fmod(other)
     => d(g, y) = [g, -g * input.trunc_div(other)];
-    { rounded: 0b11, divides: true, on: (0.3, 2.0), least: 1 }
+    { rounded: 0b11, divides: true, quick: true, on: (0.3, 2.0), least: 1 }
     => torch { kernel: "fmod_cpu", node: "FmodBackward1", number_nodes: &["", "FmodBackward0"] }
     /// The first tensor to the power of the second.
     float pow(input, other) = input.pow(other)

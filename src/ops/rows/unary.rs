@@ -110,11 +110,11 @@ rows! { UNARY;
     /// One over each element.
     float reciprocal(input) = E::one() / input, lean [F32] => d(g, y) = [-g * y * y]; { autocast: CastPolicy::FULL_ON_GPU, on: (0.3, 4.0) }
     /// Sine of each element, in radians.
-    float sin(input) = input.sin() => d(g, y) = [g * input.cos()];
+    float sin(input) = input.sin() => d(g, y) = [g * input.cos()]; { quick: true }
     /// Cosine of each element, in radians.
-    float cos(input) = input.cos() => d(g, y) = [-g * input.sin()];
+    float cos(input) = input.cos() => d(g, y) = [-g * input.sin()]; { quick: true }
     /// Tangent of each element, in radians.
-    float tan(input) = input.tan() => d(g, y) = [g * (E::one() + y * y)]; { autocast: CastPolicy::FULL_ON_GPU, on: (-1.2, 1.2) }
+    float tan(input) = input.tan() => d(g, y) = [g * (E::one() + y * y)]; { quick: true, autocast: CastPolicy::FULL_ON_GPU, on: (-1.2, 1.2) }
     /// Hyperbolic sine of each element.
     float sinh(input) = input.sinh() => d(g, y) = [g * input.cosh()]; { autocast: CastPolicy::FULL_ON_GPU }
     /// Hyperbolic cosine of each element.
@@ -145,7 +145,7 @@ rows! { UNARY;
     /// Logarithm of the absolute value of the gamma function.
     float lgamma(input) = input.lgamma() => d(g, y) = [g * input.digamma()]; { on: (0.3, 4.0), aliases: &["special_gammaln"] }
     /// Derivative of `lgamma`.
-    float digamma(input) = input.digamma() => d(g, y) = [g * trigamma_of(input)]; { on: (0.3, 4.0), aliases: &["special_psi", "special_digamma"] }
+    float digamma(input) = input.digamma() => d(g, y) = [g * trigamma_of(input)]; { quick: true, on: (0.3, 4.0), aliases: &["special_psi", "special_digamma"] }
     /// 1 / (1 + exp(-x)).
     float sigmoid(input) = sigmoid_of(input) => d(g, y) = [g * (E::one() - y) * y]; { aliases: &["special_expit"] }
     => torch { backward: "sigmoid_backward" }
@@ -195,7 +195,7 @@ rows! { UNARY;
     => d(g, y) = [{
         let t = input * lit(std::f64::consts::PI);
         E::select((t * input).eq(E::zero()), E::zero(), g * ((t * t.cos() - t.sin()) / (t * input)))
-    }]; { aliases: &["special_sinc"] }
+    }]; { quick: true, aliases: &["special_sinc"] }
     /// The angle of each number in the complex plane: π of a negative one, else 0.
     float angle(input) = E::select(input.is_nan(), input, E::select(input.lt(E::zero()), lit(std::f64::consts::PI), E::zero()))
     => d(g, y) = [E::zero()]; { exposure: Exposure::BOTH.and(Exposure::OUT) }

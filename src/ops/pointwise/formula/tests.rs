@@ -2,6 +2,7 @@ use super::*;
 use crate::backend::cpu::simd::{Isa, force_isa};
 use crate::backend::pointwise::{Program, run};
 use crate::formula::record::Step;
+use crate::ops::pointwise::Class;
 use crate::ops::{PointwiseOp, rows};
 
 const ISAS: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
@@ -92,6 +93,16 @@ fn every_row_and_derivative_is_interpreted_to_the_bits_of_its_loop() {
     }
     force_isa(Isa::Avx512);
     assert!(compared > 3 * rows::ROWS.len(), "{compared}");
+}
+
+#[test]
+fn rows_are_quick_if_their_formulas_have_algorithms_for_rare_arguments() {
+    let has_quick = |f: &Formula| f.steps().iter().any(|s| matches!(s, Step::Do(p, _) if p.is_quick()));
+    let has_loop = |r: &&&PointwiseOp| matches!(r.class, Class::Float | Class::Num);
+    for row in rows::ROWS.iter().filter(has_loop) {
+        let formulas = (0..row.grads.len()).map(|k| (row.grad_steps)(k)).chain([(row.steps)()]);
+        assert_eq!(row.meta.quick, formulas.into_iter().any(|f| has_quick(&f)), "{}", row.name);
+    }
 }
 
 /// The bits of a row for the rows of a matrix beside a column, on one side or the other.

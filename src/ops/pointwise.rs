@@ -35,6 +35,7 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
 pub use backward::prim_row;
+pub(in crate::ops) use backward::replay;
 pub use fold::{Applied, Rule, fold, sum_of};
 pub use formula::{evaluate, primitive, step};
 pub use inplace::check_inplace_shape;

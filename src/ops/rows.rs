@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 pub use activation::*;
 pub use binary::*;
 pub use truth::*;
+pub(in crate::ops) use unary::sign_of;
 pub use unary::*;
 
 use super::pointwise::PointwiseOp;

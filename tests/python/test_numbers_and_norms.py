@@ -207,29 +207,3 @@ def test_a_norm_but_one_of_vectors_and_of_everything():
         torch.norm_except_dim(torch.tensor(1.0))
     with pytest.raises(IndexError, match="Dimension out of range"):
         torch.norm_except_dim(v, 2, 5)
-
-
-@pytest.mark.parametrize("shapes", [((30, 4), (7, 4)), ((2, 5, 4), (3, 1, 40, 4)), ((26, 1), (26, 1))])
-def test_distances_between_many_rows_are_those_of_their_differences(shapes):
-    torch.manual_seed(0)
-    x, y = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
-    apart = (x.unsqueeze(-2) - y.unsqueeze(-3)).pow(2).sum(-1).sqrt()
-    for mode in ("use_mm_for_euclid_dist", "use_mm_for_euclid_dist_if_necessary", "donot_use_mm_for_euclid_dist"):
-        found = torch.cdist(x, y, compute_mode=mode)
-        torch.testing.assert_close(found, apart, rtol=1e-6, atol=1e-7)
-        weight = torch.randn_like(found)
-        for one, other in zip(
-            torch.autograd.grad(found, [x, y], weight), torch.autograd.grad(apart, [x, y], weight, True), strict=True
-        ):
-            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-    small = lambda x, y: torch.cdist(x, y, compute_mode="use_mm_for_euclid_dist")  # noqa: E731
-    with pytest.raises(ValueError, match="fast is not a valid value for compute_mode"):
-        torch.cdist(x, y, compute_mode="fast")
-    few = (x[..., :3, :].detach().requires_grad_(), y[..., :2, :].detach().requires_grad_())
-    assert torch.autograd.gradcheck(small, few) and torch.autograd.gradgradcheck(small, few)
-
-
-def test_the_gradient_of_a_distance_of_zero_is_zero():
-    x = torch.arange(60.0).view(30, 2).requires_grad_()
-    torch.cdist(x, x).sum().backward()
-    assert x.grad is not None and x.grad.isfinite().all()

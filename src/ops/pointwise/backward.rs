@@ -437,7 +437,12 @@ fn few<'a>(t: &'a Tensor, g: &Tensor) -> Option<SmallOperand<'a>> {
 }
 
 /// Replays recorded steps as tensor operations, which are recorded in turn.
-fn replay(formula: &Formula, operands: &[Option<Arg>], params: &[Scalar], like: &Tensor) -> Result<Tensor> {
+pub(in crate::ops) fn replay(
+    formula: &Formula,
+    operands: &[Option<Arg>],
+    params: &[Scalar],
+    like: &Tensor,
+) -> Result<Tensor> {
     enum Val<'a> {
         Owned(Tensor),
         Arg(Arg<'a>),

@@ -13,7 +13,7 @@ fn lit<E: Arith>(v: f64) -> E {
 }
 
 #[inline(always)]
-fn sign_of<E: Arith>(x: E) -> E {
+pub(in crate::ops) fn sign_of<E: Arith>(x: E) -> E {
     let plus = E::select(E::zero().lt(x), E::one(), E::zero());
     E::select(x.lt(E::zero()), -E::one(), plus)
 }
